@@ -1,0 +1,5 @@
+"""One `Diagnostic` type for the command line, the editor and the API; each code once, with documentation."""
+
+from distir.diagnostics.core import CODES, Code, Diagnostic, Note, ProgramError, Severity, Source, Span
+
+__all__ = ["CODES", "Code", "Diagnostic", "Note", "ProgramError", "Severity", "Source", "Span"]

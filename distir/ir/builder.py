@@ -1,0 +1,75 @@
+"""A builder for programs that write programs: fresh names, statements appended in order.
+
+Example::
+
+    f = FunctionBuilder("dense")
+    x, w = f.param("x", types.UNKNOWN), f.param("w", types.UNKNOWN)
+    (y,) = f.apply("MatMul", x, w)
+    function = f.returns(y)
+"""
+
+from __future__ import annotations
+
+from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement
+from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant
+from distir.ir.types import UNKNOWN, Type
+
+Operand = Arg | Constant
+
+
+class FunctionBuilder:
+    """Collects one function. Strings are values' names; other constants become host values."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.params: list[Param] = []
+        self.body: list[Statement] = []
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def fresh(self, hint: str) -> str:
+        """`hint` if it is free, else `hint_1`, `hint_2`, …; taken from now on."""
+        name = hint
+        while name in self._taken:
+            self._next[hint] = self._next.get(hint, 0) + 1
+            name = f"{hint}_{self._next[hint]}"
+        self._taken.add(name)
+        return name
+
+    def param(self, hint: str, type: Type = UNKNOWN, **roles: Constant) -> str:
+        """Add a parameter and give its name."""
+        name = self.fresh(hint)
+        self.params.append(Param(name, type, Attributes(roles) if roles else NO_ATTRIBUTES))
+        return name
+
+    def apply(
+        self, op: str, *operands: Operand, results: int | tuple[str, ...] = 1, **attrs: Constant
+    ) -> tuple[str, ...]:
+        """Append an op; `results` is how many it has, or hints for their names."""
+        names = self._results(results, op.lower())
+        attributes = Attributes(attrs) if attrs else NO_ATTRIBUTES
+        self.body.append(Apply(names, op, tuple(map(_arg, operands)), attributes))
+        return names
+
+    def call(self, function: str, *operands: Operand, results: int | tuple[str, ...] = 1) -> tuple[str, ...]:
+        """Append a call."""
+        names = self._results(results, function)
+        self.body.append(Call(names, function, tuple(map(_arg, operands))))
+        return names
+
+    def returns(self, *operands: Operand) -> Function:
+        """Close the function and give it."""
+        body = (*self.body, Return(tuple(map(_arg, operands))))
+        return Function(self.name, tuple(self.params), body)
+
+    def _results(self, results: int | tuple[str, ...], hint: str) -> tuple[str, ...]:
+        hints = (hint,) * results if isinstance(results, int) else results
+        return tuple(name if name == DISCARD else self.fresh(name) for name in hints)
+
+
+def _arg(operand: Operand) -> Arg:
+    if isinstance(operand, (str, Literal)):
+        return operand
+    if isinstance(operand, tuple):
+        return tuple(map(_arg, operand))
+    return Literal(operand)

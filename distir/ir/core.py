@@ -1,0 +1,180 @@
+"""What a program is: statements, functions, modules. Frozen, compared by value, free of text positions.
+
+Paper, section 2. Values and functions are known by their names, without `%` and `@`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
+from distir.ir.types import Type
+
+DISCARD = ""
+"""The name of a result that nobody wants, written `_`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A constant in an operand's place: a host value."""
+
+    value: Constant
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and identity(self.value) == identity(other.value)
+
+    def __hash__(self) -> int:
+        return hash(identity(self.value))
+
+
+Arg = Union[str, Literal, "tuple[Arg, ...]"]
+"""A value's name, a constant, or a list of those."""
+
+Claims = tuple[Type | None, ...]
+"""What a statement says of its results' types, one per result; empty if it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """`%r: T, ... = Op[attrs](args)`."""
+
+    results: tuple[str, ...]
+    op: str
+    args: tuple[Arg, ...]
+    attrs: Attributes = NO_ATTRIBUTES
+    claims: Claims = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`%r: T, ... = @function(args)`. It means the same as the inlined body."""
+
+    results: tuple[str, ...]
+    function: str
+    args: tuple[Arg, ...]
+    claims: Claims = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """`return %a, ...`; the last statement of every function."""
+
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A statement that could not be read. Its results are of unknown type, so that it causes no second error."""
+
+    results: tuple[str, ...] = ()
+
+
+Statement = Apply | Call | Return | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter; `roles` hold what a strategy must know: `{param}`, `{batch = 0}`, `{state}`."""
+
+    name: str
+    type: Type
+    roles: Attributes = NO_ATTRIBUTES
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A straight-line body in SSA form. `result_types` is empty where the program does not state them."""
+
+    name: str
+    params: tuple[Param, ...]
+    body: tuple[Statement, ...]
+    result_types: tuple[Type, ...] | None = None
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def returned(self) -> tuple[Arg, ...]:
+        """What the function returns; nothing if its `return` is missing."""
+        last = self.body[-1] if self.body else None
+        return last.args if isinstance(last, Return) else ()
+
+
+class Module:
+    """A sequence of functions with distinct names."""
+
+    __slots__ = ("functions",)
+
+    functions: Mapping[str, Function]
+
+    def __init__(self, functions: Iterable[Function] = ()) -> None:
+        table: dict[str, Function] = {}
+        for function in functions:
+            if table.setdefault(function.name, function) is not function:
+                raise ValueError(f"two functions are called `@{function.name}`")
+        self.functions = table
+
+    def __iter__(self) -> Iterator[Function]:
+        return iter(self.functions.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Module({list(self.functions)})"
+
+    def entry(self, name: str | None = None) -> Function | None:
+        """The function named, else `@main`, else the last one that is not `@main.scatter` or `@main.gather`."""
+        if name is not None:
+            return self.functions.get(name.removeprefix("@"))
+        helpers = {f"{f}.{role}" for f in self.functions for role in ("scatter", "gather")}
+        candidates = [f for name, f in self.functions.items() if name not in helpers]
+        return self.functions.get("main") or (candidates[-1] if candidates else None)
+
+
+def names(args: Iterable[Arg]) -> Iterator[str]:
+    """The values that arguments mention, in order, with repetitions."""
+    for arg in args:
+        if isinstance(arg, str):
+            yield arg
+        elif isinstance(arg, tuple):
+            yield from names(arg)
+
+
+def results(statement: Statement) -> tuple[str, ...]:
+    """The names that a statement defines, with `DISCARD` for `_`."""
+    return () if isinstance(statement, Return) else statement.results
+
+
+def operands(statement: Statement) -> tuple[Arg, ...]:
+    return () if isinstance(statement, Broken) else statement.args
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a statement, or of a function's head: `Part("operand", 1)`, `Part("attribute", "axis")`.
+
+    Kinds: `operand`, `result`, `claim`, `attribute`, `callee` (op or function name), `param`, `param_type`, `role`,
+    `result_type`, `name` (the function's).
+    """
+
+    kind: str
+    key: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in a program: a function, a statement of it (`None`: its head), a part of that (`None`: all of it)."""
+
+    function: str
+    index: int | None = None
+    part: Part | None = None

@@ -1,0 +1,166 @@
+"""Dimensions: integers, unknown (`?`, here `None`) and symbolic ones such as `B`, `8*B` or `(B+1)/2`.
+
+A symbolic dimension is a polynomial over named dimensions with one integer denominator. Division is exact: an op
+that divides a dimension (`Split`) requires that it divides, so `B/2` stands for that claim and is checked when `B`
+is bound. Equal polynomials are equal values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+Monomial = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicDim:
+    """`sum(coefficient * product(names)) / denominator`, reduced; never a constant."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    denominator: int = 1
+
+    def __str__(self) -> str:
+        parts = [_term(names, coefficient) for names, coefficient in self.terms]
+        total = parts[0] + "".join(part if part.startswith("-") else f"+{part}" for part in parts[1:])
+        if self.denominator == 1:
+            return total
+        return f"{total}/{self.denominator}" if len(parts) == 1 else f"({total})/{self.denominator}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for names, _ in self.terms for name in names)
+
+
+Dim = int | SymbolicDim | None
+Shape = tuple[Dim, ...]
+
+
+class DimensionError(ValueError):
+    """A dimension that bindings turn into no integer, or a negative one; the text says which."""
+
+
+def named(name: str) -> SymbolicDim:
+    """The dimension that is called `name`."""
+    return SymbolicDim((((name,), 1),))
+
+
+def add(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if a is None or b is None:
+        return None
+    (p, m), (q, n) = _polynomial(a), _polynomial(b)
+    total: dict[Monomial, int] = {names: c * n for names, c in p.items()}
+    for names, c in q.items():
+        total[names] = total.get(names, 0) + c * m
+    return _dim(total, m * n)
+
+
+def multiply(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if a == 0 or b == 0:
+        return 0
+    if a is None or b is None:
+        return None
+    (p, m), (q, n) = _polynomial(a), _polynomial(b)
+    product: dict[Monomial, int] = {}
+    for left, c in p.items():
+        for right, e in q.items():
+            names = tuple(sorted(left + right))
+            product[names] = product.get(names, 0) + c * e
+    return _dim(product, m * n)
+
+
+def subtract(a: Dim, b: Dim) -> Dim:
+    return add(a, multiply(b, -1))
+
+
+def divide(a: Dim, b: Dim) -> Dim:
+    """`a / b` where it is exact; unknown where it cannot be told; raises DimensionError where it is not."""
+    if a is None or b is None or b == 0:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        if a % b:
+            raise DimensionError(f"{a} is not divisible by {b}")
+        return a // b
+    (p, m), (q, n) = _polynomial(a), _polynomial(b)
+    if len(q) != 1:
+        return 1 if a == b else None
+    ((divisor, c),) = q.items()
+    quotient: dict[Monomial, int] = {}
+    for names, coefficient in p.items():
+        rest = list(names)
+        for name in divisor:
+            if name not in rest:
+                return None
+            rest.remove(name)
+        quotient[tuple(rest)] = coefficient * n
+    return _dim(quotient, m * c)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    total: Dim = 1
+    for dim in dims:
+        total = multiply(total, dim)
+    return total
+
+
+def total(dims: Iterable[Dim]) -> Dim:
+    result: Dim = 0
+    for dim in dims:
+        result = add(result, dim)
+    return result
+
+
+def substitute(dim: Dim, bindings: Mapping[str, Dim]) -> Dim:
+    """`dim` with names replaced. Raises DimensionError if the result is no integer or negative."""
+    if not isinstance(dim, SymbolicDim) or not (dim.names & bindings.keys()):
+        return dim
+    result: Dim = 0
+    for names, coefficient in dim.terms:
+        factors: list[Dim] = [bindings.get(name, named(name)) for name in names]
+        result = add(result, multiply(coefficient, product(factors)))
+    try:
+        result = divide(result, dim.denominator)
+    except DimensionError as error:
+        known = ", ".join(f"{n} = {bindings[n]}" for n in sorted(dim.names & bindings.keys()))
+        raise DimensionError(f"`{dim}` is no integer where {known}") from error
+    if isinstance(result, int) and result < 0:
+        raise DimensionError(f"`{dim}` is {result}, a dimension cannot be negative")
+    return result
+
+
+def combine(function: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
+    """`function(a, b)` where both are known integers, else unknown."""
+    return function(a, b) if isinstance(a, int) and isinstance(b, int) else None
+
+
+def show(dim: Dim) -> str:
+    return "?" if dim is None else str(dim)
+
+
+def _polynomial(dim: int | SymbolicDim) -> tuple[dict[Monomial, int], int]:
+    return ({(): dim}, 1) if isinstance(dim, int) else (dict(dim.terms), dim.denominator)
+
+
+def _dim(terms: dict[Monomial, int], denominator: int) -> Dim:
+    kept = {names: c for names, c in terms.items() if c}
+    if not kept:
+        return 0
+    common = math.gcd(denominator, *kept.values())
+    sign = -1 if denominator < 0 else 1
+    denominator = sign * denominator // common
+    reduced = {names: sign * c // common for names, c in kept.items()}
+    if denominator == 1 and reduced.keys() == {()}:
+        return reduced[()]
+    return SymbolicDim(tuple(sorted(reduced.items(), key=lambda t: (-len(t[0]), t[0]))), denominator)
+
+
+def _term(names: Monomial, coefficient: int) -> str:
+    text = "*".join(names)
+    if not names:
+        return str(coefficient)
+    return {1: text, -1: f"-{text}"}.get(coefficient, f"{coefficient}*{text}")

@@ -1,0 +1,179 @@
+"""The types of values: tensors, tuples, and "some type" (`D1`, or nothing written).
+
+A scalar is a tensor of rank 0. A device is an integer from 0; `HOST` means that the value lives on no device and is
+known before the program runs; `None` means that the device is left open. Likewise an element type or a shape that is
+`None` is unknown. `str` gives the `.dir` spelling, which parses back to the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from distir.ir import dims
+from distir.ir.dims import Dim, Shape, SymbolicDim
+from distir.ir.dtypes import DType
+
+HOST: Final = -1
+Device = int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`Tensor[Float32, (128, 64), 1]`; with shape `()` the scalar `Float32[1]`."""
+
+    dtype: DType | None
+    shape: Shape | None
+    device: Device = None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.dtype, self.shape, self.device)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        dtype = "?" if self.dtype is None else self.dtype.name
+        if self.shape == ():
+            return dtype if self.device == HOST else f"{dtype}[{_device(self.device)}]"
+        shape = "??" if self.shape is None else show_shape(self.shape)
+        return f"Tensor[{dtype}, {shape}{'' if self.device is None else f', {_device(self.device)}'}]"
+
+    @property
+    def elements(self) -> Dim:
+        """How many elements; `None` if unknown."""
+        return None if self.shape is None else dims.product(self.shape)
+
+    @property
+    def nbytes(self) -> Dim:
+        """Size in bytes; `None` if unknown."""
+        return None if self.dtype is None else dims.multiply(self.elements, self.dtype.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """`Tuple[T, ...]`."""
+
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"Tuple[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyType:
+    """Some type, on a device that may be known: `D1`. Also the type of what could not be understood."""
+
+    device: Device = None
+
+    def __str__(self) -> str:
+        return "?" if self.device is None else "host" if self.device == HOST else f"D{self.device}"
+
+
+Type = TensorType | TupleType | AnyType
+UNKNOWN: Final = AnyType()
+
+
+def show_shape(shape: Shape) -> str:
+    inner = ", ".join(map(dims.show, shape))
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def leaves(type: Type) -> Iterator[TensorType | AnyType]:
+    """The tensors of a type, left to right."""
+    if isinstance(type, TupleType):
+        for item in type.items:
+            yield from leaves(item)
+    else:
+        yield type
+
+
+def devices(type: Type) -> frozenset[int]:
+    """The known devices that a value of this type lives on; empty for host values."""
+    return frozenset(t.device for t in leaves(type) if t.device is not None and t.device != HOST)
+
+
+def device_of(type: Type) -> Device:
+    """The one device of all leaves, `HOST` where all are host values, or `None` if open or mixed."""
+    found = {leaf.device for leaf in leaves(type)}
+    if len(found) > 1:
+        found.discard(HOST)
+    return found.pop() if len(found) == 1 else None
+
+
+def nbytes(type: Type) -> Dim:
+    """Size in bytes of all that lives on a device; `None` if unknown."""
+    return dims.total(
+        None if isinstance(leaf, AnyType) else leaf.nbytes for leaf in leaves(type) if leaf.device != HOST
+    )
+
+
+def dim_names(type: Type) -> frozenset[str]:
+    """The named dimensions that occur in a type."""
+    shapes = (leaf.shape for leaf in leaves(type) if isinstance(leaf, TensorType))
+    symbolic = (dim for shape in shapes for dim in shape or () if isinstance(dim, SymbolicDim))
+    return frozenset[str]().union(*(dim.names for dim in symbolic))
+
+
+def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
+    """The type with named dimensions replaced. Raises DimensionError where one cannot hold."""
+    match type:
+        case TensorType(dtype, shape, device) if shape and dim_names(type) & bindings.keys():
+            return TensorType(dtype, tuple(dims.substitute(dim, bindings) for dim in shape), device)
+        case TupleType(items):
+            return TupleType(tuple(substitute(item, bindings) for item in items))
+        case _:
+            return type
+
+
+def meet(a: Type, b: Type) -> Type | None:
+    """The type that states what both state; `None` where they contradict each other."""
+    if isinstance(a, AnyType):
+        return _meet_any(a, b)
+    if isinstance(b, AnyType):
+        return _meet_any(b, a)
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        if len(a.items) != len(b.items):
+            return None
+        items = [meet(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        kept = tuple(item for item in items if item is not None)
+        return TupleType(kept) if len(kept) == len(items) else None
+    if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
+        return None
+    return _meet_tensors(a, b)
+
+
+def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
+    if a.dtype is not b.dtype and a.dtype is not None and b.dtype is not None:
+        return None
+    if a.device != b.device and a.device is not None and b.device is not None:
+        return None
+    shape = b.shape if a.shape is None else a.shape
+    if a.shape is not None and b.shape is not None:
+        if len(a.shape) != len(b.shape):
+            return None
+        pairs = list(zip(a.shape, b.shape, strict=True))
+        if any(m != n and m is not None and n is not None for m, n in pairs):
+            return None
+        shape = tuple(n if m is None else m for m, n in pairs)
+    return TensorType(a.dtype or b.dtype, shape, b.device if a.device is None else a.device)
+
+
+def _meet_any(some: AnyType, type: Type) -> Type | None:
+    match type:
+        case TupleType(items):
+            met = [meet(some, item) for item in items]
+            kept = tuple(item for item in met if item is not None)
+            return TupleType(kept) if len(kept) == len(met) else None
+        case TensorType(dtype, shape, None):
+            return TensorType(dtype, shape, some.device)
+        case AnyType(None):
+            return some
+        case _:
+            return type if some.device in (None, type.device) else None
+
+
+def _device(device: Device) -> str:
+    return "?" if device is None else "host" if device == HOST else str(device)
