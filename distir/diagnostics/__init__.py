@@ -1,5 +1,7 @@
 """One `Diagnostic` type for the command line, the editor and the API; each code once, with documentation."""
 
 from distir.diagnostics.core import CODES, Code, Diagnostic, Note, ProgramError, Severity, Source, Span
+from distir.diagnostics.nearest import nearest
+from distir.diagnostics.report import Report
 
-__all__ = ["CODES", "Code", "Diagnostic", "Note", "ProgramError", "Severity", "Source", "Span"]
+__all__ = ["CODES", "Code", "Diagnostic", "Note", "ProgramError", "Report", "Severity", "Source", "Span", "nearest"]

@@ -1,0 +1,221 @@
+"""From the text of a settings file to `Config`: every mistake in it is found, and reported where it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from distir.config.positions import Key, positions
+from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints
+from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
+from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
+
+Table = Mapping[str, object]
+_QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
+_SIZES = 2**63
+_SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """Something wrong with a setting: with its name, or with its value."""
+
+    code: Code
+    key: Key
+    message: str
+    help: str | None = None
+
+
+def read(path: Path) -> Config:
+    """The settings in a file. Raises ConfigError."""
+    source = _source(path)
+    mistakes: list[_Mistake] = []
+    config = _config(_parsed(source), path, mistakes)
+    if mistakes:
+        raise ConfigError(_located(source, mistakes))
+    return config
+
+
+def _located(source: Source, mistakes: Iterable[_Mistake]) -> Report:
+    statements = positions(source.text)
+    diagnostics: list[Diagnostic] = []
+    for mistake in mistakes:
+        statement = statements.get(mistake.key)
+        span = statement and (statement.key if mistake.code == UNKNOWN_SETTING else statement.value)
+        diagnostics.append(Diagnostic(mistake.code, span, mistake.message, help=mistake.help))
+    return Report(source, tuple(diagnostics))
+
+
+def _source(path: Path) -> Source:
+    name = _display(path)
+    empty = Source(name, "")
+    try:
+        if path.exists() and not path.is_file():
+            raise _error(empty, UNREADABLE_SETTINGS, f"expected `{path.name}` to be a file, found a folder or a device")
+        content = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise _error(empty, UNREADABLE_SETTINGS, f"cannot read `{path.name}`: {reason}") from error
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return Source(name, content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        start = len(content[: error.start].decode("utf-8"))
+        source = Source(name, content.decode("utf-8", "replace"))
+        message = f"expected UTF-8, found the byte 0x{content[error.start]:02X}"
+        raise _error(source, UNREADABLE_SETTINGS, message, Span(start, start + 1), "save the file as UTF-8") from error
+
+
+def _parsed(source: Source) -> Table:
+    import tomllib
+
+    try:
+        return tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = _SYNTAX_PLACE.search(message)
+        message = _SYNTAX_PLACE.sub("", message)
+        span = _offset_span(source, place) if place else None
+        raise _error(source, SETTINGS_SYNTAX, f"broken TOML: {message[:1].lower()}{message[1:]}", span) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested as deep
+        raise _error(source, SETTINGS_SYNTAX, "broken TOML: a value is too long or nested too deep") from error
+
+
+def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
+    _check_names(settings, ("hardware", "entry", "bind", "budget", "hints"), (), mistakes)
+    entry = _text(settings, ("entry",), "main", mistakes)
+    return Config(
+        path=path,
+        hardware=_hardware(_text(settings, ("hardware",), DEFAULT_HARDWARE, mistakes), path),
+        entry=entry and entry.removeprefix("@"),
+        bind=_bind(_table(settings, "bind", mistakes), mistakes),
+        budget=_budget(_table(settings, "budget", mistakes), mistakes),
+        hints=_hints(_table(settings, "hints", mistakes), mistakes),
+    )
+
+
+def _hardware(named: str | None, path: Path) -> str:
+    if named is None:
+        return DEFAULT_HARDWARE
+    is_path = "/" in named or os.sep in named or named.endswith((".toml", ".json"))
+    return os.path.normpath(path.parent / named) if is_path else named
+
+
+def _bind(table: Table, mistakes: list[_Mistake]) -> dict[str, int | str]:
+    bound: dict[str, int | str] = {}
+    for name, value in table.items():
+        size = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _SIZES
+        if size or (isinstance(value, str) and value.strip()):
+            bound[name.removeprefix("%")] = cast("int | str", value)
+        else:
+            hint = f'write the literal of a host parameter as text, for example `{name} = "0.5"`'
+            _wrong_value(("bind", name), "the size of a dimension, or a literal as text", value, hint, mistakes)
+    return bound
+
+
+def _budget(table: Table, mistakes: list[_Mistake]) -> Budget:
+    _check_names(table, _names(Budget), ("budget",), mistakes)
+    return Budget(
+        max_latency=_quantity(table, ("budget", "max_latency"), "5ms", mistakes),
+        max_memory=_quantity(table, ("budget", "max_memory"), "32GB", mistakes),
+    )
+
+
+def _hints(table: Table, mistakes: list[_Mistake]) -> Hints:
+    _check_names(table, _names(Hints), ("hints",), mistakes)
+    shown: dict[str, bool] = {}
+    for name in _names(Hints):
+        value = table.get(name, True)
+        if isinstance(value, bool):
+            shown[name] = value
+        else:
+            _wrong_value(("hints", name), "`true` or `false`", value, None, mistakes)
+    return Hints(**shown)
+
+
+def _table(settings: Table, name: str, mistakes: list[_Mistake]) -> Table:
+    value = settings.get(name, {})
+    if isinstance(value, dict):
+        return cast("Table", value)
+    _wrong_value((name,), "a table", value, f"write its settings below a line `[{name}]`", mistakes)
+    return {}
+
+
+def _text(table: Table, key: Key, example: str, mistakes: list[_Mistake]) -> str | None:
+    value = table.get(key[-1])
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    _wrong_value(key, "a name, as text", value, f'write for example `{key[-1]} = "{example}"`', mistakes)
+    return None
+
+
+def _quantity(table: Table, key: Key, example: str, mistakes: list[_Mistake]) -> str | None:
+    value = table.get(key[-1])
+    if value is None or (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+        return value
+    hint = f'write for example `{key[-1]} = "{example}"`'
+    _wrong_value(key, "a number with a unit, as text", value, hint, mistakes)
+    return None
+
+
+def _check_names(table: Table, known: Sequence[str], where: Key, mistakes: list[_Mistake]) -> None:
+    for name in table:
+        if name not in known:
+            closest = nearest(name, known)
+            listed = ", ".join(f"`{k}`" for k in known)
+            hint = f"did you mean `{closest}`?" if closest else f"what can be set here: {listed}"
+            place = f" in `[{'.'.join(where)}]`" if where else ""
+            mistakes.append(_Mistake(UNKNOWN_SETTING, (*where, name), f"unknown setting `{name}`{place}", hint))
+
+
+def _wrong_value(key: Key, expected: str, found: object, hint: str | None, mistakes: list[_Mistake]) -> None:
+    message = f"`{'.'.join(key)}`: expected {expected}, found {_described(found)}"
+    mistakes.append(_Mistake(SETTING_VALUE, key, message, hint))
+
+
+def _error(source: Source, code: Code, message: str, span: Span | None = None, help: str | None = None) -> ConfigError:
+    return ConfigError(Report(source, (Diagnostic(code, span, message, help=help),)))
+
+
+def _offset_span(source: Source, place: re.Match[str]) -> Span:
+    r"""The character that TOML's parser stopped at. It counts `\n` alone as the end of a line."""
+    if place[1] is None:
+        return Span(len(source.text), len(source.text))
+    before = source.text.replace("\r\n", " \n").split("\n")[: int(place[1]) - 1]
+    offset = sum(len(line) + 1 for line in before) + int(place[2]) - 1
+    return Span(min(offset, len(source.text)), min(offset + 1, len(source.text)))
+
+
+def _names(settings: type[Budget | Hints]) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(settings))
+
+
+def _described(value: object) -> str:
+    match value:
+        case bool():
+            return f"`{str(value).lower()}`"
+        case int() if abs(value) < _SIZES:
+            return f"the integer {value}"
+        case int():
+            return "an integer of more than 64 bits"
+        case float():
+            return f"the number {value}"
+        case str():
+            return f"the text `{value[:40]}`" + (" and more" if len(value) > 40 else "")
+        case dict():
+            return "a table"
+        case list():
+            return "a list"
+        case _:
+            return "a date or time"
+
+
+def _display(path: Path) -> str:
+    """Relative to the current folder where it is below it, as people name files."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,32 @@
+"""What can be wrong with hardware: an unknown name, a faulty profile, a program too large for the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault. `path` and `line` (from 1) where it has a place in a file; `help` says what to do."""
+
+    message: str
+    path: str | None = None
+    line: int | None = None
+    help: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text}\n  help: {self.help}" if self.help else text
+
+
+class HardwareError(Exception):
+    """Hardware that cannot be used; `problems` are all the faults found, in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))

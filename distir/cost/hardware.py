@@ -1,0 +1,207 @@
+"""A machine as a value: its devices, its links, and what work costs on it. Knows no files and no programs.
+
+Devices are *positions* from 0. Several positions may be *streams* of one physical device: they share its memory, and
+what passes between them is free. Positions 0 … g-1 are the first streams of the g physical devices in order; the second
+streams of those that have one follow, then the third. Streams do not slow each other down: a program that computes on
+two streams of one device at once is shown faster than it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distir.cost.collectives import ALGORITHMS, ROOTED
+from distir.cost.compute import Kind, roofline
+from distir.cost.errors import HardwareError, Problem
+from distir.cost.topology import Block, Level, Link, Ranks, Use, blocks_of, ranks_of
+from distir.ops.work import Communication, Work
+
+Bound = Literal["compute", "memory", "latency", "link", "free"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How long an op occupies its devices, and what most of that time goes into."""
+
+    seconds: float
+    bound: Bound
+
+
+FREE = Cost(0.0, "free")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a profile as its file states it. `basis`: specified, measured, derived or estimated."""
+
+    name: str
+    value: str
+    unit: str
+    source: str
+    basis: str
+    note: str = ""
+
+
+_Reach = tuple[tuple[int, ...], int | None, Use]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardware:
+    """A machine. `physical` has for each position the physical device; `kinds` for each physical device its kind.
+
+    Equal machines have equal contents. `sources` are the texts that the figures cite, by their keys.
+    """
+
+    name: str
+    title: str
+    physical: tuple[int, ...]
+    kinds: tuple[Kind, ...]
+    levels: tuple[Level, ...]
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    figures: tuple[Figure, ...] = ()
+    _blocks: tuple[tuple[Block, ...], ...] = field(init=False, repr=False)
+    _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_blocks", blocks_of(self.levels, len(self.kinds)))
+        object.__setattr__(self, "_ranks", {})
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Hardware) and _contents(self) == _contents(other))
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.physical))
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def devices(self) -> int:
+        """How many positions there are."""
+        return len(self.physical)
+
+    def kind(self, position: int) -> Kind:
+        return self.kinds[self.physical[position]]
+
+    def capacity(self, position: int) -> int:
+        """The size in bytes of the memory that a position uses, alone or with other streams."""
+        return self.kind(position).memory
+
+    def memory_of(self, position: int) -> int:
+        """Which physical memory a position uses; the same number for all streams of one device."""
+        return self.physical[position]
+
+    def place(self, program_devices: Iterable[int]) -> dict[int, int]:
+        """The position of each device number of a program, which counts from 0 if it uses device 0, else from 1.
+
+        Raises HardwareError where the program uses more devices than there are, ValueError for negative numbers.
+        """
+        numbers = sorted(set(program_devices))
+        if numbers and numbers[0] < 0:
+            raise ValueError(f"{numbers[0]} is not a device number")
+        base = 0 if 0 in numbers else 1
+        if numbers and numbers[-1] - base >= self.devices:
+            raise HardwareError([_too_many(self, numbers, base)])
+        return {number: number - base for number in numbers}
+
+    def shape(self, positions: tuple[int, ...]) -> tuple[object, ...]:
+        """What costs depend on: positions of equal shape are of the same kinds and linked alike, one by one.
+
+        So `cost(work, a) == cost(work, b)` where `shape(a) == shape(b)`, with the root at the same place in both.
+        """
+        labels: dict[object, int] = {}
+
+        def label(thing: object) -> int:
+            return labels.setdefault(thing, len(labels))
+
+        entries: list[object] = []
+        for position in positions:
+            device = self.physical[position]
+            around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
+            entries.append((self.kinds[device].name, label(device), around))
+        return tuple(entries)
+
+    def cost(self, work: Work, positions: tuple[int, ...]) -> Cost:
+        """The cost of one op on these positions, distinct and in the op's order.
+
+        `work.communication.root` must be one of these positions, where the pattern has a root (without one, the first
+        is taken). An op that also computes overlaps that with its communication. Of different kinds of device, the
+        slowest decides. Raises ValueError for a root that is not among the positions.
+        """
+        cost = FREE if work.communication is None else self._communication(work.communication, positions)
+        if work.flops or work.bytes:
+            computing = max((_computing(kind, work) for kind in self._kinds_at(positions)), key=_seconds)
+            cost = max(cost, computing, key=_seconds)
+        return cost
+
+    def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[Kind]:
+        if len(positions) == 1:  # nearly all ops that compute
+            return (self.kinds[self.physical[positions[0]]],)
+        return {kind.name: kind for kind in map(self.kind, positions)}.values()
+
+    def _communication(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
+        root = positions[0] if communication.root is None else communication.root
+        if root not in positions:
+            raise ValueError(f"the root {root} is not among the positions {positions}")
+        best, latency = float("inf"), 0.0
+        anchor = root if communication.pattern in ROOTED else None
+        for algorithm in ALGORITHMS[communication.pattern]:
+            for use in algorithm.over:
+                key = (positions, anchor, use)
+                ranks = self._ranks[key] if key in self._ranks else self._reach(key)
+                if ranks is None:
+                    continue
+                if not ranks.tiers:
+                    return FREE
+                spent = algorithm.spent(ranks, communication.nbytes)
+                seconds = ranks.startup + spent.latency + spent.transfer
+                if seconds < best:
+                    best, latency = seconds, ranks.startup + spent.latency
+        return Cost(best, "latency" if latency >= best - latency else "link")
+
+    def _reach(self, key: _Reach) -> Ranks | None:
+        """The devices of a group as `use` sees them; remembered, since programs use few groups many times."""
+        positions, root, use = key
+        members = tuple(dict.fromkeys(self.physical[position] for position in positions))
+
+        def link(level: int) -> Link | None:
+            return self.levels[level].links.get(use)
+
+        anchor = None if root is None else self.physical[root]
+        self._ranks[key] = ranks = ranks_of(self._blocks, members, link, anchor)
+        return ranks
+
+
+def _computing(kind: Kind, work: Work) -> Cost:
+    arithmetic, traffic = roofline(kind, work.flops, work.bytes, work.dtype)
+    running = max(arithmetic, traffic)
+    bound: Bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"
+    return Cost(kind.launch + running, bound)
+
+
+def _seconds(cost: Cost) -> float:
+    return cost.seconds
+
+
+def _contents(hardware: Hardware) -> tuple[object, ...]:
+    return (
+        hardware.name,
+        hardware.title,
+        hardware.physical,
+        hardware.kinds,
+        hardware.levels,
+        hardware.sources,
+        hardware.figures,
+    )
+
+
+def _too_many(hardware: Hardware, numbers: list[int], base: int) -> Problem:
+    beyond = [number for number in numbers if number - base >= hardware.devices]
+    listed = ", ".join(f"`{number}`" for number in beyond[:4]) + (", …" if len(beyond) > 4 else "")
+    return Problem(
+        f"the program uses device{'s' if len(beyond) > 1 else ''} {listed}, but `{hardware.name}` has "
+        f"{hardware.devices} devices, numbered here from {base} to {hardware.devices - 1 + base}",
+        help="choose hardware with more devices, or a strategy that needs fewer",
+    )

@@ -1,0 +1,187 @@
+"""Which links join which devices. Knows positions and link figures; nothing of work, kinds of device or files.
+
+A machine is a hierarchy of *blocks* of neighbouring devices: a node of 8, a rack of 4 nodes. A *level* says what joins
+the members of such blocks. Two devices communicate over the innermost block that holds both. What a collective needs to
+know of its devices is summed up in `Ranks`: one `Tier` for each level that it crosses, from inside out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Use = Literal["send", "collective", "low_latency", "switch"]
+"""What a link is used for: transfers between two devices, collectives, collectives by a protocol for small messages,
+and reductions done inside the switch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`startup`: seconds once per op; `latency`: seconds per step; `bandwidth`: bytes/s per device, one way, achieved.
+
+    `uplink`: bytes/s that all devices of one unit (a node) together can bring over this link, where their network
+    cards are fewer than they.
+    """
+
+    startup: float
+    latency: float
+    bandwidth: float
+    uplink: float | None = None
+
+    def of_unit(self, devices: int) -> float:
+        """Bytes/s that so many devices of one unit reach together."""
+        together = devices * self.bandwidth
+        return together if self.uplink is None else min(together, self.uplink)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One layer of the network, with the blocks that it joins as ranges of devices, and its figures by use."""
+
+    name: str
+    blocks: tuple[range, ...]
+    links: Mapping[Use, Link]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A level as one collective meets it. A *unit* is what inner tiers have joined: at first a device, then a node.
+
+    `innermost`: the units are devices of one node; `ranks`: units that communicate in one block; `hops`: steps at this
+    level in one pass around a ring through all devices; `latency`: seconds per step. Bandwidths in bytes/s: of a unit,
+    all its members together (`bandwidth`); of a device while all members of its unit send (`share`), and while only it
+    sends (`alone`). Where blocks differ, the slowest counts.
+    """
+
+    innermost: bool
+    ranks: int
+    hops: int
+    latency: float
+    bandwidth: float
+    share: float
+    alone: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The devices of one collective: how many, the tiers they span from inside out, seconds to start up.
+
+    `peers`: how many other devices a device meets at each tier; one entry for each different answer.
+    """
+
+    n: int
+    startup: float
+    tiers: tuple[Tier, ...]
+    peers: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Devices that one level joins directly. `height`: 1 where no block lies inside."""
+
+    level: int
+    devices: range
+    height: int
+
+
+def blocks_of(levels: Sequence[Level], devices: int) -> tuple[tuple[Block, ...], ...]:
+    """For each device the blocks that hold it, from inside out. The blocks must nest (`clashes` finds none)."""
+    found: list[list[Block]] = [[] for _ in range(devices)]
+    ranges = [(block, index) for index, level in enumerate(levels) for block in level.blocks]
+    for devices_of, index in sorted(ranges, key=lambda entry: len(entry[0])):
+        inside = [found[device][-1].height for device in devices_of if found[device]]
+        block = Block(index, devices_of, 1 + max(inside, default=0))
+        for device in devices_of:
+            found[device].append(block)
+    return tuple(map(tuple, found))
+
+
+def clashes(levels: Sequence[Level]) -> list[tuple[int, range, int, range]]:
+    """Pairs of blocks that are equal or overlap without one holding the other, with the indices of their levels."""
+    # Sorted by start, longer first, a block can only clash with one that is still open when it starts.
+    ranges = [(block.start, -block.stop, index) for index, level in enumerate(levels) for block in level.blocks]
+    found: list[tuple[int, range, int, range]] = []
+    open_blocks: list[tuple[int, int, int]] = []
+    for start, minus_stop, index in sorted(ranges):
+        stop = -minus_stop
+        open_blocks = [block for block in open_blocks if block[1] > start]
+        found += [
+            (i, range(a, b), index, range(start, stop))
+            for a, b, i in open_blocks
+            if b < stop or (a, b) == (start, stop)
+        ]
+        open_blocks.append((start, stop, index))
+    return found
+
+
+def ranks_of(
+    blocks: Sequence[Sequence[Block]], members: Sequence[int], link: Callable[[int], Link | None], root: int | None = None
+) -> Ranks | None:
+    """Sum up at least two distinct devices. `link` gives the figures of a level by its index.
+
+    With a `root`, `peers` are the root's alone. None where a level that the devices cross has no figures.
+    """
+    units = [_Unit(device, 1, {device: ()}) for device in members]
+    tiers: list[Tier] = []
+    startup, height = 0.0, 0
+    tallest = max((block.height for device in members for block in blocks[device]), default=0)
+    while len(units) > 1:
+        height += 1
+        if height > tallest:
+            raise ValueError(f"no level joins the devices {tuple(members)}")
+        joined = _join(blocks, units, height)
+        crossed = [(block, inside) for block, inside in joined if block is not None and len(inside) > 1]
+        if crossed:
+            links = [link(block.level) for block, _ in crossed]
+            figures = [figure for figure in links if figure is not None]
+            if len(figures) < len(links):
+                return None
+            startup = max(startup, *(figure.startup for figure in figures))
+            tiers.append(_tier([inside for _, inside in crossed], figures, innermost=height == 1))
+        units = [_union(inside, met=bool(crossed)) for _, inside in joined]
+    peers = units[0].peers
+    return Ranks(len(members), startup, tuple(tiers), (peers[root],) if root is not None else tuple(set(peers.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Members joined so far: one of them, their number, and whom each of them met tier by tier."""
+
+    device: int
+    size: int
+    peers: Mapping[int, tuple[int, ...]]
+
+
+def _join(
+    blocks: Sequence[Sequence[Block]], units: Sequence[_Unit], height: int
+) -> list[tuple[Block | None, list[_Unit]]]:
+    """The units, grouped by the blocks of this height; a unit that is in none stays alone."""
+    groups: dict[tuple[int, int], tuple[Block | None, list[_Unit]]] = {}
+    for unit in units:
+        block = next((block for block in blocks[unit.device] if block.height == height), None)
+        key = (0, block.devices.start) if block is not None else (1, unit.device)
+        groups.setdefault(key, (block, []))[1].append(unit)
+    return list(groups.values())
+
+
+def _tier(crossed: Sequence[Sequence[_Unit]], links: Sequence[Link], innermost: bool) -> Tier:
+    sizes = [(unit.size, link) for units, link in zip(crossed, links, strict=True) for unit in units]
+    return Tier(
+        innermost=innermost,
+        ranks=max(len(units) for units in crossed),
+        hops=sum(len(units) - 1 for units in crossed),
+        latency=max(link.latency for link in links),
+        bandwidth=min(link.of_unit(size) for size, link in sizes),
+        share=min(link.of_unit(size) / size for size, link in sizes),
+        alone=min(link.of_unit(1) for link in links),
+    )
+
+
+def _union(units: Sequence[_Unit], met: bool) -> _Unit:
+    """The units as one. `met`: some units communicate at this height, so that each member notes how many it met."""
+    size = sum(unit.size for unit in units)
+    if not met:
+        return _Unit(units[0].device, size, units[0].peers)
+    peers = {device: (*seen, size - unit.size) for unit in units for device, seen in unit.peers.items()}
+    return _Unit(units[0].device, size, peers)

@@ -1,0 +1,124 @@
+"""Quantities with units: `"5ms"`, `"80GB"`, `"312TFLOP/s"` to SI numbers and back. Knows no hardware.
+
+A quantity is a number and a unit, with or without a space between them. Prefixes are SI's: `GB` is 10^9 bytes, `GiB`
+is 2^30. `B` is a byte; bits are written out (`25Gbit/s`), because `Gb` is too easily mistaken. Results are in seconds,
+bytes, bytes per second, floating-point operations (per second), watts, and currency per hour.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distir.diagnostics.nearest import nearest
+
+
+class UnitError(ValueError):
+    """A text that is not the quantity wanted. `help` says what to write instead, where there is a likely answer."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A kind of quantity: what it is called, one example of it, and its units with their size in SI."""
+
+    name: str
+    example: str
+    units: Mapping[str, float]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return QUANTITIES.__getitem__, (self.name,)
+
+
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_BYTES = {f"{prefix}B": size for prefix, size in (_DECIMAL | _BINARY).items()}
+_BITS = {f"{prefix}bit": size / 8 for prefix, size in (_DECIMAL | _BINARY).items()}
+_FLOPS = {f"{prefix}FLOP": size for prefix, size in _DECIMAL.items()}
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}  # noqa: RUF001
+
+DURATION = Quantity("duration", "7us", _SECONDS)
+MEMORY = Quantity("memory size", "80GB", _BYTES)
+BANDWIDTH = Quantity("bandwidth", "300GB/s", {f"{unit}/s": size for unit, size in (_BYTES | _BITS).items()})
+FLOPS = Quantity("number of operations", "2GFLOP", _FLOPS)
+FLOP_RATE = Quantity(
+    "arithmetic rate",
+    "312TFLOP/s",
+    {f"{unit}/s": size for unit, size in _FLOPS.items()} | {f"{unit}S": size for unit, size in _FLOPS.items()},
+)
+POWER = Quantity("power", "400W", {"mW": 1e-3, "W": 1.0, "kW": 1e3, "MW": 1e6})
+PRICE = Quantity("price", "2.5USD/h", {f"{currency}/h": 1.0 for currency in ("USD", "EUR", "GBP", "CHF", "JPY", "CNY")})
+
+QUANTITIES = {q.name: q for q in (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, POWER, PRICE)}
+"""Every kind of quantity by its name."""
+
+
+def parse_seconds(text: str) -> float:
+    """`"5ms"` is 0.005. Raises UnitError."""
+    return parse(text, DURATION)
+
+
+def parse_bytes(text: str) -> int:
+    """`"32GB"` is 32·10^9 and `"80GiB"` is 80·2^30, rounded to whole bytes. Raises UnitError."""
+    return round(parse(text, MEMORY))
+
+
+def parse(text: str, quantity: Quantity) -> float:
+    """The quantity in SI units, finite and not negative. Raises UnitError."""
+    example = f"`{quantity.example}`"
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise UnitError(f"expected a {quantity.name} such as {example}, found `{text}`")
+    number, unit = match["number"], match["unit"]
+    if unit not in quantity.units:
+        raise UnitError(*_wrong_unit(text, number, unit, quantity))
+    value = float(number.replace("_", "")) * quantity.units[unit]
+    if number.startswith("-"):
+        raise UnitError(f"expected a {quantity.name} such as {example}, found the negative `{text}`")
+    if not math.isfinite(value):
+        raise UnitError(f"expected a {quantity.name} such as {example}, found `{text}`, which is too large")
+    return value
+
+
+def show_seconds(seconds: float) -> str:
+    """Three significant digits, more where whole seconds have them: `12.4us`, `318us`, `1.20ms`, `4210s`."""
+    return _show(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+
+
+def show_bytes(nbytes: float) -> str:
+    """Three significant digits in decimal units: `31.2GB`; below 1000 the exact number, `512B`."""
+    return _show(nbytes, (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
+
+
+_QUANTITY = re.compile(r"(?P<number>[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s].*|)")
+
+
+def _wrong_unit(text: str, number: str, unit: str, quantity: Quantity) -> tuple[str, str | None]:
+    if not unit:
+        return f"expected a {quantity.name} such as `{quantity.example}`, found `{text}` without a unit", None
+    other = next((q for q in QUANTITIES.values() if unit in q.units), None)
+    if other is not None:
+        return f"expected a {quantity.name} such as `{quantity.example}`, found the {other.name} `{text}`", None
+    likely = unit.replace("b", "bit", 1) if unit.replace("b", "bit", 1) in quantity.units else None
+    likely = likely or nearest(unit, quantity.units)
+    message = f"expected a {quantity.name} such as `{quantity.example}`, found the unknown unit `{unit}` in `{text}`"
+    return message, f"write `{number}{likely}`" if likely else None
+
+
+def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
+    base = next(unit for unit, size in units if size == 1)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}{base}"
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    # A value is shown in the first unit in which it reads at least 1 once rounded: 999.7us is 1.00ms.
+    unit, size = next((u for u in units if value / u[1] >= 0.9995), units[-1])
+    scaled = value / size
+    if unit == "B":
+        return f"{sign}{scaled:.3g}B"
+    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+    return f"{sign}{scaled:.{digits}f}{unit}"

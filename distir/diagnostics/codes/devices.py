@@ -1,0 +1,100 @@
+"""DIR4xx: devices and collectives."""
+
+from distir.diagnostics.core import code
+
+DEVICE_MISMATCH = code(
+    "DIR401",
+    "device-mismatch",
+    """
+A compute op needs all of its inputs on one device. Moving a value is an op of its own, because it takes time.
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
+  %c = Add(%a, %b)  // error: DIR401
+  return %c
+}
+```
+
+Send one of them:
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
+  %b_1 = Send[device = 1](%b)
+  %c = Add(%a, %b_1)
+  return %c
+}
+```
+""",
+)
+
+REPEATED_DEVICE = code(
+    "DIR402",
+    "repeated-device",
+    """
+A collective has one operand per device; here two live on the same one.
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 1]) {
+  %c, %d = MPIAllreduce(%a, %b)  // error: DIR402
+  return %c, %d
+}
+```
+
+Combine what is on one device without a collective, or spread the operands:
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
+  %c, %d = MPIAllreduce(%a, %b)
+  return %c, %d
+}
+```
+""",
+)
+
+ROOT_DEVICE = code(
+    "DIR403",
+    "root-not-among-devices",
+    """
+The root of a collective is not one of its devices.
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
+  %c = MPIReduce[root = 3](%a, %b)  // error: DIR403
+  return %c
+}
+```
+
+Name one of the devices that take part:
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
+  %c = MPIReduce[root = 2](%a, %b)
+  return %c
+}
+```
+""",
+)
+
+BAD_DEVICE = code(
+    "DIR404",
+    "bad-device",
+    """
+A device is not a number from 0, or a value is sent to the device where it is.
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1]) {
+  %b = Send[device = 1](%a)  // error: DIR404
+  return %b
+}
+```
+
+Name another device, or use the value as it is:
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1]) {
+  %b = Send[device = 2](%a)
+  return %b
+}
+```
+""",
+)

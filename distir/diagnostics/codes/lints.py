@@ -1,0 +1,28 @@
+"""DIR9xx: what is allowed, but is seldom meant."""
+
+from distir.diagnostics.core import Severity, code
+
+UNUSED_VALUE = code(
+    "DIR901",
+    "unused-value",
+    """
+A value is computed and never used. It costs time and memory all the same.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)  // error: DIR901
+  return %x
+}
+```
+
+Remove the statement, or write `_` for a result that is not wanted:
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %a, _ = Split[num_outputs = 2](%x)
+  return %a
+}
+```
+""",
+    severity=Severity.WARNING,
+)

@@ -1,0 +1,334 @@
+"""DIR2xx: names, single assignment, arity, attributes."""
+
+from distir.diagnostics.core import code
+
+UNDEFINED_VALUE = code(
+    "DIR201",
+    "undefined-value",
+    """
+A value is used that no earlier statement and no parameter defines. Program order is the schedule, so a use must
+stand after the definition.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%z)  // error: DIR201
+  return %y
+}
+```
+
+Use the name that was defined:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
+""",
+)
+
+REDEFINED_VALUE = code(
+    "DIR202",
+    "redefined-value",
+    """
+A value is defined twice. Programs are in single-assignment form: every name has one definition.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)
+  %y = Exp(%y)  // error: DIR202
+  return %y
+}
+```
+
+Give the second value a name of its own:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)
+  %z = Exp(%y)
+  return %z
+}
+```
+""",
+)
+
+UNDEFINED_FUNCTION = code(
+    "DIR203",
+    "undefined-function",
+    """
+A call names a function that the module does not hold. Functions may stand in any order, but in the same file.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = @dense(%x)  // error: DIR203
+  return %y
+}
+```
+
+Define the function:
+
+```dir
+func @dense(%x) {
+  %y = Relu(%x)
+  return %y
+}
+
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = @dense(%x)
+  return %y
+}
+```
+""",
+)
+
+DUPLICATE_FUNCTION = code(
+    "DIR204",
+    "duplicate-function",
+    """
+Two functions have the same name. The first one is meant by every call.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  return %x
+}
+
+func @f(%x: Tensor[Float32, (2,), 1]) {  // error: DIR204
+  return %x
+}
+```
+
+Rename one of them:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  return %x
+}
+
+func @g(%x: Tensor[Float32, (2,), 1]) {
+  return %x
+}
+```
+""",
+)
+
+UNKNOWN_OP = code(
+    "DIR205",
+    "unknown-op",
+    """
+No op of this name is registered. `distir ops` lists all; a package can register its own under the entry-point group
+`distir.ops`.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Rleu(%x)  // error: DIR205
+  return %y
+}
+```
+
+Use the op's name:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
+""",
+)
+
+OPERAND_COUNT = code(
+    "DIR206",
+    "operand-count",
+    """
+An op or a function is given too few or too many operands.
+
+```dir
+func @f(%x: Tensor[Float32, (2, 2), 1]) {
+  %y = MatMul(%x)  // error: DIR206
+  return %y
+}
+```
+
+Give each operand once:
+
+```dir
+func @f(%x: Tensor[Float32, (2, 2), 1]) {
+  %y = MatMul(%x, %x)
+  return %y
+}
+```
+""",
+)
+
+RESULT_COUNT = code(
+    "DIR207",
+    "result-count",
+    """
+A statement names more or fewer results than the op or function gives. A result that is not wanted is written `_`.
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %a, %b, %c = Split[axis = 0, num_outputs = 2](%x)  // error: DIR207
+  return %a, %b, %c
+}
+```
+
+Name all of them, and no more:
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %a, _ = Split[axis = 0, num_outputs = 2](%x)
+  return %a
+}
+```
+""",
+)
+
+UNKNOWN_ATTRIBUTE = code(
+    "DIR208",
+    "unknown-attribute",
+    """
+The op has no attribute of this name. `distir ops NAME` lists its attributes.
+
+```dir
+func @f(%x: Tensor[Float32, (2, 3), 1]) {
+  %y = Softmax[axes = 1](%x)  // error: DIR208
+  return %y
+}
+```
+
+Use the attribute's name:
+
+```dir
+func @f(%x: Tensor[Float32, (2, 3), 1]) {
+  %y = Softmax[axis = 1](%x)
+  return %y
+}
+```
+""",
+)
+
+MISSING_ATTRIBUTE = code(
+    "DIR209",
+    "missing-attribute",
+    """
+An attribute without a default is not given.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Send(%x)  // error: DIR209
+  return %y
+}
+```
+
+State it:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Send[device = 2](%x)
+  return %y
+}
+```
+""",
+)
+
+ATTRIBUTE_TYPE = code(
+    "DIR210",
+    "attribute-type",
+    """
+An attribute's value is of the wrong kind.
+
+```dir
+func @f(%x: Tensor[Float32, (2, 3), 1]) {
+  %y = Softmax[axis = "last"](%x)  // error: DIR210
+  return %y
+}
+```
+
+Give a value of the kind that the op expects:
+
+```dir
+func @f(%x: Tensor[Float32, (2, 3), 1]) {
+  %y = Softmax[axis = -1](%x)
+  return %y
+}
+```
+""",
+)
+
+RECURSION = code(
+    "DIR211",
+    "recursion",
+    """
+A function calls itself, directly or through others. Programs are straight-line code without loops or recursion.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = @f(%x)  // error: DIR211
+  return %y
+}
+```
+
+Write the repetition out:
+
+```dir
+func @layer(%x) {
+  %y = Relu(%x)
+  return %y
+}
+
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = @layer(%x)
+  %z = @layer(%y)
+  return %z
+}
+```
+""",
+)
+
+RETURN_PLACE = code(
+    "DIR212",
+    "return-place",
+    """
+Every function ends in one `return`: it is missing, or statements stand after it.
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {  // error: DIR212
+  %y = Relu(%x)
+}
+```
+
+Return the results:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
+""",
+)
+
+ROLE = code(
+    "DIR213",
+    "bad-role",
+    """
+The braces after a parameter's type hold roles that strategies rely on: `{param}` (a weight), `{state}` (optimizer
+state), `{batch = 0}` (the dimension along which samples stand). This role is unknown, or its value does not fit.
+
+```dir
+func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 2}) {  // error: DIR213
+  return %x
+}
+```
+
+Name a dimension that the type has:
+
+```dir
+func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 0}) {
+  return %x
+}
+```
+""",
+)

@@ -1,0 +1,43 @@
+"""The ops: one definition each, in files by family. `OPS` holds them by name."""
+
+from distir.ops import communication, linalg, tuples
+from distir.ops.attributes import bind, canonical
+from distir.ops.core import OPS, REQUIRED, Op, Registry, op
+from distir.ops.infer import Value, infer_partial, infer_types, infer_values, result_count, run, strengthen, type_of
+from distir.ops.numeric import dense, dtype_of, numpy_dtype, to_array, to_dense
+from distir.ops.unify import Reject
+from distir.ops.work import NO_WORK, Communication, Pattern, Work
+from distir.ops.workload import work
+
+FAMILIES = (linalg, tuples, communication)
+"""The modules whose import registers our own ops."""
+
+__all__ = [
+    "FAMILIES",
+    "NO_WORK",
+    "OPS",
+    "REQUIRED",
+    "Communication",
+    "Op",
+    "Pattern",
+    "Registry",
+    "Reject",
+    "Value",
+    "Work",
+    "bind",
+    "canonical",
+    "dense",
+    "dtype_of",
+    "infer_partial",
+    "infer_types",
+    "infer_values",
+    "numpy_dtype",
+    "op",
+    "result_count",
+    "run",
+    "strengthen",
+    "to_array",
+    "to_dense",
+    "type_of",
+    "work",
+]

@@ -1,0 +1,202 @@
+"""Attributes and spelling: from what the program writes to what an op's definition expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from distir.diagnostics.codes import names as codes
+from distir.diagnostics.nearest import nearest
+from distir.ir import DTYPES, NO_ATTRIBUTES, Arg, Attributes, Constant, Dense, DType, External, Literal, Part
+from distir.ops.core import OPS, REQUIRED, AttributeSpec, Op
+from distir.ops.unify import Reject
+
+Coercion = Callable[[Constant], Any]
+
+
+def _int(value: Constant) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError
+
+
+def _float(value: Constant) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError
+
+
+def _bool(value: Constant) -> bool:
+    if isinstance(value, (bool, int)) and value in (0, 1):
+        return bool(value)
+    raise ValueError
+
+
+def _str(value: Constant) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError
+
+
+def _ints(value: Constant) -> tuple[int, ...]:
+    if isinstance(value, Dense) and len(value.shape) == 1:
+        value = value.values
+    if isinstance(value, tuple):
+        return tuple(map(_int, value))
+    raise ValueError
+
+
+def _dtype(value: Constant) -> DType:
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    if isinstance(value, DType):
+        return value
+    raise ValueError
+
+
+def _constant(value: Constant) -> Constant:
+    if isinstance(value, (str, DType)):
+        raise ValueError  # noqa: TRY004
+    return value
+
+
+KINDS: dict[str, tuple[str, Coercion]] = {
+    "int": ("an integer", _int),
+    "float": ("a number", _float),
+    "bool": ("true or false", _bool),
+    "str": ("a string", _str),
+    "tuple[int, ...]": ("a list of integers", _ints),
+    "DType": ("an element type", _dtype),
+    "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
+}
+"""What an attribute can be, by the annotation of its parameter: in words, and how a value is read as one."""
+
+
+@lru_cache(maxsize=4096)
+def bind(op: Op, attrs: Attributes) -> Attributes:
+    """The attributes as the op's definition names them, each of its kind, defaults filled in. Raises Reject."""
+    given: dict[str, Constant] = {}
+    for name, value in attrs.items():
+        attribute = attribute_named(op, name)
+        if attribute is None:
+            near = nearest(name, list(op.attributes))
+            message = f"`{op.name}` has no attribute `{name}`"
+            hint = f"did you mean `{near}`?" if near else _attribute_list(op)
+            raise Reject(codes.UNKNOWN_ATTRIBUTE, message, Part("attribute", name), help=hint)
+        if attribute.name in given:
+            message = f"`{op.name}` is given `{attribute.name}` twice"
+            raise Reject(codes.ATTRIBUTE_TYPE, message, Part("attribute", name))
+        given[attribute.name] = _coerce(op, attribute, name, value)
+    missing = [a.name for a in op.attributes.values() if a.default is REQUIRED and a.name not in given]
+    if missing:
+        message = f"`{op.name}` needs the attribute `{missing[0]}`"
+        hint = f"write `{op.name}[{missing[0]} = …]`"
+        raise Reject(codes.MISSING_ATTRIBUTE, message, Part("callee"), help=hint)
+    defaults = {a.name: a.default for a in op.attributes.values() if a.name not in given and a.default is not None}
+    return Attributes({**defaults, **given})
+
+
+def attribute_named(op: Op, name: str) -> AttributeSpec | None:
+    """The attribute of that name or alias."""
+    return op.attributes.get(op.aliases.get(name, name))
+
+
+def canonical(name: str, args: tuple[Arg, ...], attrs: Attributes) -> tuple[tuple[Arg, ...], Attributes]:
+    """The one spelling that is printed, for the spellings that are read.
+
+    Literals after the operands become attributes in the order of the definition (`Send(%x, 2)`), aliases become the
+    attributes' names, a list in the place of a variadic operand is spliced, and an attribute that is named like an
+    operand becomes that operand. Statements that fit no definition stay as they are: the checker will say why.
+    """
+    if name not in OPS:
+        return args, attrs
+    op = OPS[name]
+    operands, rest = _operands(op, args)
+    named: dict[str, Constant] = {}
+    free = [a for a in op.attributes if a not in {op.aliases.get(n, n) for n in attrs}]
+    if len(rest) > len(free) or not all(isinstance(arg, Literal) for arg in rest):
+        return args, attrs
+    for arg, attribute in zip(rest, free, strict=False):
+        assert isinstance(arg, Literal)
+        named[attribute] = arg.value
+    places = {o.name: i for i, o in enumerate(op.operands) if not o.variadic}
+    for given, value in attrs.items():
+        target = op.aliases.get(given, given)
+        if target in op.attributes or target not in places:
+            named[target] = value
+        elif not _place(operands, places[target], Literal(value)):
+            return args, attrs
+    spelled = {n: _respell(op, n, v) for n, v in named.items()}
+    return tuple(operands), Attributes(spelled) if spelled else NO_ATTRIBUTES
+
+
+def _operands(op: Op, args: tuple[Arg, ...]) -> tuple[list[Arg], tuple[Arg, ...]]:
+    """The arguments in operands' places, and those behind them."""
+    variadic = op.variadic
+    if variadic is None:
+        return list(args[: len(op.operands)]), args[len(op.operands) :]
+    operands: list[Arg] = list(args[:variadic])
+    rest = args[variadic:]
+    if rest and isinstance(rest[0], tuple):
+        return operands + list(rest[0]), rest[1:]
+    if rest and isinstance(rest[0], Literal) and rest[0].value == ():
+        return operands, rest[1:]
+    values = len(rest)
+    while values and isinstance(rest[values - 1], Literal) and any(isinstance(a, str) for a in rest):
+        values -= 1
+    return operands + list(rest[:values]), rest[values:]
+
+
+def _place(operands: list[Arg], index: int, arg: Arg) -> bool:
+    """Put an argument in its place, with `_` in the places before it that are left out."""
+    if index < len(operands) and operands[index] != "":
+        return False
+    operands += [""] * (index + 1 - len(operands))
+    operands[index] = arg
+    return True
+
+
+def _respell(op: Op, name: str, value: Constant) -> Constant:
+    """A value in its attribute's own kind, where it fits: `1` for a flag is `true`."""
+    if name not in op.attributes:
+        return value
+    try:
+        return KINDS[_kind(op.attributes[name])][1](value)
+    except ValueError:
+        return value
+
+
+def _kind(attribute: AttributeSpec) -> str:
+    return attribute.kind.removesuffix(" | None")
+
+
+def _coerce(op: Op, attribute: AttributeSpec, spelled: str, value: Constant) -> Constant:
+    words, read = KINDS[_kind(attribute)]
+    try:
+        return read(value)
+    except ValueError:
+        message = f"`{op.name}` expected {words} for `{attribute.name}`, found {describe(value)}"
+        raise Reject(codes.ATTRIBUTE_TYPE, message, Part("attribute", spelled)) from None
+
+
+def describe(value: Constant) -> str:
+    """What kind of constant this is, in words."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a string"
+        case tuple():
+            return f"a list of {len(value)}"
+        case DType():
+            return f"the element type {value}"
+        case Dense() | External():
+            return "a dense tensor"
+
+
+def _attribute_list(op: Op) -> str:
+    known = ", ".join(f"`{a}`" for a in op.attributes)
+    return f"its attributes are {known}" if known else "it has none"

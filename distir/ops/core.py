@@ -1,0 +1,239 @@
+"""What an op is: one record with every meaning, made by the decorator `@op` from one definition.
+
+    @op("Tensor[t, (m, k), d], Tensor[t, (k, n), d] -> Tensor[t, (m, n), d]", flops=lambda m, k, n, **_: 2 * m * k * n)
+    def MatMul(a: Array, b: Array) -> Array:
+        '''Matrix product.
+
+        %c = MatMul(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3, 4), 1])
+        '''
+        return a @ b
+
+The body is the reference semantics (numpy arrays in and out), the docstring the documentation with examples (lines
+that begin with `%`), positional parameters name the operands (a default of None: may be left out; `*`: any number),
+keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from distir.ops.signature import Signature, parse_signature
+from distir.ops.work import Pattern
+
+REQUIRED: Final = inspect.Parameter.empty
+"""The default of an attribute that has none."""
+
+Amount = int | Callable[..., int]
+"""A number for each element of the results, or a function of the signature's letters and the attributes.
+
+The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
+dimensions) as products, each `n_i` as their sum, `N`, `elements` (of all results), `inputs` (elements of all
+operands), and the attributes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSpec:
+    """One operand as the definition names it."""
+
+    name: str
+    variadic: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """One attribute: its kind is the parameter's annotation as written, its default may be `REQUIRED`."""
+
+    name: str
+    kind: str
+    default: Any
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One op, with every meaning it has. Compared by identity."""
+
+    name: str
+    signature_texts: tuple[str, ...]
+    body: Callable[..., Any]
+    flops: Amount | None = None
+    """Arithmetic; `None` if the op does none that is worth counting apart from its memory traffic."""
+    bytes: Amount | None = None
+    """Memory traffic; `None`: every operand is read and every result written once."""
+    communication: Pattern | None = None
+    view: bool = False
+    """The results are the operands, regrouped or renamed: no time, and no memory of their own."""
+    inplace: Mapping[int, int] | Literal["each"] = field(default_factory=dict[int, int])
+    """Results that take over the memory of an operand that nobody needs any more: result -> operand."""
+    temporary: Amount = 0
+    """Memory in bytes that is needed on each device while the op runs."""
+    leafwise: bool = False
+    """Applied to tuples, the op is applied leaf by leaf."""
+    foldable: bool = True
+    """Host operands alone give host results, computed before the program runs."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    family: str = ""
+    rules: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+
+    @cached_property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The alternatives, first match wins."""
+        return tuple(map(parse_signature, self.signature_texts))
+
+    @cached_property
+    def operands(self) -> tuple[OperandSpec, ...]:
+        parameters = inspect.signature(self.body).parameters.values()
+        return tuple(
+            OperandSpec(p.name, p.kind is p.VAR_POSITIONAL, p.default is not REQUIRED)
+            for p in parameters
+            if p.kind is not p.KEYWORD_ONLY
+        )
+
+    @cached_property
+    def attributes(self) -> Mapping[str, AttributeSpec]:
+        """By name, in the order of the definition."""
+        return {
+            p.name: AttributeSpec(
+                p.name, str(p.annotation), p.default, tuple(a for a, n in self.aliases.items() if n == p.name)
+            )
+            for p in inspect.signature(self.body).parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.name != "count"
+        }
+
+    @cached_property
+    def documentation(self) -> str:
+        """What the op does, in markdown, without the examples."""
+        return "\n".join(line for line in self._docstring if not line.startswith("%")).strip()
+
+    @cached_property
+    def examples(self) -> tuple[str, ...]:
+        """Statements with annotated operands; each one checks, runs and simulates."""
+        return tuple(line for line in self._docstring if line.startswith("%"))
+
+    @property
+    def _docstring(self) -> list[str]:
+        return (inspect.getdoc(self.body) or "").splitlines()
+
+    @property
+    def variadic(self) -> int | None:
+        """The position of the operand that stands for any number."""
+        return next((i for i, o in enumerate(self.operands) if o.variadic), None)
+
+    @cached_property
+    def single_result(self) -> bool:
+        """Whether the body gives the one result itself, not a sequence of results."""
+        results = self.signatures[0].results
+        return len(results) == 1 and not results[0].variadic
+
+    @cached_property
+    def takes_count(self) -> bool:
+        """Whether the body wants to know how many results are named (the keyword `count`)."""
+        return "count" in inspect.signature(self.body).parameters
+
+    def operand_name(self, index: int) -> str:
+        """The name of the operand that the argument at `index` is for."""
+        if self.variadic is not None and index >= self.variadic:
+            return self.operands[self.variadic].name
+        return self.operands[index].name if index < len(self.operands) else "?"
+
+    def shapes(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule for shapes that the signature cannot express.
+
+        It takes operands as `TensorType`, or as `Dense` where their value is known (`None`: left out), and the
+        attributes by keyword, and gives the shape of the result, or a list of shapes, one per result; a shape that
+        cannot be told is None. It may raise Reject. The keyword `count`, if it has it, is the number of results named.
+        """
+        self.rules["shapes"] = rule
+        return rule
+
+    def checks(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule that raises Reject for what the signature cannot forbid, taking what a `shapes` rule takes."""
+        self.rules["checks"] = rule
+        return rule
+
+    def types(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule that gives the list of the results' types, for ops over tuples.
+
+        It takes operands as types and the attributes by keyword, and `count` if it has it.
+        """
+        self.rules["types"] = rule
+        return rule
+
+    def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule that gives known results (`Dense`) of operands whose values are not all known.
+
+        It takes what a `shapes` rule takes, and gives a `Dense`, or NotImplemented where it cannot.
+        """
+        self.rules["partial"] = rule
+        return rule
+
+
+class Registry(Mapping[str, Op]):
+    """Ops by name: our own families, and those of packages that register under the entry-point group `distir.ops`.
+
+    An entry point names a module whose import runs its `@op` decorators. They are looked for when a name is not found.
+    """
+
+    def __init__(self) -> None:
+        self._ops: dict[str, Op] = {}
+        self._plugins_loaded = False
+        self.version = 0
+        """Grows with every registration: a memo made under another version is stale."""
+
+    def add(self, op: Op) -> None:
+        """Register an op; a later definition of the same name takes its place."""
+        self._ops[op.name] = op
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Forget an op, as a test does with its own."""
+        del self._ops[name]
+        self.version += 1
+
+    def __getitem__(self, name: str) -> Op:
+        if name not in self._ops:
+            self._load_plugins()
+        return self._ops[name]
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._ops:
+            self._load_plugins()
+        return name in self._ops
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
+        return iter(self._ops)
+
+    def __len__(self) -> int:
+        self._load_plugins()
+        return len(self._ops)
+
+    def _load_plugins(self) -> None:
+        if self._plugins_loaded:
+            return
+        self._plugins_loaded = True
+        from importlib.metadata import entry_points
+
+        for plugin in entry_points(group="distir.ops"):
+            plugin.load()
+
+
+OPS: Final = Registry()
+
+
+def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Register the decorated function as an op. `meanings` are the fields of `Op`; see the module's docstring."""
+
+    def register(body: Callable[..., Any]) -> Op:
+        family = body.__module__.rpartition(".")[2]
+        defined = Op(name or body.__name__, signatures, body, family=family, **meanings)
+        OPS.add(defined)
+        return defined
+
+    return register

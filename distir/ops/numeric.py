@@ -1,0 +1,110 @@
+"""numpy behind the ops: loaded when an op first runs, so that checking a program need not load it.
+
+Maps element types to numpy's, and constants to arrays and back.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, cast
+
+from distir.ir import DTYPES, Constant, Dense, DType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+else:
+
+    class _Lazy:
+        """A module that is imported when it is first used."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            value = getattr(importlib.import_module(self._name), attribute)
+            setattr(self, attribute, value)
+            return value
+
+    np = _Lazy("numpy")
+    Array = Any
+
+_EXTENSION_NAMES = {
+    "BFloat16": "bfloat16",
+    "Float8E4M3FN": "float8_e4m3fn",
+    "Float8E4M3FNUZ": "float8_e4m3fnuz",
+    "Float8E5M2": "float8_e5m2",
+    "Float8E5M2FNUZ": "float8_e5m2fnuz",
+}
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """The numpy element type; those that numpy lacks come from ml_dtypes."""
+    if extension := _EXTENSION_NAMES.get(dtype.name):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, extension))
+    return np.dtype("bool" if dtype.name == "Bool" else dtype.name.lower())
+
+
+def dtype_of(array: Array) -> DType:
+    """The element type of an array. Raises KeyError for one that the language lacks (complex, objects)."""
+    name = array.dtype.name
+    extension = {numpy: ours for ours, numpy in _EXTENSION_NAMES.items()}.get(name)
+    return DTYPES[extension or {"bool": "Bool"}.get(name) or _capitalised(name)]
+
+
+def to_array(constant: Dense) -> Array:
+    """The array of a constant; element type and shape as there."""
+    return np.array(constant.values, dtype=numpy_dtype(constant.dtype)).reshape(constant.shape)
+
+
+def to_dense(array: Array) -> Dense:
+    """The constant that holds an array."""
+    values = cast(list[Scalar], array.reshape(-1).tolist())
+    return Dense(dtype_of(array), tuple(array.shape), tuple(values))
+
+
+def dense(value: Constant, dtype: DType | None = None) -> Dense:
+    """A number, or a list of numbers nested to any depth, as a tensor.
+
+    Without `dtype`: Bool, Int64 or Float32. Raises ValueError for what is no tensor, or is ragged.
+    """
+    if isinstance(value, Dense):
+        return value
+    shape, values = _flatten(value)
+    return Dense(dtype or _default_dtype(values), shape, tuple(_scalar(v, dtype) for v in values))
+
+
+def _flatten(value: Constant) -> tuple[tuple[int, ...], tuple[Scalar, ...]]:
+    if isinstance(value, (bool, int, float)):
+        return (), (value,)
+    if not isinstance(value, tuple):
+        raise ValueError(f"expected a number or a list of numbers, found {value!r}")  # noqa: TRY004
+    pieces = [_flatten(item) for item in value]
+    shapes = {shape for shape, _ in pieces}
+    if len(shapes) > 1:
+        raise ValueError("a list of lists of different lengths is no tensor")
+    inner = shapes.pop() if shapes else ()
+    return (len(pieces), *inner), tuple(v for _, values in pieces for v in values)
+
+
+def _default_dtype(values: tuple[Scalar, ...]) -> DType:
+    if values and all(isinstance(v, bool) for v in values):
+        return DTYPES["Bool"]
+    return DTYPES["Float32"] if any(isinstance(v, float) for v in values) else DTYPES["Int64"]
+
+
+def _scalar(value: Scalar, dtype: DType | None) -> Scalar:
+    if dtype is None:
+        return value
+    return float(value) if dtype.kind == "float" else bool(value) if dtype.kind == "bool" else int(value)
+
+
+def _capitalised(name: str) -> str:
+    for ours in DTYPES:
+        if ours.lower() == name:
+            return ours
+    raise KeyError(name)

@@ -1,0 +1,109 @@
+"""The work that one execution of an op does, from its definition and the types it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import HOST, AnyType, Attributes, Dim, Part, SymbolicDim, TensorType, TupleType, Type, dims, types
+from distir.ops.attributes import bind
+from distir.ops.core import Amount, Op
+from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
+from distir.ops.unify import Bindings, Reject
+from distir.ops.work import NO_WORK, Communication, Work
+
+
+def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Work:
+    """What one execution does. Raises Reject where a size is unknown or the op declares no work."""
+    if not any(types.devices(t) for t in [*map(type_of, args), *results]) and op.foldable:
+        return NO_WORK
+    if op.view:
+        return NO_WORK
+    structure = tuple_structure(op, args)
+    if structure is not None:
+        columns = [tuple(cast(TupleType, r).items[i] for r in results) for i in range(structure)]
+        calls = zip(leaf_calls(args, structure), columns, strict=True)
+        return _total([work(op, leaf, leaf_results, attrs) for leaf, leaf_results in calls])
+    bound = bind(op, attrs)
+    matched = match_operands(op, args, bound)
+    operands = [type_of(v) for v in matched.values if v is not None]
+    if op.communication is not None:
+        return Work(communication=_communication(op, operands, results))
+    if op.flops is None:
+        message = f"`{op.name}` declares no work, so its time is unknown"
+        raise Reject(codes.NO_COST_RULE, message, Part("callee"), help="give its definition `flops`")
+    letters = _letters(op, matched.bindings, operands, results, bound)
+    moved = [*operands, *results]
+    traffic = sum(_bytes(op, t) for t in moved) if op.bytes is None else _amount(op.bytes, letters)
+    floating = [t.dtype for t in moved if isinstance(t, TensorType) and t.device != HOST and t.dtype is not None]
+    dtype = next((d for d in floating if d.kind == "float"), floating[0] if floating else None)
+    return Work(_amount(op.flops, letters), traffic, dtype, temporary=_amount(op.temporary, letters))
+
+
+def _letters(
+    op: Op, bindings: Bindings, operands: Sequence[Type], results: Sequence[Type], bound: Attributes
+) -> dict[str, Any]:
+    """What `flops` and its like are called with. Sizes that are unknown stay out until they are asked for."""
+    letters: dict[str, Any] = dict(bound)
+    letters |= bindings.dims
+    letters |= {name: dims.product(shape) for name, shape in bindings.segments.items()}
+    letters |= {name: dims.total(sizes) for name, sizes in bindings.indexed_dims.items()}
+    letters["batch"] = None if bindings.broadcast is None else dims.product(bindings.broadcast)
+    letters["N"] = bindings.count
+    letters["elements"] = sum(_elements(op, t) for t in results)
+    letters["inputs"] = sum(_elements(op, t) for t in operands)
+    for name, value in letters.items():
+        if isinstance(value, SymbolicDim):
+            raise _unknown(op, f"`{name}` is `{value}`")
+    return letters
+
+
+def _amount(amount: Amount, letters: dict[str, Any]) -> int:
+    return amount * letters["elements"] if isinstance(amount, int) else int(amount(**letters))
+
+
+def _elements(op: Op, type: Type) -> int:
+    return sum(_known(op, None if isinstance(t, AnyType) else t.elements, t) for t in types.leaves(type))
+
+
+def _bytes(op: Op, type: Type) -> int:
+    return _known(op, types.nbytes(type), type)
+
+
+def _known(op: Op, size: Dim, type: Type) -> int:
+    if isinstance(size, int):
+        return size
+    raise _unknown(op, f"the size of `{type}` is unknown")
+
+
+def _unknown(op: Op, why: str) -> Reject:
+    hint = "type the entry function's parameters, or bind named dimensions with `--bind`"
+    return Reject(codes.UNKNOWN_COST, f"the time of `{op.name}` is unknown: {why}", Part("callee"), help=hint)
+
+
+def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type]) -> Communication:
+    pattern = op.communication
+    assert pattern is not None
+    whole = results if pattern in ("gather", "allgather") else operands
+    payload = max((_bytes(op, t) for t in whole), default=0)
+    rooted_at_operand = pattern in ("send", "broadcast", "scatter")
+    rooted = operands if rooted_at_operand else results if pattern in ("gather", "reduce") else ()
+    root = min((d for t in rooted for d in types.devices(t)), default=None)
+    return Communication(pattern, payload, root)
+
+
+def _total(works: Sequence[Work]) -> Work:
+    """The work of one op on several leaves, done at once."""
+    first = works[0].communication if works else None
+    communication = None
+    if first is not None:
+        payload = sum(w.communication.nbytes for w in works if w.communication is not None)
+        communication = Communication(first.pattern, payload, first.root)
+    return Work(
+        sum(w.flops for w in works),
+        sum(w.bytes for w in works),
+        next((w.dtype for w in works if w.dtype is not None), None),
+        communication,
+        sum(w.temporary for w in works),
+    )

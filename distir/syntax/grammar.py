@@ -1,0 +1,115 @@
+"""From tokens to trees, by the rules of `dir.lark`.
+
+The shape of a tree depends on the kinds of the tokens alone. So Lark is asked once per sequence of kinds, and the tree
+it gives, with the numbers of the tokens as leaves, serves every text with that sequence. Knows no meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Union
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from distir.syntax.tokens import END
+
+Kinds = tuple[str, ...]
+Child = Union["Node", int, None]
+"""A node, the number of a token, or `None` for an optional part that is absent."""
+
+_SHAPES_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A rule of the grammar applied to the tokens `first` to `last`; a rule without tokens has `last < first`."""
+
+    rule: str
+    children: tuple[Child, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """Token number `index` (one past the last: the end) does not fit; `expected` are the kinds that would."""
+
+    index: int
+    expected: frozenset[str]
+
+
+_shapes: dict[tuple[str, Kinds], Node] = {}
+
+
+def shape(rule: str, kinds: Kinds) -> Node | Unexpected:
+    """The tree of a sequence of kinds under a start rule: `line`, `head`, `type`, `literal` or `example`."""
+    found = _shapes.get((rule, kinds))
+    if found is None:
+        made = _parse(rule, kinds)
+        if isinstance(made, Unexpected):
+            return made
+        if len(_shapes) >= _SHAPES_KEPT:
+            _shapes.clear()
+        found = _shapes[rule, kinds] = made
+    return found
+
+
+@cache
+def lark() -> Lark:
+    """The grammar as it stands in `dir.lark`. Building it takes some 40 ms."""
+    return Lark(
+        resources.files("distir.syntax").joinpath("dir.lark").read_text("utf-8"),
+        parser="lalr",
+        lexer="basic",
+        start=["module", "line", "head", "type", "literal", "example"],
+        propagate_positions=True,
+    )
+
+
+@cache
+def _terminals() -> dict[str, str]:
+    """Lark's names of the kinds: its own for punctuation and keywords."""
+    named = {t.name: t.name for t in lark().terminals} | {"LARGE_LIST": "LARGE_LIST"}
+    return named | {t.pattern.value: t.name for t in lark().terminals if t.pattern.type == "str"}
+
+
+@cache
+def _kinds_of_terminals() -> dict[str, str]:
+    return {name: kind for kind, name in _terminals().items()} | {"$END": END}
+
+
+def _parse(rule: str, kinds: Kinds) -> Node | Unexpected:
+    terminals = _terminals()
+    parser = lark().parse_interactive(start=rule)
+    for index, kind in enumerate(kinds):
+        name = terminals.get(kind)
+        if name is None:
+            return _unexpected(index, parser)
+        try:
+            parser.feed_token(Token(name, kind, start_pos=index, end_pos=index))
+        except UnexpectedToken:
+            return _unexpected(index, parser)
+    try:
+        return _node(parser.feed_eof())
+    except UnexpectedToken:
+        return _unexpected(len(kinds), parser)
+
+
+def _unexpected(index: int, parser: InteractiveParser) -> Unexpected:
+    named = _kinds_of_terminals()
+    return Unexpected(index, frozenset(named.get(name, name) for name in parser.accepts()))
+
+
+def _node(tree: Tree[Token]) -> Node:
+    children = tuple(
+        _node(child) if isinstance(child, Tree) else None if child is None else child.start_pos  # pyright: ignore[reportUnnecessaryComparison]: an absent optional part is None
+        for child in tree.children
+    )
+    meta = tree.meta
+    if meta.empty:
+        return Node(str(tree.data), children, 0, -1)
+    return Node(str(tree.data), children, meta.start_pos, meta.end_pos)

@@ -1,0 +1,139 @@
+"""Tokens: how a text is cut into words, what kind each is, and what people call it.
+
+The same tokens as in `dir.lark` (a test compares them), found by one regular expression, because the speed of the
+parser is the speed of this. Knows nothing of what the words mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+NAME = r"[A-Za-z0-9_.\-]+"
+
+TOKEN = re.compile(
+    rf"""[%@]{NAME}
+    | [A-Za-z_][A-Za-z0-9_]*
+    | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+(?:[eE][+-]?[0-9]+)?
+    | "(?:[^"\\\n]|\\.)*" | "[^\n]*
+    | \[[0-9eE+\-.,\sinfa]{{256,}}\]
+    | -> | \?\? | \.\.\.
+    | [^ \t\f\n]""",
+    re.VERBOSE,
+)
+"""One token; white space is what lies between. Unknown characters and unclosed strings are tokens of kind `BAD`."""
+
+KEYWORDS = frozenset(
+    "func return Tensor Tuple host inf nan true false dense external _".split()  # noqa: SIM905: it reads better
+)
+PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
+
+VALUE, FUNCTION, IDENT = "VALUE", "FUNCTION", "IDENT"
+INT, FLOAT, STRING, LARGE_LIST = "INT", "FLOAT", "STRING", "LARGE_LIST"
+ELLIPSIS, BAD, END = "...", "BAD", "END"
+
+_KINDS_KEPT = 50_000
+
+
+class _Kinds(dict[str, str]):
+    """Token -> kind: one of the names above, or for keywords and punctuation the token itself. A bounded cache."""
+
+    def __missing__(self, token: str) -> str:
+        if len(self) >= _KINDS_KEPT:
+            self.clear()
+        kind = _kind(token)
+        if len(token) < 64:
+            self[token] = kind
+        return kind
+
+
+_kinds = _Kinds()
+
+
+def kinds(tokens: Collection[str]) -> tuple[str, ...]:
+    """The kind of every token."""
+    return tuple(map(_kinds.__getitem__, tokens))
+
+
+def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Where the tokens of a text stand."""
+    for match in TOKEN.finditer(text, start, len(text) if end is None else end):
+        yield match.span()
+
+
+def _kind(token: str) -> str:
+    first = token[0]
+    if token in KEYWORDS or token in PUNCTUATION or token == ELLIPSIS:
+        return token
+    if first in "%@" and len(token) > 1:
+        return VALUE if first == "%" else FUNCTION
+    if first == '"':
+        return STRING if _STRING.fullmatch(token) else BAD
+    if first == "[":
+        return LARGE_LIST
+    if first.isascii() and (first.isalpha() or first == "_"):
+        return IDENT
+    if first.isascii() and (first.isdigit() or (first == "." and len(token) > 1)):
+        return INT if token.isdigit() else FLOAT
+    return BAD
+
+
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def called(token: str, kind: str) -> str:
+    """What a message calls a token that it found."""
+    if kind == END:
+        return "the end of the statement"
+    shown = token if len(token) <= 40 else token[:37] + "..."
+    if kind == LARGE_LIST:
+        return "a list"
+    if kind == BAD and not token.isprintable():
+        return f"the character U+{ord(token[0]):04X}"
+    return f"`{shown}`"
+
+
+_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"Tensor", "Tuple", IDENT, "host", "?"}), "a type"),
+    (frozenset({VALUE, "dense", INT, FLOAT, STRING}), "a value or a constant"),
+    (frozenset({"dense", INT, FLOAT, STRING}), "a constant"),
+    (frozenset({IDENT, FUNCTION}), "an op or a function"),
+    (frozenset({VALUE, "_"}), "a value's name such as `%x`"),
+    (frozenset({INT, IDENT, "?"}), "a dimension"),
+    (frozenset({INT, "host", "?"}), "a device"),
+    (frozenset({"+", "*"}), "an operator"),
+)
+"""What several kinds together are called; the first that fits wins."""
+
+_OF_CONSTANTS = frozenset({"dense", "external", INT, FLOAT, STRING, LARGE_LIST, "inf", "nan", "true", "false", "["})
+_OF_GROUPS = {
+    "a value or a constant": _OF_CONSTANTS | {VALUE, IDENT, "-"},
+    "a constant": _OF_CONSTANTS | {IDENT, "-"},
+    "a dimension": frozenset({INT, IDENT, "?", "-", "("}),
+    "an operator": frozenset({"+", "-", "*", "/"}),
+}
+
+_SINGLE = {
+    VALUE: "a value's name such as `%x`",
+    FUNCTION: "a function's name such as `@main`",
+    IDENT: "a name",
+    INT: "an integer",
+    FLOAT: "a number",
+    STRING: "a string",
+    END: "the end of the statement",
+    "_": "`_`",
+}
+
+
+def wanted(expected: Collection[str]) -> str:
+    """What a message says was expected, from the kinds that could stand there: "`,` or `)`"."""
+    left = set(expected)
+    words: list[str] = []
+    for kinds_of_group, name in _GROUPS:
+        if kinds_of_group <= left:
+            words.append(name)
+            left -= _OF_GROUPS.get(name, kinds_of_group)
+    if "`,`" in words:
+        left.discard(",")
+    words += sorted(_SINGLE.get(kind, f"`{kind}`") for kind in left)
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing more"
