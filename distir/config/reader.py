@@ -113,7 +113,7 @@ def _bind(table: Table, mistakes: list[_Mistake]) -> dict[str, int | str]:
         if size or (isinstance(value, str) and value.strip()):
             bound[name.removeprefix("%")] = cast("int | str", value)
         else:
-            hint = f'write the literal of a host parameter as text, for example `{name} = "0.5"`'
+            hint = 'write the literal of a host parameter as text, for example `"0.5"`'
             _wrong_value(("bind", name), "the size of a dimension, or a literal as text", value, hint, mistakes)
     return bound
 

@@ -67,7 +67,7 @@ ROOTED: frozenset[Pattern] = frozenset({"scatter", "gather"})
 @algorithm("send", over=("send",))
 def direct(ranks: Ranks, nbytes: float) -> Spent:
     """One transfer: a + S/B."""
-    return Spent(ranks.tiers[0].latency, nbytes / ranks.tiers[0].alone)
+    return Spent(ranks.tiers[-1].latency, nbytes / ranks.tiers[-1].alone)
 
 
 # From or to one device.
@@ -138,7 +138,7 @@ def in_switch(ranks: Ranks, nbytes: float) -> Spent:
 
     Two steps, (1 + 1/n) S/B. Only where one switch joins all devices.
     """
-    if len(ranks.tiers) > 1:
+    if len(ranks.tiers) != 1:
         return Spent(math.inf, math.inf)
     (tier,) = ranks.tiers
     return Spent(2 * tier.latency, (1 + 1 / ranks.n) * nbytes / tier.bandwidth)

@@ -116,7 +116,10 @@ def clashes(levels: Sequence[Level]) -> list[tuple[int, range, int, range]]:
 
 
 def ranks_of(
-    blocks: Sequence[Sequence[Block]], members: Sequence[int], link: Callable[[int], Link | None], root: int | None = None
+    blocks: Sequence[Sequence[Block]],
+    members: Sequence[int],
+    link: Callable[[int], Link | None],
+    root: int | None = None,
 ) -> Ranks | None:
     """Sum up at least two distinct devices. `link` gives the figures of a level by its index.
 
@@ -141,7 +144,9 @@ def ranks_of(
             tiers.append(_tier([inside for _, inside in crossed], figures, innermost=height == 1))
         units = [_union(inside, met=bool(crossed)) for _, inside in joined]
     peers = units[0].peers
-    return Ranks(len(members), startup, tuple(tiers), (peers[root],) if root is not None else tuple(set(peers.values())))
+    return Ranks(
+        len(members), startup, tuple(tiers), (peers[root],) if root is not None else tuple(set(peers.values()))
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _row(source: Source, group: Sequence[_Piece], limit: int) -> Row:
     underlines = [
         Underline(column(p.start), max(1, column(p.end) - column(p.start)), p.label, p.primary) for p in group
     ]
-    return Row(group[0].line, "".join(text).rstrip(" "), tuple(underlines))
+    return Row(group[0].line, "".join(text), tuple(underlines))
 
 
 def _window_start(text: str, line_start: int, mark_start: int, room: int) -> int:

@@ -31,8 +31,8 @@ Amount = int | Callable[..., int]
 """A number for each element of the results, or a function of the signature's letters and the attributes.
 
 The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
-dimensions) as products, each `n_i` as their sum, `N`, `elements` (of all results), `inputs` (elements of all
-operands), and the attributes.
+dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
+`elements` (of all results), `inputs` (elements of all operands), and the attributes.
 """
 
 
@@ -147,7 +147,8 @@ class Op:
 
         It takes operands as `TensorType`, or as `Dense` where their value is known (`None`: left out), and the
         attributes by keyword, and gives the shape of the result, or a list of shapes, one per result; a shape that
-        cannot be told is None. It may raise Reject. The keyword `count`, if it has it, is the number of results named.
+        cannot be told is None, and a `TensorType` in its place gives the element type too (the signature the device).
+        It may raise Reject. The keyword `count`, if it has it, is the number of results named.
         """
         self.rules["shapes"] = rule
         return rule

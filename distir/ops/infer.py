@@ -108,6 +108,8 @@ def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -
         return None
     bound = bind(op, attrs)
     matched = match_operands(op, args, bound)
+    if any(isinstance(value, External) for value in [*matched.values, *bound.values()]):
+        return None
     arrays = [None if v is None else to_array(cast(Dense, v)) for v in matched.values]
     return tuple(to_dense(array) for array in run(op, arrays, bound, count))
 
@@ -267,14 +269,17 @@ def _with_shapes(
 ) -> tuple[Type, ...]:
     """The results' types with the shapes that the op's own rule finds."""
     outcome = _call_rule(rule, matched, bound, count)
-    shapes = cast("list[Shape | None]", outcome if isinstance(outcome, list) else [outcome])
+    shapes = cast("list[Shape | TensorType | None]", outcome if isinstance(outcome, list) else [outcome])
     template = given[0]
     if len(shapes) != len(given):  # a starred result: the rule knows how many
         given = (template,) * len(shapes)
-    return tuple(
-        TensorType(t.dtype, shape, t.device) if isinstance(t, TensorType) else t
-        for t, shape in zip(given, shapes, strict=True)
-    )
+    return tuple(_shaped(t, shape) if isinstance(t, TensorType) else t for t, shape in zip(given, shapes, strict=True))
+
+
+def _shaped(result: TensorType, shape: Shape | TensorType | None) -> TensorType:
+    if isinstance(shape, TensorType):
+        return TensorType(shape.dtype, shape.shape, result.device)
+    return TensorType(result.dtype, shape, result.device)
 
 
 def _call_rule(rule: Any, matched: Matched, bound: Attributes, count: int) -> Any:

@@ -46,6 +46,7 @@ def _letters(
 ) -> dict[str, Any]:
     """What `flops` and its like are called with. Sizes that are unknown stay out until they are asked for."""
     letters: dict[str, Any] = dict(bound)
+    letters |= {name: dtype.bytes for name, dtype in bindings.dtypes.items()}
     letters |= bindings.dims
     letters |= {name: dims.product(shape) for name, shape in bindings.segments.items()}
     letters |= {name: dims.total(sizes) for name, sizes in bindings.indexed_dims.items()}

@@ -1,0 +1,27 @@
+"""The text of programs: `parse` reads it whatever it is, `print_module` and `format` write it."""
+
+from distir.syntax.core import FunctionSyntax, Spelling, SpellingError, Syntax, SyntaxProblem
+from distir.syntax.decoding import decode
+from distir.syntax.formatting import format  # noqa: A004 (as in the API)
+from distir.syntax.parse import parse
+from distir.syntax.printing import print_function, print_literal, print_module, print_statement, print_type
+from distir.syntax.statements import parse_example, parse_literal, parse_type
+
+__all__ = [
+    "FunctionSyntax",
+    "Spelling",
+    "SpellingError",
+    "Syntax",
+    "SyntaxProblem",
+    "decode",
+    "format",
+    "parse",
+    "parse_example",
+    "parse_literal",
+    "parse_type",
+    "print_function",
+    "print_literal",
+    "print_module",
+    "print_statement",
+    "print_type",
+]

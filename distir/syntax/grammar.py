@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Union
+from typing import Union, cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
@@ -58,6 +58,11 @@ def shape(rule: str, kinds: Kinds) -> Node | Unexpected:
     return found
 
 
+def forget() -> None:
+    """Empty the cache of shapes."""
+    _shapes.clear()
+
+
 @cache
 def lark() -> Lark:
     """The grammar as it stands in `dir.lark`. Building it takes some 40 ms."""
@@ -84,7 +89,7 @@ def _kinds_of_terminals() -> dict[str, str]:
 
 def _parse(rule: str, kinds: Kinds) -> Node | Unexpected:
     terminals = _terminals()
-    parser = lark().parse_interactive(start=rule)
+    parser = lark().parse_interactive(start=rule)  # pyright: ignore[reportUnknownMemberType]: partly untyped
     for index, kind in enumerate(kinds):
         name = terminals.get(kind)
         if name is None:
@@ -94,14 +99,15 @@ def _parse(rule: str, kinds: Kinds) -> Node | Unexpected:
         except UnexpectedToken:
             return _unexpected(index, parser)
     try:
-        return _node(parser.feed_eof())
+        return _node(parser.feed_eof())  # pyright: ignore[reportUnknownMemberType]: partly untyped
     except UnexpectedToken:
         return _unexpected(len(kinds), parser)
 
 
 def _unexpected(index: int, parser: InteractiveParser) -> Unexpected:
     named = _kinds_of_terminals()
-    return Unexpected(index, frozenset(named.get(name, name) for name in parser.accepts()))
+    accepted = cast("set[str]", parser.accepts())
+    return Unexpected(index, frozenset(named[name] for name in accepted))
 
 
 def _node(tree: Tree[Token]) -> Node:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from distir.diagnostics import Code
 from distir.diagnostics.codes import syntax as codes
@@ -18,6 +18,7 @@ from distir.ir import (
     DISCARD,
     DTYPES,
     HOST,
+    NO_ATTRIBUTES,
     UNKNOWN,
     AnyType,
     Arg,
@@ -29,7 +30,6 @@ from distir.ir import (
     DType,
     External,
     Literal,
-    NO_ATTRIBUTES,
     Param,
     Shape,
     SymbolicDim,
@@ -47,7 +47,7 @@ LARGEST_DENSE = 2**24
 _MOST_TERMS = 256
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 (a fault of the text)
     """Text that fits the grammar and still says nothing. `first` and `last` are the numbers of the tokens at fault."""
 
     def __init__(self, code: Code, message: str, help: str | None = None, child: int | None = None) -> None:
@@ -125,8 +125,8 @@ def head(parts: list[Any]) -> Head:
 
 
 def param(parts: list[Any]) -> Param:
-    name, type, roles = parts
-    return Param(name[1:], UNKNOWN if type is None else type, NO_ATTRIBUTES if roles is None else roles)
+    name, stated, roles = parts
+    return Param(name[1:], UNKNOWN if stated is None else stated, NO_ATTRIBUTES if roles is None else roles)
 
 
 def roles(parts: list[Any]) -> Attributes:
@@ -178,8 +178,8 @@ def value(parts: list[Any]) -> str:
 
 
 def annotated(parts: list[Any]) -> Param:
-    name, type = parts
-    return Param(name[1:], UNKNOWN if type is None else type)
+    name, stated = parts
+    return Param(name[1:], UNKNOWN if stated is None else stated)
 
 
 def constant(parts: list[Any]) -> Literal:
@@ -196,7 +196,9 @@ def operand_list(parts: list[Any]) -> Arg:
 def _unannotated(argument: Any) -> Arg:
     if isinstance(argument, Param):
         return argument.name
-    return tuple(map(_unannotated, argument)) if isinstance(argument, tuple) else argument
+    if isinstance(argument, tuple):
+        return tuple(map(_unannotated, cast("tuple[Any, ...]", argument)))
+    return argument
 
 
 def _attributes(keywords: Sequence[Keyword]) -> Attributes:
@@ -244,8 +246,8 @@ def named_type(parts: list[Any]) -> Type:
     if name in DTYPES:
         return TensorType(DTYPES[name], (), HOST)
     known = ["Tensor", "Tuple", *DTYPES]
-    help = _nearest(name, known) or "a type is `Tensor[Float32, (2, 3), 1]`, `Float32[1]`, `Int64`, `Tuple[…]` or `D1`"
-    raise Fault(codes.UNKNOWN_TYPE, f"expected a type, found `{name}`", help)
+    hint = _nearest(name, known) or "a type is `Tensor[Float32, (2, 3), 1]`, `Float32[1]`, `Int64`, `Tuple[…]` or `D1`"
+    raise Fault(codes.UNKNOWN_TYPE, f"expected a type, found `{name}`", hint)
 
 
 def dtype(parts: list[Any]) -> DType | None:
@@ -253,8 +255,8 @@ def dtype(parts: list[Any]) -> DType | None:
         return None
     (name,) = parts
     if name not in DTYPES:
-        help = _nearest(name, list(DTYPES)) or f"the element types are {', '.join(DTYPES)}"
-        raise Fault(codes.UNKNOWN_TYPE, f"expected an element type, found `{name}`", help)
+        hint = _nearest(name, list(DTYPES)) or f"the element types are {', '.join(DTYPES)}"
+        raise Fault(codes.UNKNOWN_TYPE, f"expected an element type, found `{name}`", hint)
     return DTYPES[name]
 
 
@@ -268,26 +270,26 @@ def device(parts: list[Any]) -> int:
 def shape(parts: list[Any]) -> Shape:
     for number, dim in enumerate(parts):
         if isinstance(dim, int) and dim < 0:
-            help = "write `?` for a dimension that is not known"
-            raise Fault(codes.BAD_DIMENSION, f"a dimension cannot be negative, found `{dim}`", help, number)
+            hint = "write `?` for a dimension that is not known"
+            raise Fault(codes.BAD_DIMENSION, f"a dimension cannot be negative, found `{dim}`", hint, number)
     return tuple(parts)
 
 
-def sum(parts: list[Any]) -> Dim:
-    total = parts[0]
+def total(parts: list[Any]) -> Dim:
+    result: Dim = parts[0]
     for sign, dim in zip(parts[1::2], parts[2::2], strict=True):
-        total = _small(dims.add(total, dim) if sign == "+" else dims.subtract(total, dim))
-    return total
+        result = _small(dims.add(result, dim) if sign == "+" else dims.subtract(result, dim))
+    return result
 
 
 def times(parts: list[Any]) -> Dim:
-    total = parts[0]
+    result: Dim = parts[0]
     for sign, dim in zip(parts[1::2], parts[2::2], strict=True):
-        total = _small(dims.multiply(total, dim) if sign == "*" else _quotient(total, dim))
-    return total
+        result = _small(dims.multiply(result, dim) if sign == "*" else _quotient(result, dim))
+    return result
 
 
-def size(parts: list[Any]) -> int:
+def size(parts: list[Any]) -> Dim:
     return _small(integer(parts))
 
 
@@ -312,7 +314,7 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
     return quotient
 
 
-def _small[D: Dim](dim: D) -> D:
+def _small(dim: Dim) -> Dim:
     if isinstance(dim, int) and dim not in INT64:
         raise Fault(codes.LARGE_NUMBER, f"`{dim}` does not fit in 64 bits")
     if isinstance(dim, SymbolicDim):
@@ -351,15 +353,17 @@ def string(parts: list[Any]) -> str:
     try:
         return json.loads(parts[0], strict=False)
     except ValueError as error:
-        help = 'write `\\\\` for a backslash; the others are `\\"`, `\\n`, `\\t`, `\\r`, `\\b`, `\\f`, `\\/` and `\\u0041`'
-        raise Fault(codes.BAD_STRING, "the string has a `\\` that means nothing", help) from error
+        hint = (
+            'write `\\\\` for a backslash; the others are `\\"`, `\\n`, `\\t`, `\\r`, `\\b`, `\\f`, `\\/` and `\\u0041`'
+        )
+        raise Fault(codes.BAD_STRING, "the string has a `\\` that means nothing", hint) from error
 
 
 def word(parts: list[Any]) -> DType:
     (name,) = parts
     if name not in DTYPES:
-        help = _nearest(name, ["true", "false", *DTYPES]) or f'a value is written `%{name}`, a string `"{name}"`'
-        raise Fault(codes.UNKNOWN_WORD, f"expected a constant, found the word `{name}`", help)
+        hint = _nearest(name, ["true", "false", *DTYPES]) or f'a value is written `%{name}`, a string `"{name}"`'
+        raise Fault(codes.UNKNOWN_WORD, f"expected a constant, found the word `{name}`", hint)
     return DTYPES[name]
 
 
@@ -410,8 +414,8 @@ def external(parts: list[Any]) -> External:
     reference = string([text])
     wrong = _wrong_reference(reference)
     if wrong:
-        help = 'only files in the program\'s own folder may be named: `"model.safetensors#name"`'
-        raise Fault(codes.BAD_REFERENCE, f"{wrong}, found `{reference}`", help, 2)
+        hint = 'only files in the program\'s own folder may be named: `"model.safetensors#name"`'
+        raise Fault(codes.BAD_REFERENCE, f"{wrong}, found `{reference}`", hint, 2)
     return External(element, sizes, reference)
 
 
@@ -424,7 +428,7 @@ def _flatten(value: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     shape: list[int] = []
     level: tuple[Any, ...] = (value,)
     while level and isinstance(level[0], tuple):
-        lengths = {len(item) if isinstance(item, tuple) else -1 for item in level}
+        lengths = {len(cast("tuple[Any, ...]", item)) if isinstance(item, tuple) else -1 for item in level}
         if len(lengths) != 1:
             raise Fault(codes.BAD_DENSE, "the rows of the tensor differ in length", child=2)
         shape.append(lengths.pop())
@@ -440,7 +444,13 @@ def _elements(element: DType, values: tuple[Any, ...]) -> tuple[bool | int | flo
     if not kinds <= allowed:
         wrong = next(item for item in values if type(item) not in allowed)
         wanted = {"bool": "`true` or `false`", "float": "numbers"}.get(element.kind, "integers")
-        shown = wrong if isinstance(wrong, DType) else json.dumps(wrong) if isinstance(wrong, (str, bool, int, float)) else "a tensor"
+        shown = (
+            wrong
+            if isinstance(wrong, DType)
+            else json.dumps(wrong)
+            if isinstance(wrong, (str, bool, int, float))
+            else "a tensor"
+        )
         raise Fault(codes.BAD_DENSE, f"expected {wanted} in a tensor of {element}, found `{shown}`", child=2)
     if element.kind == "float":
         return tuple(map(float, values))
@@ -470,7 +480,8 @@ def _wrong_reference(reference: str) -> str | None:
 def _nearest(name: str, known: Sequence[str]) -> str | None:
     from distir.diagnostics.nearest import nearest
 
-    return nearest(name, known)
+    similar = nearest(name, known)
+    return f"did you mean `{similar}`?" if similar else None
 
 
 def _nothing(_: list[Any]) -> None:
@@ -490,6 +501,7 @@ _RULES: dict[str, Callable[[list[Any]], Any]] = {
     "results": tuple,
     "result": result,
     "apply": apply,
+    "example_apply": apply,
     "call": call,
     "attributes": tuple,
     "attribute": attribute,
@@ -512,7 +524,7 @@ _RULES: dict[str, Callable[[list[Any]], Any]] = {
     "any_device": _nothing,
     "shape": shape,
     "unknown_shape": _nothing,
-    "sum": sum,
+    "sum": total,
     "sum_sign": lambda parts: parts[0],
     "times": times,
     "product_sign": lambda parts: parts[0],

@@ -15,7 +15,7 @@ TOKEN = re.compile(
     rf"""[%@]{NAME}
     | [A-Za-z_][A-Za-z0-9_]*
     | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+(?:[eE][+-]?[0-9]+)?
-    | "(?:[^"\\\n]|\\.)*" | "[^\n]*
+    | "[^"\\\n]*(?:\\.[^"\\\n]*)*" | "[^\n]*
     | \[[0-9eE+\-.,\sinfa]{{256,}}\]
     | -> | \?\? | \.\.\.
     | [^ \t\f\n]""",
@@ -24,7 +24,7 @@ TOKEN = re.compile(
 """One token; white space is what lies between. Unknown characters and unclosed strings are tokens of kind `BAD`."""
 
 KEYWORDS = frozenset(
-    "func return Tensor Tuple host inf nan true false dense external _".split()  # noqa: SIM905: it reads better
+    ["func", "return", "Tensor", "Tuple", "host", "inf", "nan", "true", "false", "dense", "external", "_"]
 )
 PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
 
@@ -78,7 +78,7 @@ def _kind(token: str) -> str:
     return BAD
 
 
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_STRING = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 
 
 def called(token: str, kind: str) -> str:

@@ -1,0 +1,216 @@
+"""The checker: the mixed domain, made to go on after a mistake and to say where each one is.
+
+A function is checked for its own parameters' types. A call checks it again for the call's arguments; what is wrong
+then, and only then, is reported at the call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types, parameters
+from distir.analysis.interpret import State
+from distir.analysis.structure import Structure, structure, unused
+from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
+from distir.diagnostics.codes import types as codes
+from distir.ir import (
+    UNKNOWN,
+    Apply,
+    Call,
+    DimensionError,
+    Function,
+    Module,
+    Part,
+    Site,
+    Statement,
+    Type,
+    types,
+)
+from distir.ops import OPS, Reject, Value
+
+FRAMES_PER_CALL = 8
+"""Python frames that interpreting one call takes, generously."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What checking a module gives."""
+
+    module: Module
+    diagnostics: tuple[Diagnostic, ...]
+    domain: Checker = field(compare=False)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """The values of each function for its own parameters' types, by name."""
+        return {name: own.state for name, own in self.domain.own.items()}
+
+    def instance(self, function: Function, args: Sequence[Value]) -> Instance:
+        """The function for certain arguments. Raises ProgramError if it does not check for them."""
+        return self.domain.entered(function, tuple(args))
+
+
+def check(module: Module) -> Analysis:
+    """Check a module: names, single assignment, arity, attributes, types, devices."""
+    found = structure(module)
+    domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found)
+    diagnostics = list(found.diagnostics)
+    for function in module:
+        diagnostics += domain.own_problems(function.name)
+        diagnostics += unused(function)
+    order = {name: i for i, name in enumerate(module.functions)}
+    diagnostics.sort(key=lambda d: _position(d, order))
+    return Analysis(module, tuple(diagnostics), domain)
+
+
+def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:
+    assert isinstance(diagnostic.site, Site)
+    index = diagnostic.site.index
+    return order[diagnostic.site.function], -1 if index is None else index
+
+
+@dataclass
+class Checker(Types):
+    """The mixed domain with a memory for what is wrong."""
+
+    structure: Structure = field(kw_only=True)
+    own: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    problems: dict[tuple[str, tuple[Value, ...]], list[Diagnostic]] = field(
+        default_factory=dict[tuple[str, tuple[Value, ...]], list[Diagnostic]]
+    )
+    """What is wrong in each instance."""
+    current: Function | None = None
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def own_problems(self, name: str) -> list[Diagnostic]:
+        """What is wrong in a function for its own parameters' types."""
+        function = self.module.functions[name]
+        args = tuple(p.type for p in function.params)
+        if name not in self.own:
+            with _deep_enough(self.structure.depth):
+                self.own[name] = self.instance(name, args)
+        return self.problems[name, args]
+
+    def entered(self, function: Function, args: tuple[Value, ...]) -> Instance:
+        """The function as the entry of a program. Raises ProgramError."""
+        try:
+            parameters(function, args)
+        except Reject as reject:
+            part = reject.part
+            place = Part("param_type", part.key) if isinstance(part, Part) and part.kind == "operand" else None
+            raise ProgramError([_diagnostic(reject, Site(function.name, None, place))]) from None
+        with _deep_enough(self.structure.depth):
+            instance = self.instance(function.name, args)
+        if problems := self.problems[function.name, args]:
+            raise ProgramError(problems)
+        return instance
+
+    def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        try:
+            return super().apply(op, vs)
+        except Reject as reject:
+            self._report(op, reject)
+            return self._claims_alone(op)
+
+    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+        if call.function not in self.module.functions or call.function in self.structure.recursive:
+            return self._claims_alone(call)
+        try:
+            parameters(self.module.functions[call.function], vs)
+            ws = super().call(call, vs)
+        except Reject as reject:
+            self._report(call, reject)
+            ws = self._claims_alone(call)
+        self._report_instance(call, vs)
+        return ws
+
+    def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
+        if (name, vs) in self.instances:
+            return self.instances[name, vs]
+        outer = self.current, self.found
+        self.current, self.found = self.module.functions[name], []
+        try:
+            instance = super().instance(name, vs)
+        finally:
+            self.problems[name, vs] = self.found
+            self.current, self.found = outer
+        return instance
+
+    def claimed_results(self, function: Function, ws: tuple[Value, ...]) -> tuple[Value, ...]:
+        try:
+            return super().claimed_results(function, ws)
+        except Reject as reject:
+            part = reject.part if isinstance(reject.part, Part) and reject.part.kind == "result_type" else Part("name")
+            self.found.append(_diagnostic(reject, Site(function.name, None, part)))
+            return function.result_types or ws
+
+    def _report_instance(self, call: Call, vs: tuple[Value, ...]) -> None:
+        """Report at the call what is wrong in the callee for these arguments and not for its own types."""
+        problems = self.problems.get((call.function, vs))
+        if not problems:
+            return
+        known = {d.site for d in self.own_problems(call.function)}
+        new = next((d for d in problems if d.site not in known), None)
+        if new is not None and self.current is not None:
+            notes = (Note(new.message, new.site), *new.notes)
+            message = f"`@{call.function}` does not check for these arguments"
+            site = Site(self.current.name, self._index(call), Part("callee"))
+            self.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))
+
+    def _report(self, statement: Apply | Call, reject: Reject) -> None:
+        if self.current is None:
+            raise reject
+        site = Site(self.current.name, self._index(statement))
+        self.found.append(_diagnostic(reject, site, statement))
+
+    def _index(self, statement: Statement) -> int:
+        """Where a statement stands. Looked for by identity, and only when something is wrong."""
+        assert self.current is not None
+        return next(i for i, s in enumerate(self.current.body) if s is statement)
+
+    def _claims_alone(self, op: Apply | Call) -> tuple[Value, ...]:
+        """What is known of the results of a statement that is wrong: what it claims."""
+        return tuple(map(self._stated, op.claims or (None,) * len(op.results)))
+
+    def _stated(self, claim: Type | None) -> Value:
+        try:
+            return UNKNOWN if claim is None else types.substitute(claim, self.dims)
+        except DimensionError:
+            return UNKNOWN
+
+
+def _diagnostic(reject: Reject, site: Site, statement: Apply | Call | None = None) -> Diagnostic:
+    """A rejection with the places it speaks of."""
+    part = _part(reject.part, statement) if isinstance(reject.part, str) else reject.part
+    place = site if part is None or site.part is not None else Site(site.function, site.index, part)
+    notes = tuple(Note(text, Site(site.function, site.index, p)) for p, text in reject.notes)
+    return Diagnostic(reject.code, place, reject.message, notes, reject.help)
+
+
+def _part(name: str, statement: Apply | Call | None) -> Part | None:
+    """The place of an operand or attribute that a rule names."""
+    if not isinstance(statement, Apply) or statement.op not in OPS:
+        return None
+    op = OPS[statement.op]
+    if name in op.attributes:
+        return Part("attribute", name) if name in statement.attrs else Part("callee")
+    index = next((i for i, o in enumerate(op.operands) if o.name == name), None)
+    return Part("callee") if index is None or index >= len(statement.args) else Part("operand", index)
+
+
+@contextmanager
+def _deep_enough(depth: int) -> Generator[None]:
+    """Room on Python's stack for the longest chain of calls; they are pure Python and need no C stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, limit + FRAMES_PER_CALL * depth))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

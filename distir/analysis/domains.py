@@ -1,0 +1,268 @@
+"""The domains: types, both types and known values (mixed), concrete values, devices.
+
+Paper, section 3. The rules come from the ops; here is which rule is asked first, what a call means, and what an
+annotation adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from distir.analysis.interpret import Domain, State, interpret
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as type_codes
+from distir.diagnostics.nearest import nearest
+from distir.ir import (
+    UNKNOWN,
+    AnyType,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Dense,
+    Dim,
+    DimensionError,
+    External,
+    Function,
+    Literal,
+    Module,
+    Part,
+    SymbolicDim,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ops import (
+    OPS,
+    Op,
+    Reject,
+    Value,
+    bind,
+    dense,
+    dtype_of,
+    infer_partial,
+    infer_types,
+    infer_values,
+    run,
+    strengthen,
+    to_array,
+    type_of,
+)
+
+
+@dataclass(slots=True)
+class Instance:
+    """A function's body interpreted for certain arguments."""
+
+    function: Function
+    args: tuple[Value, ...]
+    dims: Mapping[str, Dim]
+    """What the function's named dimensions stand for."""
+    state: State
+
+
+@dataclass
+class Types(Domain):
+    """Types alone: the paper's abstract interpretation. Every rule's answer is kept, by op and operands."""
+
+    module: Module
+    rules: tuple[Any, ...] = (infer_types,)
+    memo: dict[Any, tuple[Value, ...]] = field(default_factory=dict[Any, tuple[Value, ...]])
+    instances: dict[tuple[str, tuple[Value, ...]], Instance] = field(
+        default_factory=dict[tuple[str, tuple[Value, ...]], Instance]
+    )
+    unknown: Any = UNKNOWN
+    dims: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    """The named dimensions of the function that is being interpreted."""
+
+    def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        key = (op.op, op.attrs, vs, len(op.results))
+        ws = self.memo.get(key)
+        if ws is None:
+            ws = self.memo[key] = self.most_precise(op, vs)
+        return self.claimed(op, ws) if op.claims else ws
+
+    def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The answer of the first rule that has one."""
+        definition = lookup(op.op)
+        count = len(op.results)
+        for rule in self.rules:
+            ws = rule(definition, vs, op.attrs, count)
+            if ws is not None:
+                return _counted(op.op, ws, count)
+        raise AssertionError(f"no rule for {op.op}")
+
+    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+        ws = _counted(f"@{call.function}", self.instance(call.function, vs).state.returned, len(call.results))
+        return self.claimed(call, ws) if call.claims else ws
+
+    def constant(self, arg: Arg) -> Value:
+        assert isinstance(arg, Literal)
+        return arg
+
+    def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
+        """The function's body interpreted for these arguments; once."""
+        known = self.instances.get((name, vs))
+        if known is None:
+            function = self.module.functions[name]
+            args, dims = parameters(function, vs)
+            outer, self.dims = self.dims, dims
+            try:
+                known = Instance(function, vs, dims, interpret(function, args, self))
+                known.state.returned = self.claimed_results(function, known.state.returned)
+            finally:
+                self.dims = outer
+            self.instances[name, vs] = known
+        return known
+
+    def claimed(self, op: Apply | Call, ws: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The results with what the statement claims of them. Raises Reject where a claim is refuted."""
+        return tuple(
+            w if claim is None else self.meet(claim, w, Part("claim", i))
+            for i, (claim, w) in enumerate(zip(op.claims, ws, strict=True))
+        )
+
+    def claimed_results(self, function: Function, ws: tuple[Value, ...]) -> tuple[Value, ...]:
+        """What the function returns, with what its head says of that."""
+        if function.result_types is None:
+            return ws
+        ws = _counted(f"@{function.name}", ws, len(function.result_types))
+        claims = enumerate(zip(function.result_types, ws, strict=True))
+        return tuple(self.meet(claim, w, Part("result_type", i)) for i, (claim, w) in claims)
+
+    def meet(self, claim: Type, w: Value, part: Part) -> Value:
+        """A value with what is claimed of its type. Raises Reject if the claim is refuted."""
+        try:
+            claim = types.substitute(claim, self.dims)
+        except DimensionError as error:
+            raise Reject(type_codes.CLAIM_REFUTED, str(error), part) from None
+        met = types.meet(claim, type_of(w))
+        if met is None:
+            raise Reject(type_codes.CLAIM_REFUTED, f"expected `{claim}`, found `{type_of(w)}`", part)
+        return met if isinstance(w, (TensorType, TupleType, AnyType)) else w
+
+
+def Mixed(module: Module, **fields: Any) -> Types:  # noqa: N802 - a domain, like the others
+    """Types, and values where they can be known: the most precise rule first (section 3.3, figure 4)."""
+    return Types(module, rules=MOST_PRECISE_FIRST, **fields)
+
+
+MOST_PRECISE_FIRST = (infer_values, infer_partial, infer_types)
+"""All operands known; some known; types alone."""
+
+
+@dataclass
+class Devices(Types):
+    """Where values live, and nothing else of them: device placement."""
+
+    def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        return tuple(_placed(type_of(w)) for w in super().apply(op, vs))
+
+
+@dataclass
+class Values(Domain):
+    """Concrete values: numpy arrays, and tuples of them. The reference executor's domain (section 3.1)."""
+
+    module: Module
+    load: Any = None
+    """From an `External` to its array."""
+
+    def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
+        definition = lookup(op.op)
+        attrs = bind(definition, op.attrs)
+        if any(isinstance(v, (Literal, Dense, External)) for v in vs):
+            vs = self._arrays(definition, op, vs)
+        if self.load is not None and any(isinstance(value, External) for value in attrs.values()):
+            attrs = Attributes({n: self.load(v) if isinstance(v, External) else v for n, v in attrs.items()})
+        return run(definition, vs, attrs, len(op.results))
+
+    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
+        return interpret(self.module.functions[call.function], vs, self).returned
+
+    def constant(self, arg: Arg) -> Any:
+        return arg
+
+    def _arrays(self, definition: Op, op: Apply, vs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands as arrays, literals with the element types of their neighbours."""
+        strong = strengthen(definition, [abstract(v) for v in vs], op.attrs)
+        return tuple(
+            self.array(s) if isinstance(v, (Literal, Dense, External)) else v for v, s in zip(vs, strong, strict=True)
+        )
+
+    def array(self, constant: Any) -> Any:
+        """A constant as an array."""
+        if isinstance(constant, External):
+            return self.load(constant)
+        return to_array(constant if isinstance(constant, Dense) else dense(constant.value))
+
+
+def lookup(name: str) -> Op:
+    """The op of that name. Raises Reject, with the nearest name, if there is none."""
+    if name in OPS:
+        return OPS[name]
+    near = nearest(name, OPS)
+    hint = f"did you mean `{near}`?" if near else "`distir ops` lists them all"
+    raise Reject(name_codes.UNKNOWN_OP, f"there is no op `{name}`", Part("callee"), help=hint)
+
+
+def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], dict[str, Dim]]:
+    """Arguments with what the parameters' types add, and what the named dimensions stand for. Raises Reject."""
+    if len(vs) != len(function.params):
+        names = ", ".join(f"%{p.name}" for p in function.params)
+        message = f"`@{function.name}` expected {len(function.params)} arguments ({names}), found {len(vs)}"
+        raise Reject(name_codes.OPERAND_COUNT, message, Part("callee"))
+    dims: dict[str, Dim] = {}
+    for param, v in zip(function.params, vs, strict=True):
+        _bind(param.type, type_of(v), dims)
+    return tuple(_argument(function, i, v, dims) for i, v in enumerate(vs)), dims
+
+
+def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
+    """Let the named dimensions of `stated` be what `found` has in their places."""
+    if isinstance(stated, TupleType) and isinstance(found, TupleType):
+        for inner, item in zip(stated.items, found.items, strict=False):
+            _bind(inner, item, dims)
+    elif isinstance(stated, TensorType) and isinstance(found, TensorType):
+        for dim, size in zip(stated.shape or (), found.shape or (), strict=False):
+            if isinstance(dim, SymbolicDim) and size is not None and str(dim) in dim.names:
+                dims.setdefault(str(dim), size)
+
+
+def _argument(function: Function, index: int, v: Value, dims: Mapping[str, Dim]) -> Value:
+    param, part = function.params[index], Part("operand", index)
+    try:
+        stated = types.substitute(param.type, dims)
+    except DimensionError as error:
+        raise Reject(type_codes.BAD_ARGUMENT, f"`@{function.name}` `%{param.name}`: {error}", part) from None
+    met = types.meet(stated, type_of(v))
+    if met is None:
+        message = f"`@{function.name}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
+        raise Reject(type_codes.BAD_ARGUMENT, message, part)
+    return met if isinstance(v, (TensorType, TupleType, AnyType)) else v
+
+
+def _counted(name: str, ws: tuple[Value, ...], count: int) -> tuple[Value, ...]:
+    if len(ws) == count:
+        return ws
+    plural = "" if len(ws) == 1 else "s"
+    message = f"`{name}` gives {len(ws)} result{plural}, found {count} name{'' if count == 1 else 's'}"
+    part = Part("result", len(ws)) if count > len(ws) else Part("callee")
+    raise Reject(name_codes.RESULT_COUNT, message, part, help="write `_` for a result that is not wanted")
+
+
+def _placed(type: Type) -> Type:
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(_placed, type.items)))
+    return AnyType(type.device)
+
+
+def abstract(v: Any) -> Value:
+    """The type of a concrete value; its device is left open, for arrays know none."""
+    if v is None or isinstance(v, (Literal, Dense, External)):
+        return v
+    if isinstance(v, tuple):
+        return TupleType(tuple(type_of(abstract(item)) for item in cast("tuple[Any, ...]", v)))
+    return TensorType(dtype_of(v), tuple(v.shape), None)

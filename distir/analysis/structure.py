@@ -1,0 +1,224 @@
+"""What can be told of a module without knowing what its ops do: names, single assignment, returns, recursion, roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distir.diagnostics import Diagnostic, Note
+from distir.diagnostics.codes import lints
+from distir.diagnostics.codes import names as codes
+from distir.diagnostics.codes import types as type_codes
+from distir.diagnostics.nearest import nearest
+from distir.ir import (
+    DISCARD,
+    Broken,
+    Call,
+    Constant,
+    Function,
+    Module,
+    Part,
+    Return,
+    Site,
+    TensorType,
+    Type,
+    names,
+    operands,
+    results,
+    types,
+)
+
+ROLES = ("param", "state", "batch")
+"""What the braces after a parameter's type may hold."""
+
+MAX_BYTES = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What was found, and the functions on a cycle of calls, which must not be followed."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    recursive: frozenset[str]
+    depth: int
+    """The longest chain of calls."""
+
+
+def structure(module: Module) -> Structure:
+    """Check the structure of every function."""
+    recursive, depth = _call_graph(module)
+    found: list[Diagnostic] = []
+    for function in module:
+        found += _head(function)
+        found += _names(function)
+        found += _calls(module, function, recursive)
+        found += _return(function)
+    return Structure(tuple(found), recursive, depth)
+
+
+def unused(function: Function) -> Iterator[Diagnostic]:
+    """Results that no statement uses. Silent where a statement could not be read, for it might use them."""
+    if any(isinstance(statement, Broken) for statement in function.body):
+        return
+    used = {name for statement in function.body for name in names(operands(statement))}
+    for index, statement in enumerate(function.body):
+        for i, name in enumerate(results(statement)):
+            if name not in used and name != DISCARD:
+                site = Site(function.name, index, Part("result", i))
+                several = len(results(statement)) > 1
+                hint = "write `_` in its place" if several else "remove the statement"
+                yield Diagnostic(lints.UNUSED_VALUE, site, f"`%{name}` is never used", help=hint)
+
+
+def _head(function: Function) -> Iterator[Diagnostic]:
+    seen: dict[str, int] = {}
+    for index, param in enumerate(function.params):
+        if param.name in seen:
+            first = Note("the first one is here", Site(function.name, None, Part("param", seen[param.name])))
+            site = Site(function.name, None, Part("param", index))
+            yield Diagnostic(codes.REDEFINED_VALUE, site, f"two parameters are called `%{param.name}`", (first,))
+        seen.setdefault(param.name, index)
+        yield from _dimensions(function, index)
+        yield from _roles(function, index)
+
+
+def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:
+    site = Site(function.name, None, Part("param_type", index))
+    for leaf in types.leaves(function.params[index].type):
+        if isinstance(leaf, TensorType):
+            if any(isinstance(dim, int) and dim < 0 for dim in leaf.shape or ()):
+                message = f"a dimension cannot be negative: `{leaf}`"
+                yield Diagnostic(type_codes.BAD_DIMENSION, site, message)
+            elif isinstance(leaf.nbytes, int) and leaf.nbytes >= MAX_BYTES:
+                yield Diagnostic(type_codes.BAD_DIMENSION, site, f"a tensor too large to address: `{leaf}`")
+
+
+def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
+    param = function.params[index]
+    site = Site(function.name, None, Part("role", index))
+    for role, value in param.roles.items():
+        if role not in ROLES:
+            near = nearest(role, ROLES)
+            hint = f"did you mean `{near}`?" if near else "roles are `param`, `state` and `batch = 0`"
+            yield Diagnostic(codes.ROLE, site, f"there is no role `{role}`", help=hint)
+        elif role == "batch":
+            if not _is_dimension(value, param.type):
+                message = f"expected a dimension of `{param.type}` for `batch`, found {value}"
+                yield Diagnostic(codes.ROLE, site, message)
+        elif value is not True:
+            yield Diagnostic(codes.ROLE, site, f"the role `{role}` takes no value, found {value}")
+
+
+def _is_dimension(value: Constant, type: Type) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return False
+    return not isinstance(type, TensorType) or type.shape is None or value < len(type.shape)
+
+
+def _names(function: Function) -> Iterator[Diagnostic]:
+    defined: dict[str, Site] = {
+        p.name: Site(function.name, None, Part("param", i)) for i, p in enumerate(function.params)
+    }
+    later = None
+    for index, statement in enumerate(function.body):
+        for i, arg in enumerate(operands(statement)):
+            for name in names((arg,)):
+                if name != DISCARD and name not in defined:
+                    later = later or {n for s in function.body for n in results(s)}
+                    yield _undefined(function, index, i, name, defined, later)
+        for i, name in enumerate(results(statement)):
+            if name == DISCARD:
+                continue
+            site = Site(function.name, index, Part("result", i))
+            if name in defined:
+                first = Note("it is defined here", defined[name])
+                yield Diagnostic(codes.REDEFINED_VALUE, site, f"`%{name}` is defined twice", (first,))
+            defined.setdefault(name, site)
+
+
+def _undefined(
+    function: Function, index: int, operand: int, name: str, defined: dict[str, Site], later: set[str]
+) -> Diagnostic:
+    site = Site(function.name, index, Part("operand", operand))
+    if name in later:
+        return Diagnostic(codes.UNDEFINED_VALUE, site, f"`%{name}` is used before its definition")
+    near = nearest(name, defined)
+    hint = f"did you mean `%{near}`?" if near else None
+    return Diagnostic(codes.UNDEFINED_VALUE, site, f"`%{name}` is not defined", help=hint)
+
+
+def _calls(module: Module, function: Function, recursive: frozenset[str]) -> Iterator[Diagnostic]:
+    for index, statement in enumerate(function.body):
+        if not isinstance(statement, Call):
+            continue
+        site = Site(function.name, index, Part("callee"))
+        if statement.function not in module.functions:
+            near = nearest(statement.function, module.functions)
+            hint = f"did you mean `@{near}`?" if near else None
+            message = f"there is no function `@{statement.function}`"
+            yield Diagnostic(codes.UNDEFINED_FUNCTION, site, message, help=hint)
+        elif function.name in recursive and statement.function in recursive:
+            message = f"`@{function.name}` calls itself"
+            if statement.function != function.name:
+                message += f" through `@{statement.function}`"
+            yield Diagnostic(codes.RECURSION, site, message)
+
+
+def _return(function: Function) -> Iterator[Diagnostic]:
+    for index, statement in enumerate(function.body[:-1]):
+        if isinstance(statement, Return):
+            site = Site(function.name, index + 1)
+            note = Note("the function returns here", Site(function.name, index))
+            yield Diagnostic(codes.RETURN_PLACE, site, "a statement after `return` is never executed", (note,))
+            return
+    last = function.body[-1] if function.body else None
+    if not isinstance(last, (Return, Broken)):
+        site = Site(function.name, None, Part("name"))
+        yield Diagnostic(codes.RETURN_PLACE, site, f"`@{function.name}` does not end in `return`")
+
+
+def callees(function: Function) -> frozenset[str]:
+    """The functions that the body calls."""
+    return frozenset(statement.function for statement in function.body if isinstance(statement, Call))
+
+
+def _call_graph(module: Module) -> tuple[frozenset[str], int]:
+    """The functions on cycles of calls (Tarjan's components, without recursion), and the longest chain of calls."""
+    edges = {f.name: [c for c in callees(f) if c in module.functions] for f in module}
+    height: dict[str, int] = {}
+    recursive: set[str] = set()
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    component: list[str] = []
+    on_stack: set[str] = set()
+    for start in edges:
+        if start in order:
+            continue
+        work = [(start, iter(edges[start]))]
+        order[start] = low[start] = len(order)
+        component.append(start)
+        on_stack.add(start)
+        while work:
+            name, rest = work[-1]
+            callee = next(rest, None)
+            if callee is not None:
+                if callee not in order:
+                    order[callee] = low[callee] = len(order)
+                    component.append(callee)
+                    on_stack.add(callee)
+                    work.append((callee, iter(edges[callee])))
+                elif callee in on_stack:
+                    low[name] = min(low[name], order[callee])
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[name])
+            if low[name] == order[name]:
+                members: list[str] = []
+                while not members or members[-1] != name:
+                    members.append(component.pop())
+                    on_stack.discard(members[-1])
+                if len(members) > 1 or name in edges[name]:
+                    recursive.update(members)
+            height[name] = 1 + max((height.get(c, 0) for c in edges[name]), default=0)
+    return frozenset(recursive), max(height.values(), default=0)

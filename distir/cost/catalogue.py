@@ -1,0 +1,110 @@
+"""Profiles by name and by path, each read once for as long as its files do not change. Knows no schema.
+
+The profiles that come with DistIR are the files in `profiles/`; adding one is adding a file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from distir.cost.document import File, parse_file, read_file
+from distir.cost.errors import HardwareError, Problem
+from distir.cost.hardware import Hardware
+from distir.cost.reader import read
+from distir.diagnostics.nearest import nearest
+
+DEFAULT = "dgx-a100"
+"""The hardware that is meant where none is named."""
+
+_FOLDER = Path(__file__).parent / "profiles"
+_Stamp = tuple[int, int] | None
+_Stamps = tuple[tuple[Path, _Stamp], ...]
+_loaded: dict[Path, tuple[_Stamps, Hardware]] = {}
+
+
+def profiles() -> list[str]:
+    """The names of the profiles that come with DistIR, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def load(name_or_path: str | os.PathLike[str] = DEFAULT) -> Hardware:
+    """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path.
+
+    The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
+    name, and for a file that cannot be read or is faulty.
+    """
+    path = _find(os.fspath(name_or_path), Path())
+    if path in _loaded:
+        stamps, hardware = _loaded[path]
+        if all(_stamp(file) == stamp for file, stamp in stamps):
+            return hardware
+    stamps, files = _chain(path)
+    hardware = read(path.stem, files)
+    _loaded[path] = stamps, hardware
+    return hardware
+
+
+def parse(text: str, name: str = "hardware") -> Hardware:
+    """The hardware that a profile's text describes; a path in `extends` counts from the working directory.
+
+    Raises HardwareError.
+    """
+    file = parse_file(text, f"<{name}>")
+    extended = _extended(file, Path())
+    return read(name, [file] if extended is None else [file, *_chain(extended)[1]])
+
+
+def _chain(path: Path) -> tuple[_Stamps, list[File]]:
+    """A file and those that it extends, the stamps taken before reading, so that no later change goes unnoticed."""
+    stamps: dict[Path, _Stamp] = {}
+    files: list[File] = []
+    following: Path | None = path
+    while following is not None:
+        if following in stamps:
+            circle = " → ".join(part.name for part in (*stamps, following))
+            raise HardwareError([_at_extends(files[-1], Problem(f"`extends` goes in a circle: {circle}"))])
+        stamps[following] = _stamp(following)
+        files.append(read_file(following))
+        following = _extended(files[-1], following.parent)
+    return tuple(stamps.items()), files
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What changes when a file does; None where there is no file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _extended(file: File, folder: Path) -> Path | None:
+    """The file that this one extends. Raises HardwareError for an unknown name or a value that is not a text."""
+    name = file.table.get("extends")
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name.strip():
+        raise HardwareError([_at_extends(file, Problem("`extends`: expected the name or the path of a profile"))])
+    try:
+        return _find(name, folder)
+    except HardwareError as error:
+        raise HardwareError([_at_extends(file, problem) for problem in error.problems]) from None
+
+
+def _at_extends(file: File, problem: Problem) -> Problem:
+    return Problem(problem.message, file.path, file.lines.get(("extends",)), problem.help)
+
+
+def _find(name: str, folder: Path) -> Path:
+    """Where a profile is; a path counts from `folder`. Raises HardwareError for an unknown name."""
+    if name.endswith(".toml") or "/" in name or os.sep in name:
+        return (folder / Path(name).expanduser()).absolute()
+    if name in profiles():
+        return _FOLDER / f"{name}.toml"
+    names = profiles()
+    likely = nearest(name, names)
+    known = f"known: {', '.join(names)}; or give the path of a `.toml` file"
+    raise HardwareError(
+        [Problem(f"unknown hardware `{name}`", help=f"did you mean `{likely}`? {known}" if likely else known)]
+    )

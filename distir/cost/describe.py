@@ -1,0 +1,36 @@
+"""A machine in rows, for people to read. Rendering is the caller's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from distir.cost.hardware import Hardware
+
+
+class Row(NamedTuple):
+    """A figure: what it is, its value and unit as the profile states them, and where it comes from."""
+
+    figure: str
+    value: str
+    unit: str
+    source: str
+
+
+def describe(hardware: Hardware) -> list[Row]:
+    """What a machine consists of, then every figure of its profile. The sources' keys are in `hardware.sources`."""
+    rows = [Row("devices", str(len(hardware.kinds)), "", "")]
+    rows += [
+        Row(f"{name} devices", str(count), "", "")
+        for name, count in Counter(kind.name for kind in hardware.kinds).items()
+    ]
+    if hardware.devices > len(hardware.kinds):
+        rows.append(Row("streams", str(hardware.devices), "", ""))
+    for level in hardware.levels:
+        sizes = sorted({len(block) for block in level.blocks})
+        rows.append(Row(f"{level.name} blocks", " or ".join(map(str, sizes)), "devices", ""))
+    for figure in hardware.figures:
+        source = ": ".join(part for part in (figure.basis, figure.source) if part)
+        source = f"{source} ({figure.note})" if figure.note else source
+        rows.append(Row(figure.name, figure.value, figure.unit, source))
+    return rows

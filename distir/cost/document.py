@@ -1,0 +1,271 @@
+"""TOML files with good errors: where a key stands, what was expected there, all faults at once. Knows no hardware.
+
+A `Document` is one file, or several where a file extends another. A `Section` is one of its tables; it hands out
+values of the type that is asked for, and notes a fault instead of raising where there is none, so that a reader goes
+on and finds the next one. What it hands out in place of a faulty value is harmless, but never used: `Document.check`
+raises if there was any fault.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from distir.cost.errors import HardwareError, Problem
+from distir.cost.units import Quantity, UnitError, parse
+from distir.diagnostics.nearest import nearest
+
+Key = tuple[str, ...]
+"""Where a value stands: `("kinds", "a100", "memory")`; elements of lists by their number."""
+
+PLACEHOLDER = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file, parsed: its tables, and the line of each key and table."""
+
+    path: str
+    table: Mapping[str, Any]
+    lines: Mapping[Key, int]
+
+
+def parse_file(text: str, path: str) -> File:
+    """Parse TOML. Raises HardwareError with the line where it is broken."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", place)
+        number = int(line[1]) if line else text.count("\n") + 1
+        what = message[:1].lower() + message[1:]
+        raise HardwareError([Problem(f"this is not TOML: {what}", path, number, _TOML_HELP)]) from None
+    except RecursionError:
+        raise HardwareError([Problem("this is not TOML that can be read: too deeply nested", path)]) from None
+    return File(path, table, _lines(text))
+
+
+def read_file(path: Path) -> File:
+    """Read and parse a file. Raises HardwareError where it cannot be read or is not TOML."""
+    try:
+        return parse_file(path.read_text(encoding="utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        problem = Problem(f"byte {error.start} is not UTF-8", str(path), help="save the file with UTF-8 encoding")
+        raise HardwareError([problem]) from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise HardwareError([Problem(f"this file cannot be read: {reason.lower()}", str(path))]) from None
+
+
+class Document:
+    """Files that make one profile, first the one that extends the others.
+
+    Tables are merged down to a depth of `atomic`, where they are replaced whole; those named in `deeper` are merged
+    there too.
+    """
+
+    def __init__(self, files: Sequence[File], atomic: int = 3, deeper: frozenset[str] = frozenset()) -> None:
+        self.files = tuple(files)
+        self.problems: list[Problem] = []
+        table: Mapping[str, Any] = {}
+        for file in reversed(self.files):
+            table = _merge(table, file.table, atomic, deeper)
+        self.root = Section(self, (), table)
+
+    def problem(self, key: Key, message: str, help: str | None = None) -> None:
+        """Note a fault at a key, or at the nearest table around it that stands in a file."""
+        path, line = self._place(key)
+        found = Problem(message, path, line, help)
+        if found not in self.problems:
+            self.problems.append(found)
+
+    def check(self) -> None:
+        """Raise HardwareError with all faults, if there was any."""
+        if self.problems:
+            order = [file.path for file in self.files]
+            raise HardwareError(sorted(self.problems, key=lambda p: (order.index(p.path or ""), p.line or 0)))
+
+    def _place(self, key: Key) -> tuple[str, int | None]:
+        for length in range(len(key), 0, -1):
+            for file in self.files:
+                if key[:length] in file.lines:
+                    return file.path, file.lines[key[:length]]
+        return self.files[0].path, None
+
+
+class Section:
+    """One table. Keys that nobody asked for are unknown: `close` notes them."""
+
+    def __init__(self, document: Document, key: Key, table: Mapping[str, Any]) -> None:
+        self.document = document
+        self.key = key
+        self.table = table
+        self.asked: dict[str, None] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def problem(self, name: str, message: str, help: str | None = None) -> None:
+        """Note a fault of one of this table's keys; the message begins with the key's full name."""
+        key = (*self.key, name) if name else self.key
+        self.document.problem(key, f"`{'.'.join(key)}`: {message}" if key else message, help)
+
+    def missing(self, name: str, expected: str) -> None:
+        key = ".".join((*self.key, name))
+        self.document.problem((*self.key, name), f"`{key}` is missing", f"expected {expected}")
+
+    def get(self, name: str) -> object:
+        """A raw value, or None."""
+        self.asked[name] = None
+        return self.table.get(name)
+
+    def section(self, name: str) -> Section | None:
+        """A table; None where there is none."""
+        value = self.get(name)
+        if isinstance(value, Mapping):
+            return Section(self.document, (*self.key, name), cast("Mapping[str, Any]", value))
+        if value is not None:
+            self.problem(name, f"expected a table, found {_kind(value)}")
+        return None
+
+    def sections(self, name: str) -> list[Section]:
+        """A list of tables, `[[name]]`."""
+        value = self.get(name)
+        items = cast("list[Any]", value if isinstance(value, list) else [value])
+        if not all(isinstance(item, Mapping) for item in items):
+            self.problem(name, f"expected tables headed `[[{name}]]`, found {_kind(self.get(name))}")
+            return []
+        return [Section(self.document, (*self.key, name, str(i)), table) for i, table in enumerate(items)]
+
+    def text(self, name: str, expected: str | None = None) -> str:
+        """A text that is not empty; it is required where `expected` says what."""
+        value = self.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if value is not None:
+            self.problem(name, f"expected {expected or 'a text'}, found {_kind(value)}")
+        elif expected is not None:
+            self.missing(name, expected)
+        return ""
+
+    def count(self, name: str, default: int | None = None, most: int = 1_000_000) -> int:
+        """A whole number from 1 to `most`; required without a `default`."""
+        value = self.get(name)
+        if value is None and default is not None:
+            return default
+        if value is None:
+            self.missing(name, f"`{name}` followed by a whole number, such as `{name} = 8`")
+        elif not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            self.problem(name, f"expected a whole number from 1 to {most}, found {_kind(value)}")
+        else:
+            return value
+        return 1
+
+    def quantity(self, name: str, quantity: Quantity, zero: bool = False) -> float:
+        """A quantity in SI units, above zero unless `zero` is allowed."""
+        return self.quantity_of(name, self.get(name), quantity, zero)
+
+    def quantity_of(self, name: str, value: object, quantity: Quantity, zero: bool = False) -> float:
+        """The quantity that `value` states, which stands at or below the key `name`."""
+        example = f"`{quantity.example}`"
+        if value is None:
+            self.missing(name, f"a {quantity.name} such as {example}")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            advice = f'write the number with its unit, in quotes, as in `"{quantity.example}"`'
+            self.problem(name, f"expected a {quantity.name} such as {example}, found the bare number `{value}`", advice)
+        elif not isinstance(value, str):
+            self.problem(name, f"expected a {quantity.name} such as {example}, found {_kind(value)}")
+        else:
+            try:
+                number = parse(value, quantity)
+            except UnitError as error:
+                self.problem(name, str(error), error.help)
+                return PLACEHOLDER
+            if number > 0 or zero:
+                return number
+            self.problem(name, f"expected a {quantity.name} above zero, found `{value}`")
+        return PLACEHOLDER
+
+    def close(self) -> None:
+        """Note the keys that nobody asked for."""
+        for name in self.table:
+            if name not in self.asked:
+                unknown(self, name, (known for known in self.asked if known not in self.table))
+
+
+def unknown(section: Section, name: str, known: Iterable[str]) -> None:
+    """Note that a key is unknown, with the name that may have been meant."""
+    names = list(known)
+    likely = nearest(name, names)
+    where = f" in `{'.'.join(section.key)}`" if section.key else ""
+    advice = f"did you mean `{likely}`?" if likely else f"known here: {', '.join(names)}" if names else "remove it"
+    section.document.problem((*section.key, name), f"unknown key `{name}`{where}", advice)
+
+
+_TOML_HELP = "quantities are texts in quotes, as in `memory = \"80GB\"`"  # fmt: skip
+_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
+_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+
+def _lines(text: str) -> dict[Key, int]:
+    """The line of each key: a best effort, since TOML's own parser does not say."""
+    lines: dict[Key, int] = {}
+    tables: dict[Key, int] = {}
+    prefix: Key = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            prefix = _parts(header[2])
+            if header[1] == "[[":
+                tables[prefix] = tables.get(prefix, -1) + 1
+                lines.setdefault(prefix, number)
+                prefix = (*prefix, str(tables[prefix]))
+            lines.setdefault(prefix, number)
+        elif assignment := _ASSIGNMENT.match(line):
+            lines.setdefault((*prefix, *_parts(assignment[1])), number)
+    return lines
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip("\"'") for part in _PART.findall(dotted))
+
+
+def _merge(
+    parent: Mapping[str, Any], child: Mapping[str, Any], atomic: int, deeper: frozenset[str], depth: int = 1
+) -> dict[str, Any]:
+    merged = dict(parent)
+    for name, value in child.items():
+        old = parent.get(name)
+        if isinstance(value, dict) and isinstance(old, dict) and (depth < atomic or name in deeper):
+            tables = cast("dict[str, Any]", old), cast("dict[str, Any]", value)
+            merged[name] = _merge(*tables, atomic, deeper, depth + 1)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _kind(value: object) -> str:
+    """What a TOML value is, for messages."""
+    match value:
+        case bool():
+            return f"`{str(value).lower()}`"
+        case str():
+            return f"`{value}`" if value.strip() else "an empty text"
+        case int() | float():
+            return f"`{value}`" if math.isfinite(value) else f"the number `{value}`"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case None:
+            return "nothing"
+        case _:
+            return f"`{value}`"

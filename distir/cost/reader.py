@@ -1,0 +1,320 @@
+"""Hardware profiles: from TOML to `Hardware`. Owns the schema; `profiles/README.md` is the same with an example.
+
+A profile has these tables; quantities are texts with units, `"80GB"`, and see `units`:
+
+`title`                 what the machine is, in a line
+`extends`               another profile, by name or by a path from this file, whose tables this one adds to
+`[sources]`             KEY = "where figures come from", as many as there are
+`[[groups]]`            devices in the order of their positions: `kind`, `count`, and `streams` (1 unless given)
+`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `tdp` and `price`
+`… .memory_bandwidth`   `peak` and `achieved`
+`… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
+                        must be there. `achieved` is one rate, or a table from the op's size to the rate:
+                        `"2GFLOP" = "119TFLOP/s"`
+`[levels.NAME]`         `devices = 8`: joins devices in blocks of (up to) 8; or `blocks = ["0-7", "8-11"]`
+`… .send`               point to point: `startup` (per op), `latency` (per step), `bandwidth` (per device, one way,
+                        achieved), and optionally `uplink` (what all devices of one unit have together)
+`… .collective`         the same for collectives
+`… .low_latency`        optional: the same for the protocol that serves small messages in collectives
+`… .switch`             optional: the same for reductions that the switch does itself
+
+A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
+`source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
+`specified`, `measured`, `derived`, `estimated`. Latencies may be zero, everything else must be above. With `extends`,
+what a file says of a figure or of a table of figures replaces what the other says of it, source included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import cast
+
+from distir.cost.compute import Kind, Rate
+from distir.cost.document import Document, File, Section, unknown
+from distir.cost.hardware import Figure, Hardware
+from distir.cost.topology import Level, Link, Use, clashes
+from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, POWER, PRICE, Quantity
+from distir.diagnostics.nearest import nearest
+from distir.ir import DTYPES, DType
+
+BASES = ("specified", "measured", "derived", "estimated")
+MOST_POSITIONS = 65_536
+
+
+def read(name: str, files: Sequence[File]) -> Hardware:
+    """The hardware that a file describes together with those it extends. Raises HardwareError with all faults."""
+    document = Document(files, deeper=frozenset({"flops"}))
+    root = document.root
+    root.get("extends")
+    title = root.text("title", "a line that says what the machine is")
+    sources = _sources(root)
+    profile = _Profile(sources)
+    kinds = {kind.name: kind for kind in _kinds(root, profile)}
+    physical, devices = _groups(root, kinds)
+    levels = _levels(root, profile, len(devices))
+    root.close()
+    document.check()
+    return Hardware(name, title, physical, devices, levels, sources, tuple(profile.figures))
+
+
+class _Profile:
+    """What is gathered while reading: the sources that may be cited, and the figures."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self.sources = sources
+        self.figures: list[Figure] = []
+
+    def figure(self, section: Section, name: str, quantity: Quantity, zero: bool = False) -> float:
+        """A figure of a table. It is stated as a text, or as a table of its own with its source."""
+        if not isinstance(section.get(name), Mapping):
+            number = section.quantity(name, quantity, zero)
+            self.record(section, name, section.get(name), section)
+            return number
+        own = section.section(name)
+        assert own is not None
+        number = own.quantity("value", quantity, zero)
+        self.record(section, name, own.get("value"), own)
+        own.close()
+        return number
+
+    def record(self, section: Section, name: str, value: object, cited: Section) -> None:
+        """Note a figure for `describe`; `cited` is the table that states its source."""
+        source, basis, note = self._citation(cited)
+        number, unit = _split(str(value))
+        title = " ".join((*section.key[1:], name)).replace("_", " ")
+        self.figures.append(Figure(title, number, unit, source, basis, note))
+
+    def _citation(self, section: Section) -> tuple[str, str, str]:
+        value = section.get("source")
+        keys = cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
+        for key in keys:
+            if key not in self.sources:
+                likely = nearest(str(key), self.sources)
+                advice = f"did you mean `{likely}`?" if likely else "add it to the table `[sources]`"
+                section.problem("source", f"`{key}` is not among the sources", advice)
+        basis = section.text("basis")
+        if basis and basis not in BASES:
+            section.problem("basis", f"expected one of {', '.join(BASES)}, found `{basis}`")
+        return ", ".join(map(str, keys)), basis, section.text("note")
+
+
+def _sources(root: Section) -> dict[str, str]:
+    section = root.section("sources")
+    return {} if section is None else {key: section.text(key, "where figures come from") for key in section}
+
+
+# Devices.
+
+
+def _kinds(root: Section, profile: _Profile) -> list[Kind]:
+    section = root.section("kinds")
+    if section is None:
+        root.missing("kinds", "a table `[kinds.NAME]` for each kind of device")
+        return []
+    named = [(name, section.section(name)) for name in section]
+    return [_kind(name, kind, profile) for name, kind in named if kind is not None]
+
+
+def _kind(name: str, section: Section, profile: _Profile) -> Kind:
+    title = section.text("title", "the device's name")
+    memory = profile.figure(section, "memory", MEMORY)
+    bandwidth = section.section("memory_bandwidth")
+    peak = achieved = 1.0
+    if bandwidth is not None:
+        peak = profile.figure(bandwidth, "peak", BANDWIDTH)
+        achieved = profile.figure(bandwidth, "achieved", BANDWIDTH)
+        _not_above_peak(bandwidth, achieved, peak)
+        bandwidth.close()
+    elif "memory_bandwidth" not in section:
+        section.missing("memory_bandwidth", 'a table such as `{ peak = "2039GB/s", achieved = "1700GB/s" }`')
+    launch = profile.figure(section, "launch", DURATION, zero=True)
+    rates, other = _rates(section, profile)
+    tdp = profile.figure(section, "tdp", POWER) if "tdp" in section else None
+    price = profile.figure(section, "price", PRICE) if "price" in section else None
+    for optional in ("tdp", "price"):
+        section.get(optional)
+    section.close()
+    return Kind(name, title, round(memory), achieved, peak, launch, rates, other, tdp, price)
+
+
+def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
+    """The rate of every element type, and that of work without one. `like` is followed, in any order."""
+    section = kind.section("flops")
+    stated: dict[str, Rate] = {}
+    like: dict[str, str] = {}
+    if section is None and "flops" not in kind:
+        kind.missing("flops", "tables `flops.Float32` and `flops.other`, and one for each type with a rate of its own")
+    for name in section or ():
+        assert section is not None
+        entry = section.section(name)
+        if name not in DTYPES and name != "other":
+            unknown(section, name, (*DTYPES, "other"))
+        elif entry is not None and "like" in entry:
+            like[name] = entry.text("like", "the name of an element type")
+            profile.record(section, name, f"as {like[name]}", entry)
+            entry.close()
+        elif entry is not None:
+            stated[name] = _rate(entry, profile)
+    for required in ("Float32", "other"):
+        if section is not None and required not in section:
+            section.missing(required, "a table with `peak` and `achieved`, or with `like`")
+    resolved = {name: _follow(name, like, stated, section) for name in (*DTYPES, "other")}
+    return {DTYPES[name]: rate for name, rate in resolved.items() if name != "other"}, resolved["other"]
+
+
+def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], section: Section | None) -> Rate:
+    target, seen = name if name in stated or name in like else "other", [name]
+    while target in like:
+        seen.append(target)
+        target = like[target]
+        if target in seen and section is not None:
+            section.problem(seen[-1], f"`like` goes in a circle: {' → '.join((*seen[1:], target))}")
+            break
+    if target not in stated and section is not None and seen[-1] in like and target not in seen:
+        likely = nearest(target, stated)
+        section.problem(seen[-1], f"no rate is stated for `{target}`", f"did you mean `{likely}`?" if likely else None)
+    return stated.get(target, Rate(1.0, ((1.0, 1.0),)))
+
+
+def _rate(section: Section, profile: _Profile) -> Rate:
+    peak = profile.figure(section, "peak", FLOP_RATE)
+    value = section.get("achieved")
+    if not isinstance(value, Mapping) or "value" in value:
+        achieved = profile.figure(section, "achieved", FLOP_RATE)
+        _not_above_peak(section, achieved, peak)
+        section.close()
+        return Rate(peak, ((1.0, achieved),))
+    table = section.section("achieved")
+    assert table is not None
+    points: dict[float, float] = {}
+    for size in table:
+        achieved = table.quantity(size, FLOP_RATE)
+        points[table.quantity_of(size, size, FLOPS)] = achieved
+        profile.record(table, size, table.get(size), section)
+        if achieved > peak:
+            table.problem(size, f"`{table.get(size)}` is above the `peak` of `{section.get('peak')}`")
+    section.close()
+    ordered = sorted(points.items())
+    if not ordered:
+        section.problem("achieved", "expected at least one size, found an empty table")
+    for (size, rate), (next_size, next_rate) in pairwise(ordered):
+        if next_rate / next_size > rate / size * (1 + 1e-9):
+            message = f"an op of {next_size:.3g} FLOP would take less time than one of {size:.3g} FLOP"
+            section.problem("achieved", message, "correct the rates, or leave the smaller size out")
+    return Rate(peak, tuple(ordered) or ((1.0, 1.0),))
+
+
+def _not_above_peak(section: Section, achieved: float, peak: float) -> None:
+    if achieved > peak:
+        section.problem("achieved", f"`{section.get('achieved')}` is above the `peak` of `{section.get('peak')}`")
+
+
+def _groups(root: Section, kinds: Mapping[str, Kind]) -> tuple[tuple[int, ...], tuple[Kind, ...]]:
+    """The physical device of each position, and the kind of each physical device."""
+    if "groups" not in root:
+        root.missing("groups", "a table `[[groups]]` with `kind` and `count`")
+        root.get("groups")
+        return (), ()
+    streams: list[int] = []
+    devices: list[Kind] = []
+    for group in root.sections("groups"):
+        name = group.text("kind", "the name of a table `[kinds.NAME]`")
+        count = group.count("count", most=MOST_POSITIONS)
+        per_device = group.count("streams", default=1, most=64)
+        group.close()
+        if name in kinds:
+            devices += [kinds[name]] * count
+            streams += [per_device] * count
+        elif name:
+            likely = nearest(name, kinds)
+            known = f"did you mean `{likely}`?" if likely else f"known kinds: {', '.join(kinds) or 'none'}"
+            group.problem("kind", f"there is no table `[kinds.{name}]`", known)
+    if sum(streams) > MOST_POSITIONS:
+        root.problem("groups", f"expected at most {MOST_POSITIONS} positions, found {sum(streams)}")
+        return (), ()
+    stream_numbers = range(max(streams, default=0))
+    positions = [device for stream in stream_numbers for device, many in enumerate(streams) if stream < many]
+    return tuple(positions), tuple(devices)
+
+
+# Links.
+
+
+def _levels(root: Section, profile: _Profile, devices: int) -> tuple[Level, ...]:
+    section = root.section("levels")
+    named = [] if section is None else [(name, section.section(name)) for name in section]
+    levels = [_level(name, level, profile, devices) for name, level in named if level is not None]
+    if root.document.problems or section is None:
+        if section is None and devices > 1:
+            root.missing("levels", f"a table `[levels.NAME]` with `devices = {devices}` that joins all devices")
+        return ()
+    for outer, block, inner, other in clashes(levels):
+        names = f"`{levels[outer].name}` joins {_span(block)}, `{levels[inner].name}` joins {_span(other)}"
+        section.problem(levels[inner].name, f"blocks must differ and lie one inside another: {names}")
+    if devices > 1 and not any(len(block) == devices for level in levels for block in level.blocks):
+        section.problem("", f"no level joins all {devices} devices", f"add one with `devices = {devices}`")
+    # A message uses one protocol at all levels: where a level has no figures of its own for it, the usual ones hold.
+    if any("low_latency" in level.links for level in levels):
+        usual = [(level, {"low_latency": level.links["collective"], **level.links}) for level in levels]
+        return tuple(Level(level.name, level.blocks, cast("Mapping[Use, Link]", links)) for level, links in usual)
+    return tuple(levels)
+
+
+def _level(name: str, section: Section, profile: _Profile, devices: int) -> Level:
+    blocks = _blocks(section, devices)
+    links: dict[Use, Link] = {}
+    uses: tuple[tuple[Use, bool], ...] = (
+        ("send", True), ("collective", True), ("low_latency", False), ("switch", False)
+    )  # fmt: skip
+    for use, required in uses:
+        table = section.section(use)
+        if table is not None:
+            links[use] = _link(table, profile)
+        elif required and use not in section:
+            section.missing(use, "a table with `startup`, `latency` and `bandwidth`")
+    section.close()
+    return Level(name, blocks, links)
+
+
+def _link(section: Section, profile: _Profile) -> Link:
+    startup = profile.figure(section, "startup", DURATION, zero=True)
+    latency = profile.figure(section, "latency", DURATION, zero=True)
+    bandwidth = profile.figure(section, "bandwidth", BANDWIDTH)
+    uplink = profile.figure(section, "uplink", BANDWIDTH) if "uplink" in section else None
+    section.get("uplink")
+    section.close()
+    return Link(startup, latency, bandwidth, uplink)
+
+
+def _blocks(section: Section, devices: int) -> tuple[range, ...]:
+    if "blocks" not in section:
+        size = section.count("devices")
+        size = min(size, devices)
+        if "devices" in section and (size == 1 < devices or (size and devices % size)):
+            message = f"expected a number from 2 that divides the {devices} devices, found `{size}`"
+            section.problem("devices", message, 'state blocks of unequal size as in `blocks = ["0-7", "8-11"]`')
+        return tuple(range(start, start + size) for start in range(0, devices, size)) if size > 1 else ()
+    if section.get("devices") is not None:
+        section.problem("devices", "`devices` and `blocks` exclude each other", "remove one of them")
+    value = section.get("blocks")
+    blocks: list[range] = []
+    for item in cast("list[object]", value) if isinstance(value, list) else [value]:
+        match = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", item) if isinstance(item, str) else None
+        block = range(int(match[1]), int(match[2]) + 1) if match else range(0)
+        if len(block) < 2 or (devices and block.stop > devices):
+            section.problem("blocks", f'expected texts such as `"0-7"` within 0-{max(devices - 1, 1)}, found `{item}`')
+        else:
+            blocks.append(block)
+    return tuple(blocks)
+
+
+def _span(block: range) -> str:
+    return f"{block.start}-{block.stop - 1}"
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Number and unit, for a table of figures."""
+    match = re.match(r"\s*([\d.,_]+(?:[eE][+-]?\d+)?)\s*(\S*)\s*$", text)
+    return (match[1], match[2]) if match else (text, "")

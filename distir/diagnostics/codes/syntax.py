@@ -1,0 +1,318 @@
+"""DIR1xx: text that cannot be read as a program."""
+
+from distir.diagnostics.core import Severity, code
+
+UNEXPECTED = code(
+    "DIR101",
+    "unexpected-token",
+    """
+Something stands where the language wants something else.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y Relu(%x)  // error: DIR101
+  return %y
+}
+```
+
+A statement is `%result, … = Op[attribute = value](%operand, …)`, `%result, … = @function(%operand, …)` or
+`return %value`, each on its own line. Only inside brackets may a statement go on in the next line.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
+""",
+)
+
+BAD_CHARACTER = code(
+    "DIR102",
+    "bad-character",
+    """
+A character that the language has no use for outside strings and comments.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y = Relu(%x);  // error: DIR102
+  return %y
+}
+```
+
+Statements end with their line, so `;` is not needed. Names consist of the letters `a` to `z` and `A` to `Z`, digits,
+`_`, `.` and `-`.
+""",
+)
+
+UNCLOSED_BRACKET = code(
+    "DIR103",
+    "unclosed-bracket",
+    """
+A bracket is opened and never closed.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y = Relu(%x  // error: DIR103
+  return %y
+}
+```
+
+The diagnostic stands at the opening bracket. Every other statement is read as if this one were whole.
+""",
+)
+
+MISSING_BRACE = code(
+    "DIR104",
+    "missing-brace",
+    """
+A function's body does not end: the next function, or the end of the text, comes before its `}`.
+
+```dir
+func @f(%x: Float32[1]) {  // error: DIR104
+  return %x
+
+func @g(%x: Float32[1]) {
+  return %x
+}
+```
+""",
+)
+
+OUTSIDE_FUNCTION = code(
+    "DIR105",
+    "outside-function",
+    """
+A text stands outside every function. A program consists of functions only.
+
+```dir
+%y = Relu(%x)  // error: DIR105
+
+func @f(%x: Float32[1]) {
+  return %x
+}
+```
+""",
+)
+
+ELIDED = code(
+    "DIR106",
+    "elided",
+    """
+A part of the program was left out and `...` written in its place, as in papers. There is nothing to check or to run.
+
+```dir
+func @f(%x: Float32[1]) { ... }  // error: DIR106
+```
+
+Write the statements that belong there.
+""",
+)
+
+STRAY_BRACE = code(
+    "DIR107",
+    "stray-brace",
+    """
+A `}` closes nothing; it is ignored.
+
+```dir
+func @f(%x: Float32[1]) {
+  return %x
+  }
+}  // warning: DIR107
+```
+""",
+    Severity.WARNING,
+)
+
+UNCLOSED_COMMENT = code(
+    "DIR108",
+    "unclosed-comment",
+    """
+A comment that `/*` begins never ends: `*/` is missing. The rest of the text counts as part of the comment.
+
+```dir
+func @f(%x: Float32[1]) {
+  return %x
+}
+/* and so on  // error: DIR108
+```
+""",
+)
+
+BAD_STRING = code(
+    "DIR109",
+    "bad-string",
+    r"""
+A string is not closed on its line, or a `\` in it means nothing.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y = Gelu[approximate = "tanh](%x)  // error: DIR109
+  return %y
+}
+```
+
+Strings are written as in JSON: `\"` is a quotation mark, `\\` a backslash, `\n` the end of a line.
+""",
+)
+
+BAD_DIMENSION = code(
+    "DIR110",
+    "bad-dimension",
+    """
+A dimension is an integer from 0, a name (`B`), such names with `+`, `-`, `*` and `/` an integer (`(B+1)/2`), or `?`.
+
+```dir
+func @f(%x: Tensor[Float32, (-1, 8), 1]) {  // error: DIR110
+  return %x
+}
+```
+
+Write `?` for a dimension that is not known:
+
+```dir
+func @f(%x: Tensor[Float32, (?, 8), 1]) {
+  return %x
+}
+```
+""",
+)
+
+LARGE_NUMBER = code(
+    "DIR111",
+    "large-number",
+    """
+A number does not fit in 64 bits.
+
+```dir
+func @f(%x: Tensor[Float32, (100000000000000000000,), 1]) {  // error: DIR111
+  return %x
+}
+```
+""",
+)
+
+BAD_DENSE = code(
+    "DIR112",
+    "bad-dense",
+    """
+The values of a `dense` tensor do not fit its element type or its shape: rows differ in length, an integer is outside
+the element type's range, or a tensor of integers holds a number with a point.
+
+```dir
+func @f() {
+  %y = Constant[value = dense<Int64, [[1, 2], [3]]>]()  // error: DIR112
+  return %y
+}
+```
+
+`dense<T, value>` takes its shape from the nesting; `dense<T, (2, 3), 0.5>` states it and repeats one value.
+
+```dir
+func @f() {
+  %y = Constant[value = dense<Int64, [[1, 2], [3, 4]]>]()
+  return %y
+}
+```
+""",
+)
+
+BAD_REFERENCE = code(
+    "DIR113",
+    "bad-reference",
+    """
+An `external` tensor is named by a path that leaves the program's own folder: an absolute path, one with `..`, with a
+drive or with backslashes.
+
+```dir
+func @f() {
+  %y = Constant[value = external<Float32, (8, 8), "../model.safetensors#w">]()  // error: DIR113
+  return %y
+}
+```
+
+Put the file beside the program. A program from elsewhere must not be able to read any other file.
+""",
+)
+
+UNKNOWN_TYPE = code(
+    "DIR114",
+    "unknown-type",
+    """
+A word stands in the place of a type, or of an element type, and is none.
+
+```dir
+func @f(%x: Tensor[float32, (2,), 1]) {  // error: DIR114
+  return %x
+}
+```
+
+Element types are spelled as in ONNX: `Float32`, `Int64`, `Bool`.
+""",
+)
+
+UNKNOWN_WORD = code(
+    "DIR115",
+    "unknown-word",
+    """
+A word stands in the place of a constant and is none. Often a `%` or quotation marks were forgotten.
+
+```dir
+func @f(%x: Float32[1]) {
+  %y = Relu(x)  // error: DIR115
+  return %y
+}
+```
+""",
+)
+
+DUPLICATE_ATTRIBUTE = code(
+    "DIR116",
+    "duplicate-attribute",
+    """
+An attribute, or a role of a parameter, is given twice.
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %y = Softmax[axis = 0, axis = 0](%x)  // error: DIR116
+  return %y
+}
+```
+""",
+)
+
+BAD_SPELLING = code(
+    "DIR117",
+    "bad-arguments",
+    """
+The arguments, as written, cannot be told apart into the op's operands and attributes.
+
+```dir
+func @f(%x: Tensor[Float32, (4,), 1]) {
+  %y = Send[device = 2](%x, 2)  // error: DIR117
+  return %y
+}
+```
+
+Write attributes in square brackets and operands in round ones: `Send[device = 2](%x)`.
+""",
+)
+
+TOO_DEEP = code(
+    "DIR118",
+    "too-deep",
+    """
+Brackets are nested more than 100 deep. No program needs that; a text that does it is damaged.
+""",
+)
+
+NOT_TEXT = code(
+    "DIR119",
+    "not-text",
+    """
+The file is not a text in UTF-8: a byte in it stands for no character, or it holds NUL bytes, as binary files do.
+
+Save it as UTF-8. A safetensors or ONNX file is read by other commands.
+""",
+)

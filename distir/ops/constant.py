@@ -1,0 +1,235 @@
+"""Constants, and tensors that are made of shapes and numbers: `Constant`, `Shape`, `Range`, `OneHot` and their kin.
+
+Most results are host values: they live on no device and are known before the program runs. `Shape` and `Size` give
+host values of operands that live on devices: the concrete half of mixed interpretation (paper, section 3.3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as type_codes
+from distir.ir import DTYPES, HOST, Constant, Dense, Dim, DType, External, Part, Shape, TensorType, Type, types
+from distir.ir.dtypes import INTEGER_RANGES
+from distir.ops.core import op
+from distir.ops.host import Operand, known_ints, length
+from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
+from distir.ops.unify import Reject, normal_axis
+
+
+@op(
+    "-> Tensor[_, _, host]",
+    name="Constant",
+    view=True,
+    foldable=False,  # the partial rule knows the value without running anything
+    aliases=dict.fromkeys(("value_int", "value_ints", "value_float", "value_floats"), "value"),
+)
+def ConstantOp(*, value: Constant) -> Array:
+    """The tensor `value`: a number, a list of numbers nested to any depth, or a dense or external tensor.
+
+    Integers are Int64, numbers with a point Float32, as in ONNX `Constant`.
+
+    %c = Constant[value = 2]()
+    %c = Constant[value = [[1.0, 2.0], [3.0, 4.0]]]()
+    """
+    if isinstance(value, External):
+        raise LookupError(f"the data of {value.reference} is not loaded")
+    return np.asarray(value if hasattr(value, "dtype") and not isinstance(value, Dense) else to_array(dense(value)))
+
+
+@ConstantOp.types
+def _(*, value: Constant) -> list[Type]:
+    return [_tensor("Constant", value).type]
+
+
+@ConstantOp.partial
+def _(*, value: Constant) -> Dense | External:
+    return _tensor("Constant", value)
+
+
+@op("Tensor[Int64, (r,), host] -> Tensor[_, _, host]", flops=0)
+def ConstantOfShape(input: Array, *, value: Constant = 0.0) -> Array:
+    """A tensor of the shape `input` whose elements are all `value`, a tensor of one element. ONNX `ConstantOfShape`.
+
+    %y = ConstantOfShape([2, 3])
+    %y = ConstantOfShape[value = 1]([4])
+    """
+    return np.full(tuple(input.tolist()), to_array(dense(value)).reshape(()))
+
+
+@ConstantOfShape.shapes
+def _(input: Operand, *, value: Constant) -> TensorType:
+    filling = _tensor("ConstantOfShape", value)
+    if math.prod(filling.shape) != 1:
+        message = f"`ConstantOfShape` expected a tensor of one element, found shape {types.show_shape(filling.shape)}"
+        raise Reject(type_codes.BAD_VALUE, message, "value")
+    if isinstance(filling, External):
+        raise Reject(name_codes.ATTRIBUTE_TYPE, "`ConstantOfShape` expected a number, found an external tensor", "value")
+    sizes = known_ints(input)
+    if sizes is None:
+        rank = length(input)
+        return TensorType(filling.dtype, (None,) * rank if isinstance(rank, int) else None)
+    if any(size < 0 for size in sizes):
+        message = f"`ConstantOfShape` expected sizes from 0, found {list(sizes)}"
+        raise Reject(type_codes.BAD_VALUE, message, "input")
+    return TensorType(filling.dtype, sizes)
+
+
+@op("Tensor[t:number, (), host], Tensor[t:number, (), host], Tensor[t:number, (), host] -> Tensor[t, (_,), host]", flops=0)
+def Range(start: Array, limit: Array, delta: Array) -> Array:
+    """`start`, `start + delta`, … up to but without `limit`. ONNX `Range`.
+
+    %y = Range(0, 10, 3)
+    %y = Range(1.0, 0.0, -0.25)
+    """
+    first, last, step = start.item(), limit.item(), delta.item()
+    steps = np.arange(_range_length(first, last, step))
+    if start.dtype.kind in "iu":
+        return start + steps.astype(start.dtype) * delta
+    return (first + steps * step).astype(start.dtype)
+
+
+@Range.shapes
+def _(start: Operand, limit: Operand, delta: Operand) -> Shape:
+    known = [to_array(o).item() if isinstance(o, Dense) else None for o in (start, limit, delta)]
+    if known[2] == 0:
+        raise Reject(type_codes.BAD_VALUE, "`Range` expected a step that is not 0, found 0", "delta")
+    for value, operand in zip(known, ("start", "limit", "delta"), strict=True):
+        if value is not None and not math.isfinite(value):
+            raise Reject(type_codes.BAD_VALUE, f"`Range` expected a finite number, found {value}", operand)
+    return (None if None in known else _range_length(*known),)
+
+
+@op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", flops=0, bytes=0)
+def Shape_(data: Array, *, start: int = 0, end: int | None = None) -> Array:
+    """The dimensions of `data`, or those from `start` to before `end`: a host value. ONNX `Shape`.
+
+    Negative positions count from the end, and positions out of range are moved to its ends.
+
+    %s = Shape(%x: Tensor[Float32, (2, 3), 1])
+    %s = Shape[start = -1](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.array(data.shape[start:end], dtype=np.int64)
+
+
+@Shape_.shapes
+def _(data: Operand, *, start: int, end: int | None = None) -> Shape:
+    return (None if data.shape is None else len(data.shape[start:end]),)
+
+
+@Shape_.partial
+def _(data: Operand, *, start: int, end: int | None = None) -> Dense:
+    if data.shape is None:
+        return NotImplemented
+    sizes = [dim for dim in data.shape[start:end] if isinstance(dim, int)]
+    if len(sizes) < len(data.shape[start:end]):
+        return NotImplemented
+    return Dense(DTYPES["Int64"], (len(sizes),), tuple(sizes))
+
+
+@op("Tensor[t, s, d] -> Tensor[Int64, (), host]", flops=0, bytes=0)
+def Size(data: Array) -> Array:
+    """The number of elements: a host value. ONNX `Size`.
+
+    %n = Size(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.array(data.size, dtype=np.int64)
+
+
+@Size.partial
+def _(data: Operand) -> Dense:
+    elements: Dim = math.prod(data.shape) if isinstance(data, Dense) else data.elements
+    return Dense(DTYPES["Int64"], (), (elements,)) if isinstance(elements, int) else NotImplemented
+
+
+@op(
+    "Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]",
+    flops=0,
+    bytes=lambda elements, t, dtype=None, **_: elements * (dtype.bytes if dtype else t),
+)
+def EyeLike(input: Array, *, dtype: DType | None = None, k: int = 0) -> Array:
+    """Ones on the diagonal `k` places above the main one, zeros elsewhere, in the shape of `input`. ONNX `EyeLike`.
+
+    %y = EyeLike(%x: Tensor[Float32, (2, 3), 1])
+    %y = EyeLike[dtype = Int64, k = 1](%x: Tensor[Float32, (3, 3), 1])
+    """
+    rows, columns = (np.arange(size) for size in input.shape)
+    on = columns - rows[:, None] == k
+    return on.astype(input.dtype if dtype is None else numpy_dtype(dtype))
+
+
+@EyeLike.shapes
+def _(input: Operand, *, dtype: DType | None = None, **_: Any) -> TensorType:
+    return TensorType(dtype or input.dtype, (None, None) if input.shape is None else input.shape)
+
+
+@op("Tensor[i:number, s, d], Tensor[j:number, _, host], Tensor[t, (2,), d] -> Tensor[t, _, d]", flops=0)
+def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
+    """`values[1]` where the position along a new dimension of size `depth` is the index, `values[0]` elsewhere.
+
+    The new dimension stands at `axis` of the result. Negative indices count from `depth`; those out of range give
+    `values[0]` everywhere. ONNX `OneHot`.
+
+    %y = OneHot(%i: Tensor[Int64, (2, 3), 1], 5, [0.0, 1.0])
+    %y = OneHot[axis = 0](%i: Tensor[Int64, (2, 3), 1], 5, [0.0, 1.0])
+    """
+    size = int(depth.reshape(()))
+    wanted = np.trunc(indices.astype(np.float64)).astype(np.int64) if indices.dtype.kind not in "iu" else indices
+    wanted = np.where((wanted >= -size) & (wanted < 0), wanted + size, wanted)
+    position = axis % (indices.ndim + 1)
+    places = np.arange(size).reshape((size,) + (1,) * (indices.ndim - position))
+    return np.where(np.expand_dims(wanted, position) == places, values[1], values[0])
+
+
+@OneHot.shapes
+def _(indices: Operand, depth: Operand, values: Operand, *, axis: int) -> Shape | None:
+    size = int(depth.values[0]) if isinstance(depth, Dense) and len(depth.values) == 1 else None
+    if depth.shape not in (None, (), (1,), (None,)):
+        message = f"`OneHot` expected one number, found shape {types.show_shape(depth.shape or ())}"
+        raise Reject(type_codes.RANK_MISMATCH, message, "depth")
+    if size is not None and size < 0:
+        raise Reject(type_codes.BAD_VALUE, f"`OneHot` expected a size from 0, found {size}", "depth")
+    if indices.shape is None:
+        return None
+    position = normal_axis(axis, len(indices.shape) + 1, "OneHot", "axis")
+    return (*indices.shape[:position], size, *indices.shape[position:])
+
+
+@op("Tensor[t, (*b, m, n), d], Optional[Tensor[Int64, (), host]] -> Tensor[t, (*b, m, n), d]", flops=0)
+def Trilu(input: Array, k: Array | None = None, *, upper: bool = True) -> Array:
+    """The part of each matrix on and above the diagonal `k` places above the main one, zeros below it.
+
+    With `upper = false` the part on and below that diagonal. ONNX `Trilu`.
+
+    %y = Trilu(%x: Tensor[Float32, (3, 3), 1])
+    %y = Trilu[upper = false](%x: Tensor[Float32, (2, 3, 3), 1], -1)
+    """
+    offset = 0 if k is None else k.item()
+    rows, columns = (np.arange(size) for size in input.shape[-2:])
+    above = columns - rows[:, None]
+    kept = above >= offset if upper else above <= offset
+    return np.where(kept, input, np.zeros((), input.dtype))
+
+
+def _range_length(start: float, limit: float, delta: float) -> int:
+    """How many numbers `Range` gives; exact for integers."""
+    if all(isinstance(number, int) for number in (start, limit, delta)):
+        return max(0, int(-((start - limit) // delta)))
+    return max(0, math.ceil((limit - start) / delta))
+
+
+def _tensor(name: str, value: Constant) -> Dense | External:
+    """The attribute `value` as a tensor. Raises Reject where it is none."""
+    if isinstance(value, External):
+        return value
+    try:
+        tensor = dense(value)
+    except ValueError as error:
+        raise Reject(name_codes.ATTRIBUTE_TYPE, f"`{name}` expected a tensor: {error}", "value") from None
+    allowed = INTEGER_RANGES.get(tensor.dtype)
+    wrong = None if allowed is None else next((v for v in tensor.values if v not in allowed), None)
+    if wrong is not None:
+        raise Reject(type_codes.BAD_VALUE, f"`{name}` expected {tensor.dtype} elements, found {wrong}", "value")
+    return tensor

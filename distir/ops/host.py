@@ -1,0 +1,36 @@
+"""What rules know of host operands (shapes, axes, sizes): the numbers themselves, or at least how many there are.
+
+Knows no numpy: rules run when a program is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Dense, Dim, TensorType
+from distir.ops.unify import Reject, normal_axis
+
+Operand = TensorType | Dense
+"""An operand as rules see it: `Dense` where its value is known. Both have a `dtype` and a `shape`."""
+
+
+def known_ints(operand: Operand | None) -> tuple[int, ...] | None:
+    """The integers that the operand holds, or None if they are not known, or the operand is left out."""
+    return cast("tuple[int, ...]", operand.values) if isinstance(operand, Dense) else None
+
+
+def length(operand: Operand) -> Dim:
+    """How many entries a vector has; None if that is unknown."""
+    return operand.shape[0] if operand.shape else None
+
+
+def distinct_axes(axes: Iterable[int], rank: int, op: str) -> list[int]:
+    """Axes counted from 0, in the order given. Raises Reject where one is out of range or given twice."""
+    normal: list[int] = []
+    for axis in axes:
+        normal.append(normal_axis(axis, rank, op, "axes"))
+        if normal[-1] in normal[:-1]:
+            raise Reject(codes.BAD_VALUE, f"`{op}` expected distinct axes, found {axis} twice", "axes")
+    return normal

@@ -1,0 +1,53 @@
+"""The heads of functions: of a broken one, the name and the parameters that can be read."""
+
+from __future__ import annotations
+
+from distir.ir import UNKNOWN, Param
+from distir.syntax.grammar import Unexpected, shape
+from distir.syntax.problems import Problem, problem
+from distir.syntax.reading import Fault, Head, evaluate
+from distir.syntax.statements import Words
+from distir.syntax.tokens import FUNCTION, VALUE
+
+
+def head(piece: Words) -> tuple[Head, Problem | None]:
+    """The head, and what is wrong with it."""
+    node = shape("head", piece.kinds)
+    if isinstance(node, Unexpected):
+        return _recovered(piece), problem(node, piece.tokens, piece.kinds)
+    try:
+        return evaluate(node, piece.tokens), None
+    except Fault as fault:
+        return _recovered(piece), Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+
+
+def _recovered(piece: Words) -> Head:
+    """The name if it is there, and every parameter that begins with a value; a type that cannot be read is unknown."""
+    tokens, kinds = piece.tokens, piece.kinds
+    name = tokens[1][1:] if len(kinds) > 1 and kinds[1] == FUNCTION else ""
+    params: list[Param] = []
+    start = kinds.index("(") + 1 if "(" in kinds else len(kinds)
+    depth = 0
+    for index in range(start, len(kinds)):
+        kind = kinds[index]
+        if not depth and kind in (",", ")"):
+            params += _param(tokens[start:index], kinds[start:index])
+            start = index + 1
+            if kind == ")":
+                break
+        depth += (kind in ("(", "[", "{")) - (kind in (")", "]", "}"))
+    else:
+        params += _param(tokens[start:], kinds[start:])
+    return Head(name, tuple(params), None)
+
+
+def _param(tokens: list[str], kinds: tuple[str, ...]) -> list[Param]:
+    if not kinds or kinds[0] != VALUE:
+        return []
+    node = shape("head", ("func", FUNCTION, "(", *kinds, ")"))
+    if not isinstance(node, Unexpected):
+        try:
+            return list(evaluate(node, ["func", "@", "(", *tokens, ")"]).params)
+        except Fault:
+            pass
+    return [Param(tokens[0][1:], UNKNOWN)]

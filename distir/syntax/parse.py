@@ -1,0 +1,254 @@
+"""The parser: cuts a text into functions and statements, reads each alone, keeps what can be read, never fails.
+
+A line is first looked up among the templates; see there why. All else, comments, statements over several lines, new
+skeletons and errors, goes the long way through `statements`.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from array import array
+from typing import Final
+
+from distir.diagnostics import Code, Diagnostic, Source, Span
+from distir.diagnostics.codes import syntax as codes
+from distir.ir import Broken, Function, Module, Statement
+from distir.syntax import grammar, heads, scan
+from distir.syntax.core import FunctionSyntax, Spelling, Syntax
+from distir.syntax.problems import Problem
+from distir.syntax.statements import TOO_DEEP_MESSAGE, Words, defined, statement, words
+from distir.syntax.templates import Line, Template, template
+from distir.syntax.tokens import NAME
+
+_VALUE = re.compile(rf"%({NAME})")
+_FUNC = re.compile(r"func\b")
+_NEXT_FUNC = re.compile(r"^[ \t\f]*func\b", re.MULTILINE)
+
+_LONGEST_LINE: Final = 2_000
+"""Longer lines have no template: they hold constants, and hardly repeat."""
+_LINES_KEPT: Final = 50_000
+
+Skeleton = tuple[str, ...]
+_lines: dict[Spelling | None, dict[Skeleton, Line]] = {}
+
+
+def parse(text: str, path: str = "<text>", spelling: Spelling | None = None) -> Syntax:
+    """Read a text. Never raises, whatever the text: what cannot be read is among the diagnostics.
+
+    `spelling` makes statements canonical; without it they stay as written.
+    """
+    was_collecting = gc.isenabled()
+    gc.disable()  # what is made here lives on, and walking it again and again doubles the time
+    try:
+        return _Parser(text, path, spelling).syntax()
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def forget() -> None:
+    """Empty the caches, as at the start of a process. For benchmarks."""
+    _lines.clear()
+    grammar.forget()
+
+
+class _Parser:
+    def __init__(self, text: str, path: str, spelling: Spelling | None) -> None:
+        self.source = Source(path, text)
+        self.text = scan.normalized(text)
+        self.spelling = spelling
+        self.diagnostics: list[Diagnostic] = []
+        if len(_lines) > 16:
+            _lines.clear()
+        self.lines = _lines.setdefault(spelling, {})
+
+    def syntax(self) -> Syntax:
+        functions: list[FunctionSyntax] = []
+        comments: scan.Comments = []
+        text = self.text
+        at = self.skip(0, comments)
+        while at < len(text):
+            if _FUNC.match(text, at):
+                functions.append(self.function(at))
+                at = functions[-1].span.end
+            elif text[at] == "}":
+                self.report(codes.STRAY_BRACE, at, at + 1, "this `}` closes nothing", "remove it")
+                at += 1
+            else:
+                at = self.outside(at)
+            at = self.skip(at, comments)
+        first: dict[str, FunctionSyntax] = {}
+        duplicates: list[tuple[str, Span, Span]] = []
+        for function in functions:
+            name = function.function.name
+            kept = first.setdefault(name, function)
+            if kept is not function and name:
+                duplicates.append((name, kept.name, function.name))
+        return Syntax(
+            source=self.source,
+            module=Module(function.function for function in first.values()),
+            functions=tuple(functions),
+            diagnostics=tuple(self.diagnostics),
+            duplicates=tuple(duplicates),
+            comments=tuple(comments),
+            spelling=self.spelling,
+        )
+
+    def report(self, code: Code, start: int, end: int, message: str, help: str | None = None) -> None:
+        self.diagnostics.append(Diagnostic(code, Span(start, end), message, help=help))
+
+    def skip(self, start: int, comments: scan.Comments) -> int:
+        """Past white space and comments; one that is not closed is reported."""
+        known = len(comments)
+        at = scan.skip(self.text, start, comments)
+        self.check_comments(comments[known:])
+        return at
+
+    def check_comments(self, comments: scan.Comments) -> None:
+        if comments and scan.is_unclosed(self.text, comments[-1]):
+            start = comments[-1][0]
+            self.report(codes.UNCLOSED_COMMENT, start, start + 2, "this comment never ends", "add `*/`")
+
+    def outside(self, start: int) -> int:
+        """Report the text up to the next function."""
+        following = _NEXT_FUNC.search(self.text, start)
+        end = following.start() if following else len(self.text)
+        shown = self.text.find("\n", start, end)
+        stop = shown if shown >= 0 else end
+        hint = "a function is written `func @name(%x) { … }`"
+        if scan.begins_statement(self.text, start):
+            hint = "statements stand in the body of a function: `func @main(%x) { … }`"
+        width = len(self.text[start:stop].rstrip())
+        self.report(codes.OUTSIDE_FUNCTION, start, start + width, "expected a function, found other text", hint)
+        return end
+
+    def function(self, start: int) -> FunctionSyntax:
+        comments: scan.Comments = []
+        extent = scan.head(self.text, start, comments)
+        self.check_comments(comments)
+        piece = words(scan.blanked(self.text, start, extent.end, comments))
+        head, problem = heads.head(piece)
+        name = piece.span(1, 1) if len(piece.tokens) > 1 and head.name else Span(4, 4)
+        name = Span(start + name.start, start + name.end)
+        is_open = self.text.startswith("{", extent.end)
+        if problem is not None or extent.too_deep is not None:
+            self.problem(problem, piece, start, extent)
+        elif not is_open:
+            end = start + len(piece.text)
+            self.report(codes.UNEXPECTED, end, end, "expected `{` after the function's head", "add `{`")
+        body = _Body(self, extent.end + is_open, comments)
+        end = body.read(name if is_open else None)
+        return FunctionSyntax(
+            Function(head.name, head.params, tuple(body.statements), head.result_types),
+            Span(start, end),
+            Span(start, start + len(piece.text)),
+            name,
+            body.starts,
+            body.ends,
+            tuple(comments),
+        )
+
+    def problem(self, found: Problem | None, piece: Words, start: int, extent: scan.Extent) -> None:
+        """Report why the piece that begins at `start` cannot be read."""
+        if extent.too_deep is not None:
+            self.report(codes.TOO_DEEP, extent.too_deep, extent.too_deep + 1, TOO_DEEP_MESSAGE)
+        elif found is not None and found.first >= len(piece.tokens) and extent.unclosed is not None:
+            at = extent.unclosed
+            self.report(codes.UNCLOSED_BRACKET, at, at + 1, f"this `{self.text[at]}` is never closed", found.help)
+        elif found is not None:
+            span = piece.span(found.first, found.last)
+            self.report(found.code, start + span.start, start + span.end, found.message, found.help)
+
+
+class _Body:
+    """The statements of one function, with where they stand."""
+
+    def __init__(self, parser: _Parser, start: int, comments: scan.Comments) -> None:
+        self.parser, self.text, self.lines = parser, parser.text, parser.lines
+        self.at = start
+        self.comments = comments
+        self.statements: list[Statement] = []
+        self.starts, self.ends = array("q"), array("q")
+
+    def read(self, opened_by: Span | None) -> int:
+        """Read up to the closing `}` and give the offset after it. `opened_by` is what a missing `}` is reported at."""
+        text, size = self.text, len(self.text)
+        while True:
+            line, stop = self.known_lines()
+            known = len(self.comments)
+            at = self.parser.skip(self.at, self.comments)
+            if text.startswith("}", at):
+                return at + 1
+            if at >= size or _FUNC.match(text, at):
+                if opened_by is not None and not (self.comments and scan.is_unclosed(text, self.comments[-1])):
+                    found = "the end of the text" if at >= size else "`func`"
+                    message = f"this function's body is not closed: expected `}}`, found {found}"
+                    self.parser.report(codes.MISSING_BRACE, opened_by.start, opened_by.end, message, "add `}`")
+                return at
+            if text.startswith("...", at):
+                message = "`...` stands for statements that were left out"
+                self.parser.report(codes.ELIDED, at, at + 3, message, "write them out")
+                self.add(Broken(), at, at + 3)
+                self.at = at + 3
+                continue
+            learned, end = self.statement(at)
+            # a line with a string may hold what looks like a name in it, so it cannot be cut at names
+            if learned and line is not None and end == stop and at < stop and len(self.comments) == known:
+                if len(self.lines) >= _LINES_KEPT:
+                    self.lines.clear()
+                self.lines[line] = Line(learned, at - self.at, stop - self.ends[-1])
+            self.at = end
+
+    def known_lines(self) -> tuple[Skeleton | None, int]:
+        """Read lines as long as there are templates for them; give the skeleton of the line that has none, and its end.
+
+        The skeleton is `None` where the line cannot have a template.
+        """
+        text, find, known, cut = self.text, self.text.find, self.lines.get, _VALUE.split
+        add, starts, ends = self.statements.append, self.starts.append, self.ends.append
+        at = self.at
+        while True:
+            stop = find("\n", at, at + _LONGEST_LINE)
+            if stop < 0:
+                stop = len(text)
+                if stop - at > _LONGEST_LINE or stop == at:
+                    self.at = at
+                    return None, stop
+            pieces = cut(text[at:stop])
+            skeleton = tuple(pieces[::2])
+            line = known(skeleton)
+            if line is None:
+                self.at = at
+                return None if '"' in text[at:stop] else skeleton, stop
+            template, before, after = line
+            add(template(pieces))
+            starts(at + before)
+            ends(stop - after)
+            at = stop + 1 if stop < len(text) else stop
+
+    def add(self, made: Statement, start: int, end: int) -> None:
+        self.statements.append(made)
+        self.starts.append(start)
+        self.ends.append(end)
+
+    def statement(self, start: int) -> tuple[Template | None, int]:
+        """Read one statement the long way; give its template, if it can be read, and the offset after it."""
+        parser = self.parser
+        comments: scan.Comments = []
+        extent = scan.statement(self.text, start, comments)
+        parser.check_comments(comments)
+        self.comments += comments
+        piece = words(scan.blanked(self.text, start, extent.end, comments))
+        end = start + len(piece.text)
+        made = None if extent.too_deep is not None else statement(piece, parser.spelling)
+        if made is None or isinstance(made, Problem):
+            parser.problem(made, piece, start, extent)
+            self.add(Broken(defined(piece)), start, end)
+            return None, extent.end
+        names = piece.names
+        pieces = [""] * (2 * len(names))
+        pieces[1::2] = names
+        learned = template(made)
+        self.add(learned(pieces), start, end)
+        return learned, extent.end

@@ -1,0 +1,167 @@
+"""The canonical text of modules, functions, statements and constants. `parse` reads all of it back to equal values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Constant,
+    Dense,
+    DType,
+    External,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    Scalar,
+    Statement,
+    Type,
+)
+from distir.ir.types import UNKNOWN, show_shape
+
+WIDTH = 100
+"""A function's head that is longer gets a line per parameter."""
+
+INDENT = "  "
+_SPLAT_FROM = 9
+"""From how many equal values on a dense tensor is written with one."""
+
+
+def print_module(module: Module) -> str:
+    """The text of a module; it ends with a newline."""
+    return "\n".join(map(print_function, module))
+
+
+def print_function(function: Function) -> str:
+    """The text of a function; it ends with a newline."""
+    lines = [print_head(function) + " {", *(INDENT + print_statement(statement) for statement in function.body), "}\n"]
+    return "\n".join(lines)
+
+
+def print_head(function: Function) -> str:
+    """A function's head without the `{`: on one line, or with a line per parameter."""
+    start, params, end = head_parts(function)
+    line = f"{start}{', '.join(params)}{end}"
+    if len(line) + 2 <= WIDTH or not params:
+        return line
+    return "\n".join((start, ",\n".join(INDENT + param for param in params), end))
+
+
+def head_parts(function: Function) -> tuple[str, list[str], str]:
+    """`func @f(`, its parameters, and `)` with the result types."""
+    results = ""
+    if function.result_types is not None:
+        results = f" -> ({', '.join(map(str, function.result_types))})"
+    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}"
+
+
+def print_param(param: Param) -> str:
+    text = f"%{param.name}"
+    if param.type != UNKNOWN:
+        text += f": {param.type}"
+    if param.roles:
+        roles = (k if v is True else f"{k} = {print_literal(v)}" for k, v in param.roles.items())
+        text += f" {{{', '.join(roles)}}}"
+    return text
+
+
+def print_statement(statement: Statement) -> str:
+    """One statement, without indentation and newline. A broken one is what is left of it, and does not parse."""
+    match statement:
+        case Apply(names, op, args, attrs, claims):
+            return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)})"
+        case Call(names, function, args, claims):
+            return f"{_results(names, claims)}@{function}({_args(args)})"
+        case Return(args):
+            return f"return {_args(args)}" if args else "return"
+        case _:
+            return f"{_results(statement.results, ())}..."
+
+
+def print_type(type: Type) -> str:
+    return str(type)
+
+
+def print_literal(value: Constant) -> str:
+    """A constant: `[1, 2]`, `1.0`, `dense<Int64, [2, 3]>`, `Float16`."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _number(value)
+        case str():
+            return _string(value)
+        case tuple():
+            return f"[{', '.join(map(print_literal, value))}]"
+        case DType():
+            return value.name
+        case Dense():
+            return _dense(value)
+        case External(dtype, shape, reference):
+            return f"external<{dtype}, {show_shape(shape)}, {_string(reference)}>"
+
+
+def _results(names: Sequence[str], claims: Sequence[Type | None]) -> str:
+    if not names:
+        return ""
+    stated = claims or (None,) * len(names)
+    parts = (
+        (f"%{name}" if name else "_") + ("" if claim is None else f": {claim}")
+        for name, claim in zip(names, stated, strict=True)
+    )
+    return f"{', '.join(parts)} = "
+
+
+def _attributes(attrs: Attributes) -> str:
+    if not attrs:
+        return ""
+    return f"[{', '.join(f'{name} = {print_literal(value)}' for name, value in attrs.items())}]"
+
+
+def _args(args: Iterable[Arg]) -> str:
+    return ", ".join(map(_arg, args))
+
+
+def _arg(arg: Arg) -> str:
+    if isinstance(arg, str):
+        return f"%{arg}"
+    return print_literal(arg.value) if isinstance(arg, Literal) else f"[{_args(arg)}]"
+
+
+def _number(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)  # `inf` and `nan` are spelled as Python does; other floats keep a point or an exponent
+
+
+def _string(text: str) -> str:
+    quoted = json.dumps(text, ensure_ascii=False)
+    if not quoted.isprintable():
+        quoted = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
+    return quoted
+
+
+def _dense(dense: Dense) -> str:
+    values, shape = dense.values, dense.shape
+    if len(values) >= _SPLAT_FROM and len(set(map(repr, values))) == 1:
+        return f"dense<{dense.dtype}, {show_shape(shape)}, {_number(values[0])}>"
+    if (0 in shape[:-1] and shape[-1:] != (0,)) or shape.count(0) > 1:
+        return f"dense<{dense.dtype}, {show_shape(shape)}, []>"
+    return f"dense<{dense.dtype}, {_nested(list(map(_number, values)), shape)}>"
+
+
+def _nested(values: Sequence[str], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return values[0]
+    if len(shape) == 1:
+        return f"[{', '.join(values)}]"
+    stride = math.prod(shape[1:])
+    rows = (_nested(values[i * stride : (i + 1) * stride], shape[1:]) for i in range(shape[0]))
+    return f"[{', '.join(rows)}]"

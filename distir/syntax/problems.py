@@ -1,0 +1,76 @@
+"""What to say of text that does not fit the grammar. One finding per statement: the first token that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distir.diagnostics import Code
+from distir.diagnostics.codes import syntax as codes
+from distir.syntax.grammar import Unexpected
+from distir.syntax.tokens import BAD, ELLIPSIS, END, FUNCTION, IDENT, VALUE, called, wanted
+
+_FUNCTION, _EQUAL = frozenset({FUNCTION}), frozenset({"="})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding about the tokens `first` to `last`; one past the last token is the end."""
+
+    code: Code
+    message: str
+    help: str | None
+    first: int
+    last: int
+
+
+def problem(unexpected: Unexpected, tokens: Sequence[str], kinds: Sequence[str]) -> Problem:
+    """What to say of the first token that does not fit."""
+    index, expected = unexpected.index, unexpected.expected
+    kind = kinds[index] if index < len(kinds) else END
+    token = tokens[index] if index < len(tokens) else ""
+    if kind == ELLIPSIS:
+        return Problem(codes.ELIDED, "`...` stands for a part that was left out", "write it out", index, index)
+    if kind == BAD:
+        return _bad(token, index, expected)
+    message = f"expected {wanted(expected)}, found {called(token, kind)}"
+    return Problem(codes.UNEXPECTED, message, _help(index, kind, expected, tokens, kinds), index, index)
+
+
+def _bad(token: str, index: int, expected: frozenset[str]) -> Problem:
+    if token[0] == '"':
+        return Problem(codes.BAD_STRING, "the string is not closed", 'add a `"` on the same line', index, index)
+    message = f"expected {wanted(expected)}, found {called(token, BAD)}"
+    if token in "%@":
+        hint = f"a name follows `{token}` directly, of letters, digits, `_`, `.` and `-`"
+        return Problem(codes.UNEXPECTED, message, hint, index, index)
+    hint = "statements end with their line" if token == ";" else "comments begin with `//`" if token == "#" else None
+    return Problem(codes.BAD_CHARACTER, message, hint, index, index)
+
+
+def _help(index: int, kind: str, expected: frozenset[str], tokens: Sequence[str], kinds: Sequence[str]) -> str | None:
+    before = kinds[index - 1] if index else ""
+    if END in expected and kind in (VALUE, IDENT, FUNCTION, "_", "return", "func"):
+        return "each statement stands on its own line"
+    if kind == "->":
+        return "result types follow the `)` of the parameters: `func @f(%x) -> D1 {`"
+    if kind == ":" and before == IDENT and "=" in expected:
+        return f"attributes are written `{tokens[index - 1]} = value`"
+    if kind == ":" and expected & {",", ")"}:
+        return "types are stated where a value is defined, not where it is used"
+    if kind == IDENT and (expected == _FUNCTION or VALUE in expected):
+        return f"did you mean `{'@' if expected == _FUNCTION else '%'}{tokens[index]}`?"
+    if "=" in expected and ":" in expected and kind in (IDENT, FUNCTION):
+        return "a `=` stands between the results and the op, a `:` before a type"
+    if expected == _EQUAL and before == IDENT:
+        return "attributes are written `name = value`"
+    return _bracket_help(kind, expected)
+
+
+def _bracket_help(kind: str, expected: frozenset[str]) -> str | None:
+    closing = [bracket for bracket in ")]}>" if bracket in expected]
+    if kind in tuple(")]}>") and closing:
+        return f"the bracket that is open is closed by `{closing[0]}`"
+    if "(" in expected and kind == END:
+        return "operands stand in round brackets, `()` if there are none"
+    return None

@@ -1,0 +1,171 @@
+"""One statement, head, type, constant or example: from its text to its value. Knows nothing of the text around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distir.diagnostics import Span
+from distir.diagnostics.codes import syntax as codes
+from distir.ir import DISCARD, Apply, Call, Constant, Param, Return, Statement, Type
+from distir.syntax import scan
+from distir.syntax.core import Spelling, SpellingError, SyntaxProblem
+from distir.syntax.grammar import Node, Unexpected, shape
+from distir.syntax.problems import Problem, problem
+from distir.syntax.reading import Fault, Written, evaluate
+from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The tokens of a piece of text, and their kinds."""
+
+    text: str
+    tokens: list[str]
+    kinds: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The values named, in order, with repetitions."""
+        return [token[1:] for token, kind in zip(self.tokens, self.kinds, strict=True) if kind == VALUE]
+
+    def span(self, first: int, last: int) -> Span:
+        """Where the tokens `first` to `last` stand in the piece; one past the last token is its end."""
+        found = list(spans(self.text))
+        if first >= len(found):
+            return Span(len(self.text), len(self.text))
+        return Span(found[first][0], found[max(first, min(last, len(found) - 1))][1])
+
+
+def words(text: str) -> Words:
+    """Cut a piece of text, comments blanked, into tokens."""
+    tokens = TOKEN.findall(text)
+    return Words(text, tokens, kinds(tokens))
+
+
+def numbered(piece: Words) -> list[str]:
+    """The tokens with `%0`, `%1`, … for the names of values."""
+    result = list(piece.tokens)
+    number = 0
+    for index, kind in enumerate(piece.kinds):
+        if kind == VALUE:
+            result[index] = f"%{number}"
+            number += 1
+    return result
+
+
+def statement(piece: Words, spelling: Spelling | None) -> Statement | Problem:
+    """The statement with `0`, `1`, … for the names of its values."""
+    node = shape("line", piece.kinds)
+    if isinstance(node, Unexpected):
+        return problem(node, piece.tokens, piece.kinds)
+    try:
+        made = evaluate(node, numbered(piece))
+        return canonical(made, spelling) if isinstance(made, Written) else Return(made)
+    except Fault as fault:
+        return Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+    except SpellingError as error:
+        from distir.syntax.locate import written_part
+
+        first, last = written_part(node, piece.tokens, error.part)
+        return Problem(codes.BAD_SPELLING, error.message, error.help, first, last)
+
+
+def canonical(written: Written, spelling: Spelling | None) -> Apply | Call:
+    """The statement in canonical spelling. Raises SpellingError."""
+    operation = written.operation
+    if operation.attrs is None:
+        return Call(written.results, operation.callee, operation.args, written.claims)
+    args, attrs = operation.args, operation.attrs
+    if spelling is not None:
+        args, attrs = spelling(operation.callee, args, attrs)
+    return Apply(written.results, operation.callee, args, attrs, written.claims)
+
+
+def defined(piece: Words) -> tuple[str, ...]:
+    """The results that a broken statement still seems to define: the names before its `=`."""
+    names: list[str] = []
+    depth = 0
+    in_type = False
+    for token, kind in zip(piece.tokens, piece.kinds, strict=True):
+        if in_type and (depth or kind not in (",", "=")):
+            depth += (kind in ("[", "(")) - (kind in ("]", ")"))
+        elif kind in (VALUE, "_"):
+            names.append(token[1:] if kind == VALUE else DISCARD)
+        elif kind == ":":
+            in_type = True
+        elif kind == ",":
+            in_type = False
+        else:
+            break
+    return tuple(names)
+
+
+def parse_type(text: str) -> Type:
+    """A type as in `.dir`: `Tensor[Float32, (2, 3), 1]`. Raises SyntaxProblem."""
+    return _whole("type", text)
+
+
+def parse_literal(text: str) -> Constant:
+    """A constant as in `.dir`: `[1, 2]`, `dense<Int64, [2, 3]>`, `"sum"`. Raises SyntaxProblem."""
+    return _whole("literal", text)
+
+
+def parse_example(text: str, spelling: Spelling | None = None) -> tuple[tuple[Param, ...], Apply]:
+    """An op's example, `%y: T = MatMul(%a: T, %b: T)`: the values it is given, with their types, and the statement.
+
+    Raises SyntaxProblem.
+    """
+    written: Written = _whole("example", text)
+    params = {param.name: param for param in reversed(written.operation.annotations)}
+    try:
+        made = canonical(written, spelling)
+    except SpellingError as error:
+        raise SyntaxProblem(error.message, Span(0, len(text)), error.help, codes.BAD_SPELLING) from error
+    assert isinstance(made, Apply)
+    return tuple(reversed(params.values())), made
+
+
+def _whole(rule: str, text: str) -> Any:
+    source = scan.normalized(text)
+    comments: scan.Comments = []
+    depth = _depth(source, comments)
+    piece = words(scan.blanked(source, 0, len(source), comments))
+    if depth is not None:
+        raise SyntaxProblem(TOO_DEEP_MESSAGE, Span(depth, depth + 1), code=codes.TOO_DEEP)
+    node = shape(rule, piece.kinds)
+    if isinstance(node, Unexpected):
+        raise _raised(problem(node, piece.tokens, piece.kinds), piece)
+    try:
+        return evaluate(node, piece.tokens)
+    except Fault as fault:
+        found = Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+        raise _raised(found, piece) from fault
+
+
+TOO_DEEP_MESSAGE = f"brackets are nested more than {scan.MAX_DEPTH} deep"
+
+
+def _depth(text: str, comments: scan.Comments) -> int | None:
+    """Notes the comments of a text that need not be a statement, and gives where its brackets become too deep."""
+    start = 0
+    too_deep: int | None = None
+    while start < len(text):
+        extent = scan.statement(text, start, comments)
+        too_deep = extent.too_deep if too_deep is None else too_deep
+        start = max(extent.end, start + 1)
+    return too_deep
+
+
+def _raised(found: Problem, piece: Words) -> SyntaxProblem:
+    message = found.message.replace("the end of the statement", "the end of the text")
+    return SyntaxProblem(message, piece.span(found.first, found.last), found.help, found.code)
+
+
+def evaluated(node: Node, tokens: Sequence[str]) -> Any:
+    """`evaluate`, or `None` for a fault."""
+    try:
+        return evaluate(node, tokens)
+    except Fault:
+        return None

@@ -1,0 +1,47 @@
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distir.diagnostics import nearest
+
+OPS = ["MatMul", "Relu", "Gelu", "Send", "Split", "MPIAllreduce", "MPIAllgather", "MPIReduceScatter", "UnpackTuple"]
+NAMES = st.text(string.ascii_letters + string.digits + "_.%@漢", max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("matmul", "MatMul"),
+        ("MatMull", "MatMul"),
+        ("Sned", "Send"),
+        ("MPIAllReduce", "MPIAllreduce"),
+        ("MPIReducesScater", "MPIReduceScatter"),
+        ("Unpack", "UnpackTuple"),
+        ("Conv", None),
+        ("", None),
+        ("x", None),
+        ("Splt" * 100_000, None),
+    ],
+)
+def test_did_you_mean(typed, meant):
+    assert nearest(typed, OPS) == meant
+
+
+@given(NAMES, st.lists(NAMES))
+def test_the_answer_is_another_candidate(name, candidates):
+    answer = nearest(name, candidates)
+    assert answer is None or (answer in candidates and answer != name)
+
+
+@given(st.lists(NAMES.filter(lambda n: len(n) >= 4), min_size=1), st.data())
+def test_one_letter_too_few_is_forgiven(candidates, data):
+    name = data.draw(st.sampled_from(candidates))
+    dropped = data.draw(st.integers(1, len(name) - 2))
+    assert nearest(name[:dropped] + name[dropped + 1 :], candidates) is not None
+
+
+def test_many_similar_candidates():
+    names = [f"layer_{i}" for i in range(100_000)]
+    assert nearest("layer_99_98", names) in {"layer_9998", "layer_99998", "layer_99098", "layer_99198", "layer_99898"}
