@@ -79,11 +79,16 @@ class Types(Domain):
     """The named dimensions of the function that is being interpreted."""
 
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        ws = self.answer(op, vs)
+        return self.claimed(op, ws) if op.claims else ws
+
+    def answer(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The results by the op's rules, whatever the statement claims of them."""
         key = (op.op, op.attrs, vs, len(op.results))
         ws = self.memo.get(key)
         if ws is None:
             ws = self.memo[key] = self.most_precise(op, vs)
-        return self.claimed(op, ws) if op.claims else ws
+        return ws
 
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
         """The answer of the first rule that has one."""

@@ -23,7 +23,8 @@ from distir.diagnostics.nearest import nearest
 Key = tuple[str, ...]
 """Where a value stands: `("kinds", "a100", "memory")`; elements of lists by their number."""
 
-PLACEHOLDER = 1.0
+PLACEHOLDER = math.nan
+"""Stands for a faulty quantity: no comparison with it holds, so that it causes no second fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Section:
 
     def missing(self, name: str, expected: str) -> None:
         key = ".".join((*self.key, name))
-        self.document.problem((*self.key, name), f"`{key}` is missing", f"expected {expected}")
+        self.document.problem((*self.key, name), f"`{key}` is missing", f"add {expected}")
 
     def get(self, name: str) -> object:
         """A raw value, or None."""
@@ -139,9 +140,9 @@ class Section:
     def sections(self, name: str) -> list[Section]:
         """A list of tables, `[[name]]`."""
         value = self.get(name)
-        items = cast("list[Any]", value if isinstance(value, list) else [value])
-        if not all(isinstance(item, Mapping) for item in items):
-            self.problem(name, f"expected tables headed `[[{name}]]`, found {_kind(self.get(name))}")
+        items = cast("list[Any]", value) if isinstance(value, list) else []
+        if not items or not all(isinstance(item, Mapping) for item in items):
+            self.problem(name, f"expected at least one table headed `[[{name}]]`, found {_kind(self.get(name))}")
             return []
         return [Section(self.document, (*self.key, name, str(i)), table) for i, table in enumerate(items)]
 
@@ -262,7 +263,7 @@ def _kind(value: object) -> str:
         case int() | float():
             return f"`{value}`" if math.isfinite(value) else f"the number `{value}`"
         case list():
-            return "a list"
+            return "a list" if value else "an empty list"
         case dict():
             return "a table"
         case None:

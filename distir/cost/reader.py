@@ -32,7 +32,7 @@ from itertools import pairwise
 from typing import cast
 
 from distir.cost.compute import Kind, Rate
-from distir.cost.document import Document, File, Section, unknown
+from distir.cost.document import PLACEHOLDER, Document, File, Section, unknown
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, POWER, PRICE, Quantity
@@ -41,6 +41,7 @@ from distir.ir import DTYPES, DType
 
 BASES = ("specified", "measured", "derived", "estimated")
 MOST_POSITIONS = 65_536
+_NO_RATE = Rate(PLACEHOLDER, ((PLACEHOLDER, PLACEHOLDER),))
 
 
 def read(name: str, files: Sequence[File]) -> Hardware:
@@ -78,6 +79,10 @@ class _Profile:
         self.record(section, name, own.get("value"), own)
         own.close()
         return number
+
+    def optional(self, section: Section, name: str, quantity: Quantity) -> float | None:
+        """The same for a figure that need not be there."""
+        return None if section.get(name) is None else self.figure(section, name, quantity)
 
     def record(self, section: Section, name: str, value: object, cited: Section) -> None:
         """Note a figure for `describe`; `cited` is the table that states its source."""
@@ -121,7 +126,7 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
     title = section.text("title", "the device's name")
     memory = profile.figure(section, "memory", MEMORY)
     bandwidth = section.section("memory_bandwidth")
-    peak = achieved = 1.0
+    peak = achieved = PLACEHOLDER
     if bandwidth is not None:
         peak = profile.figure(bandwidth, "peak", BANDWIDTH)
         achieved = profile.figure(bandwidth, "achieved", BANDWIDTH)
@@ -131,51 +136,53 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
         section.missing("memory_bandwidth", 'a table such as `{ peak = "2039GB/s", achieved = "1700GB/s" }`')
     launch = profile.figure(section, "launch", DURATION, zero=True)
     rates, other = _rates(section, profile)
-    tdp = profile.figure(section, "tdp", POWER) if "tdp" in section else None
-    price = profile.figure(section, "price", PRICE) if "price" in section else None
-    for optional in ("tdp", "price"):
-        section.get(optional)
+    tdp = profile.optional(section, "tdp", POWER)
+    price = profile.optional(section, "price", PRICE)
     section.close()
-    return Kind(name, title, round(memory), achieved, peak, launch, rates, other, tdp, price)
+    nbytes = round(memory) if memory > 0 else 0
+    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price)
 
 
 def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
     """The rate of every element type, and that of work without one. `like` is followed, in any order."""
     section = kind.section("flops")
+    if section is None:
+        if "flops" not in kind:
+            kind.missing("flops", "tables `flops.Float32` and `flops.other`, and one for each type with its own rate")
+        return {}, _NO_RATE
     stated: dict[str, Rate] = {}
     like: dict[str, str] = {}
-    if section is None and "flops" not in kind:
-        kind.missing("flops", "tables `flops.Float32` and `flops.other`, and one for each type with a rate of its own")
-    for name in section or ():
-        assert section is not None
+    for name in section:
         entry = section.section(name)
         if name not in DTYPES and name != "other":
             unknown(section, name, (*DTYPES, "other"))
         elif entry is not None and "like" in entry:
-            like[name] = entry.text("like", "the name of an element type")
-            profile.record(section, name, f"as {like[name]}", entry)
+            if target := entry.text("like", "the name of an element type"):
+                like[name] = target
+                profile.record(section, name, f"as {target}", entry)
             entry.close()
         elif entry is not None:
             stated[name] = _rate(entry, profile)
     for required in ("Float32", "other"):
-        if section is not None and required not in section:
+        if required not in section:
             section.missing(required, "a table with `peak` and `achieved`, or with `like`")
-    resolved = {name: _follow(name, like, stated, section) for name in (*DTYPES, "other")}
-    return {DTYPES[name]: rate for name, rate in resolved.items() if name != "other"}, resolved["other"]
+    rates = {dtype: _follow(name, like, stated, section) for name, dtype in DTYPES.items()}
+    return rates, _follow("other", like, stated, section)
 
 
-def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], section: Section | None) -> Rate:
-    target, seen = name if name in stated or name in like else "other", [name]
-    while target in like:
-        seen.append(target)
-        target = like[target]
-        if target in seen and section is not None:
-            section.problem(seen[-1], f"`like` goes in a circle: {' → '.join((*seen[1:], target))}")
-            break
-    if target not in stated and section is not None and seen[-1] in like and target not in seen:
-        likely = nearest(target, stated)
-        section.problem(seen[-1], f"no rate is stated for `{target}`", f"did you mean `{likely}`?" if likely else None)
-    return stated.get(target, Rate(1.0, ((1.0, 1.0),)))
+def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], section: Section) -> Rate:
+    path = [name if name in stated or name in like else "other"]
+    while path[-1] in like:
+        target = like[path[-1]]
+        if target in path:
+            section.problem(path[-1], f"`like` goes in a circle: {' → '.join((*path, target))}")
+            return _NO_RATE
+        path.append(target)
+    if path[-1] not in stated and len(path) > 1:
+        likely = nearest(path[-1], stated)
+        advice = f"did you mean `{likely}`?" if likely else f"stated here: {', '.join(stated) or 'none'}"
+        section.problem(path[-2], f"no rate is stated for `{path[-1]}`", advice)
+    return stated.get(path[-1], _NO_RATE)
 
 
 def _rate(section: Section, profile: _Profile) -> Rate:
@@ -203,7 +210,7 @@ def _rate(section: Section, profile: _Profile) -> Rate:
         if next_rate / next_size > rate / size * (1 + 1e-9):
             message = f"an op of {next_size:.3g} FLOP would take less time than one of {size:.3g} FLOP"
             section.problem("achieved", message, "correct the rates, or leave the smaller size out")
-    return Rate(peak, tuple(ordered) or ((1.0, 1.0),))
+    return Rate(peak, tuple(ordered)) if ordered else _NO_RATE
 
 
 def _not_above_peak(section: Section, achieved: float, peak: float) -> None:
@@ -282,8 +289,7 @@ def _link(section: Section, profile: _Profile) -> Link:
     startup = profile.figure(section, "startup", DURATION, zero=True)
     latency = profile.figure(section, "latency", DURATION, zero=True)
     bandwidth = profile.figure(section, "bandwidth", BANDWIDTH)
-    uplink = profile.figure(section, "uplink", BANDWIDTH) if "uplink" in section else None
-    section.get("uplink")
+    uplink = profile.optional(section, "uplink", BANDWIDTH)
     section.close()
     return Link(startup, latency, bandwidth, uplink)
 

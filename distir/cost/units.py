@@ -31,9 +31,6 @@ class Quantity:
     example: str
     units: Mapping[str, float]
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return QUANTITIES.__getitem__, (self.name,)
-
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
@@ -54,8 +51,7 @@ FLOP_RATE = Quantity(
 POWER = Quantity("power", "400W", {"mW": 1e-3, "W": 1.0, "kW": 1e3, "MW": 1e6})
 PRICE = Quantity("price", "2.5USD/h", {f"{currency}/h": 1.0 for currency in ("USD", "EUR", "GBP", "CHF", "JPY", "CNY")})
 
-QUANTITIES = {q.name: q for q in (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, POWER, PRICE)}
-"""Every kind of quantity by its name."""
+QUANTITIES = (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, POWER, PRICE)
 
 
 def parse_seconds(text: str) -> float:
@@ -101,7 +97,7 @@ _QUANTITY = re.compile(r"(?P<number>[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?
 def _wrong_unit(text: str, number: str, unit: str, quantity: Quantity) -> tuple[str, str | None]:
     if not unit:
         return f"expected a {quantity.name} such as `{quantity.example}`, found `{text}` without a unit", None
-    other = next((q for q in QUANTITIES.values() if unit in q.units), None)
+    other = next((q for q in QUANTITIES if unit in q.units), None)
     if other is not None:
         return f"expected a {quantity.name} such as `{quantity.example}`, found the {other.name} `{text}`", None
     likely = unit.replace("b", "bit", 1) if unit.replace("b", "bit", 1) in quantity.units else None

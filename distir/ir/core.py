@@ -99,6 +99,9 @@ class Function:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Function, (self.name, self.params, self.body, self.result_types)
+
     @property
     def returned(self) -> tuple[Arg, ...]:
         """What the function returns; nothing if its `return` is missing."""

@@ -22,7 +22,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[object, ...]:
-        return DTYPES.__getitem__, (self.name,)
+        return _named, (self.name,)  # one object per type in every process
 
 
 BOOL = DType("Bool", "bool", 1, "b8")
@@ -45,6 +45,11 @@ DTYPES: dict[str, DType] = {
         + (FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ)
     )
 }
+
+
+def _named(name: str) -> DType:
+    return DTYPES[name]
+
 
 INTEGER_RANGES: dict[DType, range] = {
     dtype: range(-(2 ** (8 * dtype.bytes - 1)), 2 ** (8 * dtype.bytes - 1))

@@ -37,6 +37,9 @@ class Dense:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Dense, (self.dtype, self.shape, self.values)
+
     @property
     def type(self) -> TensorType:
         """The type of this constant as a host value."""
@@ -93,6 +96,9 @@ class Attributes(Mapping[str, Constant]):
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Attributes, (self._items,)
 
     def __repr__(self) -> str:
         return f"Attributes({self._items!r})"

@@ -34,6 +34,9 @@ class TensorType:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return TensorType, (self.dtype, self.shape, self.device)  # the hash holds in this process only
+
     def __str__(self) -> str:
         dtype = "?" if self.dtype is None else self.dtype.name
         if self.shape == ():

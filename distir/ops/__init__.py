@@ -1,6 +1,20 @@
 """The ops: one definition each, in files by family. `OPS` holds them by name."""
 
-from distir.ops import communication, linalg, tuples
+from distir.ops import (
+    activation,
+    communication,
+    constant,
+    elementwise,
+    gradient,
+    linalg,
+    loss,
+    norm,
+    optimizer,
+    reduce,
+    select,
+    shape,
+    tuples,
+)
 from distir.ops.attributes import bind, canonical
 from distir.ops.core import OPS, REQUIRED, Op, Registry, op
 from distir.ops.infer import Value, infer_partial, infer_types, infer_values, result_count, run, strengthen, type_of
@@ -9,7 +23,21 @@ from distir.ops.unify import Reject
 from distir.ops.work import NO_WORK, Communication, Pattern, Work
 from distir.ops.workload import work
 
-FAMILIES = (linalg, tuples, communication)
+FAMILIES = (
+    constant,
+    elementwise,
+    activation,
+    linalg,
+    reduce,
+    norm,
+    shape,
+    select,
+    tuples,
+    loss,
+    gradient,
+    optimizer,
+    communication,
+)
 """The modules whose import registers our own ops."""
 
 __all__ = [

@@ -11,10 +11,11 @@ from typing import Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import DTYPES, HOST, Constant, Dense, Dim, DType, External, Part, Shape, TensorType, Type, types
+from distir.ir import DTYPES, Constant, Dense, Dim, DType, External, Shape, TensorType, Type, types
 from distir.ir.dtypes import INTEGER_RANGES
 from distir.ops.core import op
 from distir.ops.host import Operand, known_ints, length
+from distir.ops.infer import ADDRESSABLE
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
 from distir.ops.unify import Reject, normal_axis
 
@@ -35,8 +36,8 @@ def ConstantOp(*, value: Constant) -> Array:
     %c = Constant[value = [[1.0, 2.0], [3.0, 4.0]]]()
     """
     if isinstance(value, External):
-        raise LookupError(f"the data of {value.reference} is not loaded")
-    return np.asarray(value if hasattr(value, "dtype") and not isinstance(value, Dense) else to_array(dense(value)))
+        raise LookupError(f"the data of `{value.reference}` is not loaded")  # noqa: TRY004
+    return value if isinstance(value, np.ndarray) else to_array(dense(value))  # an array: an external's data
 
 
 @ConstantOp.types
@@ -66,7 +67,9 @@ def _(input: Operand, *, value: Constant) -> TensorType:
         message = f"`ConstantOfShape` expected a tensor of one element, found shape {types.show_shape(filling.shape)}"
         raise Reject(type_codes.BAD_VALUE, message, "value")
     if isinstance(filling, External):
-        raise Reject(name_codes.ATTRIBUTE_TYPE, "`ConstantOfShape` expected a number, found an external tensor", "value")
+        raise Reject(
+            name_codes.ATTRIBUTE_TYPE, "`ConstantOfShape` expected a number, found an external tensor", "value"
+        )
     sizes = known_ints(input)
     if sizes is None:
         rank = length(input)
@@ -77,7 +80,10 @@ def _(input: Operand, *, value: Constant) -> TensorType:
     return TensorType(filling.dtype, sizes)
 
 
-@op("Tensor[t:number, (), host], Tensor[t:number, (), host], Tensor[t:number, (), host] -> Tensor[t, (_,), host]", flops=0)
+@op(
+    "Tensor[t:number, (), host], Tensor[t:number, (), host], Tensor[t:number, (), host] -> Tensor[t, (_,), host]",
+    flops=0,
+)
 def Range(start: Array, limit: Array, delta: Array) -> Array:
     """`start`, `start + delta`, … up to but without `limit`. ONNX `Range`.
 
@@ -93,17 +99,18 @@ def Range(start: Array, limit: Array, delta: Array) -> Array:
 
 @Range.shapes
 def _(start: Operand, limit: Operand, delta: Operand) -> Shape:
-    known = [to_array(o).item() if isinstance(o, Dense) else None for o in (start, limit, delta)]
-    if known[2] == 0:
-        raise Reject(type_codes.BAD_VALUE, "`Range` expected a step that is not 0, found 0", "delta")
-    for value, operand in zip(known, ("start", "limit", "delta"), strict=True):
-        if value is not None and not math.isfinite(value):
-            raise Reject(type_codes.BAD_VALUE, f"`Range` expected a finite number, found {value}", operand)
-    return (None if None in known else _range_length(*known),)
+    known: list[float] = []
+    for name, operand in (("start", start), ("limit", limit), ("delta", delta)):
+        if isinstance(operand, Dense):
+            known.append(to_array(operand).item())  # rounded as the element type rounds
+            if not math.isfinite(known[-1]) or (name == "delta" and known[-1] == 0):
+                expected = "a finite step that is not 0" if name == "delta" else "a finite number"
+                raise Reject(type_codes.BAD_VALUE, f"`Range` expected {expected}, found {known[-1]}", name)
+    return (_range_length(*known) if len(known) == 3 else None,)
 
 
-@op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", flops=0, bytes=0)
-def Shape_(data: Array, *, start: int = 0, end: int | None = None) -> Array:
+@op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", name="Shape", flops=0, bytes=0)
+def ShapeOp(data: Array, *, start: int = 0, end: int | None = None) -> Array:
     """The dimensions of `data`, or those from `start` to before `end`: a host value. ONNX `Shape`.
 
     Negative positions count from the end, and positions out of range are moved to its ends.
@@ -114,12 +121,12 @@ def Shape_(data: Array, *, start: int = 0, end: int | None = None) -> Array:
     return np.array(data.shape[start:end], dtype=np.int64)
 
 
-@Shape_.shapes
+@ShapeOp.shapes
 def _(data: Operand, *, start: int, end: int | None = None) -> Shape:
     return (None if data.shape is None else len(data.shape[start:end]),)
 
 
-@Shape_.partial
+@ShapeOp.partial
 def _(data: Operand, *, start: int, end: int | None = None) -> Dense:
     if data.shape is None:
         return NotImplemented
@@ -144,20 +151,18 @@ def _(data: Operand) -> Dense:
     return Dense(DTYPES["Int64"], (), (elements,)) if isinstance(elements, int) else NotImplemented
 
 
-@op(
-    "Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]",
-    flops=0,
-    bytes=lambda elements, t, dtype=None, **_: elements * (dtype.bytes if dtype else t),
-)
+def _written(*, elements: int, t: int, dtype: DType | None = None, **_: Any) -> int:
+    return elements * (t if dtype is None else dtype.bytes)
+
+
+@op("Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]", flops=0, bytes=_written)
 def EyeLike(input: Array, *, dtype: DType | None = None, k: int = 0) -> Array:
     """Ones on the diagonal `k` places above the main one, zeros elsewhere, in the shape of `input`. ONNX `EyeLike`.
 
     %y = EyeLike(%x: Tensor[Float32, (2, 3), 1])
     %y = EyeLike[dtype = Int64, k = 1](%x: Tensor[Float32, (3, 3), 1])
     """
-    rows, columns = (np.arange(size) for size in input.shape)
-    on = columns - rows[:, None] == k
-    return on.astype(input.dtype if dtype is None else numpy_dtype(dtype))
+    return (_above(input.shape) == k).astype(input.dtype if dtype is None else numpy_dtype(dtype))
 
 
 @EyeLike.shapes
@@ -176,21 +181,17 @@ def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Ar
     %y = OneHot[axis = 0](%i: Tensor[Int64, (2, 3), 1], 5, [0.0, 1.0])
     """
     size = int(depth.reshape(()))
-    wanted = np.trunc(indices.astype(np.float64)).astype(np.int64) if indices.dtype.kind not in "iu" else indices
+    wanted = indices.astype(np.int64)
     wanted = np.where((wanted >= -size) & (wanted < 0), wanted + size, wanted)
     position = axis % (indices.ndim + 1)
     places = np.arange(size).reshape((size,) + (1,) * (indices.ndim - position))
-    return np.where(np.expand_dims(wanted, position) == places, values[1], values[0])
+    on: Array = np.expand_dims(wanted, position) == places
+    return values[on.astype(np.intp)]
 
 
 @OneHot.shapes
 def _(indices: Operand, depth: Operand, values: Operand, *, axis: int) -> Shape | None:
-    size = int(depth.values[0]) if isinstance(depth, Dense) and len(depth.values) == 1 else None
-    if depth.shape not in (None, (), (1,), (None,)):
-        message = f"`OneHot` expected one number, found shape {types.show_shape(depth.shape or ())}"
-        raise Reject(type_codes.RANK_MISMATCH, message, "depth")
-    if size is not None and size < 0:
-        raise Reject(type_codes.BAD_VALUE, f"`OneHot` expected a size from 0, found {size}", "depth")
+    size = _depth(depth)
     if indices.shape is None:
         return None
     position = normal_axis(axis, len(indices.shape) + 1, "OneHot", "axis")
@@ -207,17 +208,36 @@ def Trilu(input: Array, k: Array | None = None, *, upper: bool = True) -> Array:
     %y = Trilu[upper = false](%x: Tensor[Float32, (2, 3, 3), 1], -1)
     """
     offset = 0 if k is None else k.item()
-    rows, columns = (np.arange(size) for size in input.shape[-2:])
-    above = columns - rows[:, None]
+    above = _above(input.shape)
     kept = above >= offset if upper else above <= offset
     return np.where(kept, input, np.zeros((), input.dtype))
+
+
+def _above(shape: tuple[int, ...]) -> Array:
+    """How many diagonals each place of a matrix is above the main one, for the last two dimensions of `shape`."""
+    return np.arange(shape[-1]) - np.arange(shape[-2])[:, None]
+
+
+def _depth(depth: Operand) -> int | None:
+    """The one number that the operand `depth` of `OneHot` holds. Raises Reject if it holds several, or no size."""
+    shape = () if depth.shape is None else depth.shape
+    if len(shape) > 1 or (len(shape) == 1 and isinstance(shape[0], int) and shape[0] != 1):
+        message = f"`OneHot` expected one number, found shape {types.show_shape(shape)}"
+        raise Reject(type_codes.RANK_MISMATCH, message, "depth")
+    if not isinstance(depth, Dense):
+        return None
+    size = depth.values[0]
+    if not (math.isfinite(size) and size >= 0):
+        raise Reject(type_codes.BAD_VALUE, f"`OneHot` expected a size from 0, found {size}", "depth")
+    return int(size)
 
 
 def _range_length(start: float, limit: float, delta: float) -> int:
     """How many numbers `Range` gives; exact for integers."""
     if all(isinstance(number, int) for number in (start, limit, delta)):
         return max(0, int(-((start - limit) // delta)))
-    return max(0, math.ceil((limit - start) / delta))
+    steps = (limit - start) / delta
+    return max(0, math.ceil(steps)) if math.isfinite(steps) else ADDRESSABLE
 
 
 def _tensor(name: str, value: Constant) -> Dense | External:

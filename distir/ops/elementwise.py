@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import Any, cast
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DType, TensorType
@@ -52,10 +53,11 @@ def Div(a: Array, b: Array) -> Array:
     %c = Div(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     %c = Div(%a: Tensor[Int64, (2, 3), 1], 2)
     """
-    return _truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
+    return truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
 
 
-def _truncated_quotient(a: Array, b: Array) -> Array:
+def truncated_quotient(a: Array, b: Array) -> Array:
+    """The quotient of integers, rounded towards zero."""
     floor = a // b
     inexact = floor * b != a
     return floor + (inexact & ((a < 0) != (b < 0))).astype(a.dtype)
@@ -76,7 +78,7 @@ def Pow(x: Array, y: Array) -> Array:
 def _integer_power(x: Array, y: Array) -> Array:
     """A negative power is the reciprocal rounded towards zero: of 1 and -1 alone it is not zero."""
     exponent = y.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
-    reciprocal = np.where((x == 1) | (x + 1 == 0), np.power(x, np.abs(exponent)), 0)
+    reciprocal = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (exponent % 2), 0))
     return np.where(y < 0, reciprocal, np.power(x, np.maximum(exponent, 0)))
 
 
@@ -368,11 +370,16 @@ def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     %y = Cast[to = Float16](%x: Tensor[Float32, (2, 3), 1])
     """
     if saturate and to.kind == "float" and to.bytes == 1:
-        import ml_dtypes
-
-        largest = float(ml_dtypes.finfo(numpy_dtype(to)).max)
-        input = np.clip(input.astype(np.float64) if not narrow(input) else wide(input), -largest, largest)
+        return _saturated(input, to).astype(numpy_dtype(to))
     return input.astype(numpy_dtype(to))
+
+
+def _saturated(x: Array, dtype: DType) -> Array:
+    """What lies beyond the largest number of an 8-bit float type, pulled back to it."""
+    import ml_dtypes
+
+    largest = float(cast(Any, ml_dtypes).finfo(numpy_dtype(dtype)).max)
+    return np.clip(wide(x) if narrow(x) else x.astype(np.float64), -largest, largest)
 
 
 @op("Tensor[t, s, d] -> Tensor[t, s, d]", view=True, leafwise=True)

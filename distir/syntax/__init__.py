@@ -3,7 +3,7 @@
 from distir.syntax.core import FunctionSyntax, Spelling, SpellingError, Syntax, SyntaxProblem
 from distir.syntax.decoding import decode
 from distir.syntax.formatting import format  # noqa: A004 (as in the API)
-from distir.syntax.parse import parse
+from distir.syntax.parser import parse
 from distir.syntax.printing import print_function, print_literal, print_module, print_statement, print_type
 from distir.syntax.statements import parse_example, parse_literal, parse_type
 

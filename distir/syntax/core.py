@@ -15,7 +15,9 @@ from distir.ir import Arg, Attributes, Function, Module, Part, Site
 Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
 """From an op's name, arguments and attributes as written to the canonical ones.
 
-`Send(%x, 2)` becomes `Send[device = 2](%x)`. It is called once for all statements that differ only in the names of values, with names that are not the real ones;
+`Send(%x, 2)` becomes `Send[device = 2](%x)`.
+
+It is called once for all statements that differ only in the names of values, with names that are not the real ones;
 it may move, group and drop them, not look at them. It may raise `SpellingError`.
 """
 
@@ -95,7 +97,7 @@ class Syntax:
         return found if found and offset <= found.span.end else None
 
     def source_map(self, site: Site) -> Span | None:
-        """Where a site stands; what a part cannot be told apart from, for parts; `None` for what is not in the text."""
+        """Where a site stands; the whole of it for a part that is not written; `None` for what is not in the text."""
         from distir.syntax.locate import locate
 
         return locate(self, site)

@@ -1,28 +1,212 @@
-"""Where the parts of a program stand. Worked out from the text of the one statement when somebody asks."""
+"""Where the parts of a program stand. Worked out from the text of the one statement when somebody asks.
+
+A site counts the operands and attributes of the canonical statement, the text may spell it otherwise: `Send(%x, 2)`
+holds the attribute `device`. Which words became what is told by reading the statement again, with numbered names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
-from distir.ir import Part, Site
-from distir.syntax.grammar import Node
+from distir.ir import Arg, Attributes, Call, Constant, Literal, Part, Site, identity
+from distir.syntax import scan
+from distir.syntax.core import SpellingError
+from distir.syntax.grammar import Child, Node, Unexpected, shape
+from distir.syntax.reading import Fault, Written, evaluate
+from distir.syntax.statements import Words, canonical, numbered, words
 
 if TYPE_CHECKING:
-    from distir.syntax.core import Syntax
+    from distir.syntax.core import FunctionSyntax, Spelling, Syntax
+
+Tokens = tuple[int, int]
+"""The numbers of the first and the last token of something."""
 
 
 def locate(syntax: Syntax, site: Site) -> Span | None:
-    """Where a site stands; the whole statement for a part that cannot be told apart; `None` for what is not there."""
+    """Where a site stands; the whole statement for a part that is not written; `None` for what is not in the text."""
     found = syntax.by_name.get(site.function)
-    if found is None or (site.index is not None and not -1 < site.index < len(found.starts)):
+    if found is None:
         return None
     if site.index is None:
-        return found.name
-    return found.statement(site.index)
+        whole = Span(found.span.start, max(found.name.end, found.span.start + 4))
+        return whole if site.part is None else _placed(syntax, found, found.head, site.part) or whole
+    if not 0 <= site.index < len(found.starts):
+        return None
+    whole = found.statement(site.index)
+    return whole if site.part is None else _placed(syntax, found, whole, site.part) or whole
 
 
-def written_part(node: Node, tokens: Sequence[str], part: Part | None) -> tuple[int, int]:
-    """The tokens of a part of a statement, counted as it is written."""
-    return node.first, node.last
+def _placed(syntax: Syntax, function: FunctionSyntax, whole: Span, part: Part) -> Span | None:
+    piece = words_of(syntax, function, whole)
+    is_head = whole is function.head
+    node = shape("head" if is_head else "line", piece.kinds)
+    if isinstance(node, Unexpected):
+        return None
+    tokens = _part_of_head(node, piece, part) if is_head else _part_of_line(node, piece, part, syntax.spelling)
+    if tokens is None:
+        return None
+    span = piece.span(*tokens)
+    return Span(whole.start + span.start, whole.start + span.end)
+
+
+def words_of(syntax: Syntax, function: FunctionSyntax, whole: Span) -> Words:
+    """The tokens of a head or statement; their spans count from its start."""
+    text = scan.normalized(syntax.source.text[whole.start : whole.end])
+    inside = [(a - whole.start, b - whole.start) for a, b in function.comments if whole.start <= a < whole.end]
+    return words(scan.blanked(text, 0, len(text), inside))
+
+
+def written_part(node: Node, tokens: Sequence[str], part: Part | None) -> Tokens:
+    """The tokens of a part of an op's statement, with operands and attributes counted as they are written."""
+    operation = node.children[-1]
+    assert isinstance(operation, Node)
+    found = None
+    if part is not None and part.kind == "operand":
+        found = _nth([child for child in _arguments(operation) if not _is_attribute(child)], part.key)
+    elif part is not None and part.kind == "attribute":
+        found = next((child for name, child in _written_attributes(operation, tokens) if name == part.key), None)
+    return _tokens(found) or _callee(operation)
+
+
+def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:
+    name, params, result_types = node.children
+    if part.kind == "name":
+        return _tokens(name)
+    if part.kind == "result_type":
+        return _tokens(_nth(_children(result_types), part.key))
+    named = [child for child in _children(params) if isinstance(child, Node)]
+    position = part.key
+    if isinstance(position, str):
+        position = next((i for i, child in enumerate(named) if piece.tokens[child.first] == f"%{part.key}"), -1)
+    param = _nth(named, position)
+    if part.kind == "role" and param is None:
+        roles = (role for child in named for role in _children(child.children[2]))
+        return _tokens(next((r for r in roles if isinstance(r, Node) and piece.tokens[r.first] == part.key), None))
+    if not isinstance(param, Node):
+        return None
+    chosen = {"param_type": param.children[1], "role": param.children[2]}.get(part.kind)
+    return _tokens(chosen) or _tokens(param.children[0])
+
+
+def _part_of_line(node: Node, piece: Words, part: Part, spelling: Spelling | None) -> Tokens | None:
+    if node.rule == "return_":
+        return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
+    results, operation = node.children
+    assert isinstance(operation, Node)
+    match part.kind:
+        case "callee":
+            return _callee(operation)
+        case "result" | "claim":
+            result = _nth(_children(results), part.key)
+            if not isinstance(result, Node):
+                return None
+            return _tokens(result.children[1] if part.kind == "claim" else None) or _tokens(result.children[0])
+        case "operand" | "attribute":
+            return _operand_or_attribute(node, operation, piece, part, spelling)
+        case _:
+            return None
+
+
+def _operand_or_attribute(
+    node: Node, operation: Node, piece: Words, part: Part, spelling: Spelling | None
+) -> Tokens | None:
+    try:
+        written: Written = evaluate(node, numbered(piece))
+        made = canonical(written, spelling)
+    except (Fault, SpellingError):
+        return None
+    operands = [child for child in _arguments(operation) if not _is_attribute(child)]
+    if part.kind == "operand":
+        leaves: dict[object, Tokens] = {}
+        for arg, child in zip(written.operation.args, operands, strict=True):
+            _note(arg, child, leaves)
+        wanted = made.args[part.key] if isinstance(part.key, int) and 0 <= part.key < len(made.args) else None
+        return None if wanted is None else _found(wanted, leaves)
+    if isinstance(made, Call) or part.key not in made.attrs:
+        return _callee(operation)
+    stated = dict(_written_attributes(operation, piece.tokens))
+    if part.key in stated:
+        return _tokens(stated[str(part.key)])
+    return _spelled_otherwise(str(part.key), made.attrs, made.args, stated, written, operands) or _callee(operation)
+
+
+def _spelled_otherwise(
+    name: str,
+    attrs: Attributes,
+    args: tuple[Arg, ...],
+    stated: dict[str, Child],
+    written: Written,
+    operands: list[Child],
+) -> Tokens | None:
+    """The words that became the attribute `name`: the first of that value that became nothing of their own name."""
+    kept = {id(arg) for arg in args}
+    unused: list[tuple[Constant, Child]] = []
+    for arg, child in zip(written.operation.args, operands, strict=True):
+        if isinstance(arg, Literal) and id(arg) not in kept:
+            unused.append((arg.value, child))
+    for alias, child in stated.items():
+        if alias not in attrs and written.operation.attrs is not None:
+            unused.append((written.operation.attrs[alias], child))
+    for attribute in (attribute for attribute in attrs if attribute not in stated):
+        value = identity(attrs[attribute])
+        match = next((entry for entry in unused if identity(entry[0]) == value), None)
+        if match is not None:
+            unused.remove(match)
+            if attribute == name:
+                return _tokens(match[1])
+    return None
+
+
+def _note(arg: Arg, child: Child, leaves: dict[object, Tokens]) -> None:
+    """Note the tokens of an argument and of all within it."""
+    tokens = _tokens(child)
+    assert tokens is not None
+    leaves[arg if isinstance(arg, str) else id(arg)] = tokens
+    if isinstance(arg, tuple):
+        for item, inner in zip(arg, _children(child), strict=True):
+            _note(item, inner, leaves)
+
+
+def _found(arg: Arg, leaves: dict[object, Tokens]) -> Tokens | None:
+    """The tokens of an argument: its own, or from the first to the last of what it consists of."""
+    own = leaves.get(arg if isinstance(arg, str) else id(arg))
+    if own is not None or not isinstance(arg, tuple):
+        return own
+    parts = [tokens for tokens in (_found(item, leaves) for item in arg) if tokens is not None]
+    return (min(first for first, _ in parts), max(last for _, last in parts)) if parts else None
+
+
+def _written_attributes(operation: Node, tokens: Sequence[str]) -> Iterator[tuple[str, Child]]:
+    """The attributes with their names, those in square brackets first."""
+    for group in operation.children[1:]:
+        for child in _children(group):
+            if isinstance(child, Node) and _is_attribute(child):
+                yield tokens[child.first], child
+
+
+def _arguments(operation: Node) -> tuple[Child, ...]:
+    return _children(operation.children[-1])
+
+
+def _is_attribute(child: Child) -> bool:
+    return isinstance(child, Node) and child.rule == "attribute"
+
+
+def _callee(operation: Node) -> Tokens:
+    return operation.first, operation.first
+
+
+def _children(node: Child) -> tuple[Child, ...]:
+    return node.children if isinstance(node, Node) else ()
+
+
+def _nth(children: Sequence[Child], key: int | str) -> Child:
+    return children[key] if isinstance(key, int) and 0 <= key < len(children) else None
+
+
+def _tokens(child: Child) -> Tokens | None:
+    if isinstance(child, Node):
+        return None if child.last < child.first else (child.first, child.last)
+    return None if child is None else (child, child)

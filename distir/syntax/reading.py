@@ -99,7 +99,7 @@ def evaluate(node: Node, tokens: Sequence[str]) -> Any:
         else:
             children.append(None if child is None else tokens[child])
     try:
-        return _RULES[node.rule](children)
+        return RULES[node.rule](children)
     except Fault as fault:
         _place(fault, node)
         raise
@@ -488,7 +488,7 @@ def _nothing(_: list[Any]) -> None:
     return None
 
 
-_RULES: dict[str, Callable[[list[Any]], Any]] = {
+RULES: dict[str, Callable[[list[Any]], Any]] = {
     "head": head,
     "params": tuple,
     "param": param,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from distir.syntax import parse
 from distir.syntax.grammar import lark
-from distir.syntax.parse import forget
+from distir.syntax.parser import forget
 
 
 def pipeline(lines: int, devices: int = 16) -> str:
@@ -92,7 +92,9 @@ def main() -> None:
     before = tracemalloc.get_traced_memory()[0]
     kept = parse(text)
     after = tracemalloc.get_traced_memory()[0]
-    print(f"memory: {(after - before) / lines:,.0f} bytes per statement, text not counted ({len(kept.functions)} function)")
+    print(
+        f"memory: {(after - before) / lines:,.0f} bytes per statement, text not counted ({len(kept.functions)} function)"
+    )
 
 
 if __name__ == "__main__":

@@ -166,10 +166,11 @@ class _Body:
 
     def __init__(self, parser: _Parser, start: int, comments: scan.Comments) -> None:
         self.parser, self.text, self.lines = parser, parser.text, parser.lines
-        self.at = start
+        self.at: int = start
         self.comments = comments
         self.statements: list[Statement] = []
-        self.starts, self.ends = array("q"), array("q")
+        self.starts: array[int] = array("q")
+        self.ends: array[int] = array("q")
 
     def read(self, opened_by: Span | None) -> int:
         """Read up to the closing `}` and give the offset after it. `opened_by` is what a missing `}` is reported at."""
@@ -180,6 +181,10 @@ class _Body:
             at = self.parser.skip(self.at, self.comments)
             if text.startswith("}", at):
                 return at + 1
+            if at > stop:  # in a later line, which may be known
+                after = self.comments[-1][1] if self.comments else 0
+                self.at = max(after, stop + 1, text.rfind("\n", stop, at) + 1)
+                continue
             if at >= size or _FUNC.match(text, at):
                 if opened_by is not None and not (self.comments and scan.is_unclosed(text, self.comments[-1])):
                     found = "the end of the text" if at >= size else "`func`"
@@ -198,7 +203,7 @@ class _Body:
                 if len(self.lines) >= _LINES_KEPT:
                     self.lines.clear()
                 self.lines[line] = Line(learned, at - self.at, stop - self.ends[-1])
-            self.at = end
+            self.at = end + 1 if text.startswith("\n", end) else end
 
     def known_lines(self) -> tuple[Skeleton | None, int]:
         """Read lines as long as there are templates for them; give the skeleton of the line that has none, and its end.

@@ -1,0 +1,164 @@
+"""Activation functions. What is narrower than Float32 is computed in Float32."""
+
+from __future__ import annotations
+
+import math
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import TensorType
+from distir.ops.core import op
+from distir.ops.elementwise import error_function
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject
+
+
+@op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
+def Relu(x: Array) -> Array:
+    """`max(x, 0)`. ONNX `Relu`.
+
+    %y = Relu(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.maximum(x, x.dtype.type(0))
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2)
+def LeakyRelu(x: Array, *, alpha: float = 0.01) -> Array:
+    """`x` where it is at least 0, else `alpha * x`. ONNX `LeakyRelu`.
+
+    %y = LeakyRelu[alpha = 0.1](%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    return np.where(wide_x < 0, alpha * wide_x, wide_x).astype(x.dtype)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+def Elu(x: Array, *, alpha: float = 1.0) -> Array:
+    """`x` where it is at least 0, else `alpha * (exp(x) - 1)`. ONNX `Elu`.
+
+    %y = Elu(%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    return np.where(wide_x < 0, alpha * np.expm1(np.minimum(wide_x, 0)), wide_x).astype(x.dtype)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
+def Sigmoid(x: Array) -> Array:
+    """The logistic function, `1 / (1 + exp(-x))`. ONNX `Sigmoid`.
+
+    %y = Sigmoid(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return logistic(wide(x)).astype(x.dtype, copy=False)
+
+
+def logistic(x: Array) -> Array:
+    """The logistic function, from the exponential of negative numbers alone, which cannot overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1) / (1 + small)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
+def HardSigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
+    """`alpha * x + beta`, cut off below 0 and above 1. ONNX `HardSigmoid`.
+
+    %y = HardSigmoid(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.clip(alpha * wide(x) + beta, 0, 1).astype(x.dtype, copy=False)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=5)
+def HardSwish(x: Array) -> Array:
+    """`x * HardSigmoid[alpha = 1 / 6, beta = 0.5](x)`. ONNX `HardSwish`.
+
+    %y = HardSwish(%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    return (wide_x * np.clip(wide_x / 6 + 0.5, 0, 1)).astype(x.dtype, copy=False)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
+def Tanh(input: Array) -> Array:
+    """The hyperbolic tangent. ONNX `Tanh`.
+
+    %y = Tanh(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.tanh(wide(input)).astype(input.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, s, d] -> Tensor[t, s, d]",
+    flops=lambda elements, approximate, **_: (9 if approximate == "tanh" else 5) * elements,
+)
+def Gelu(x: Array, *, approximate: str = "none") -> Array:
+    """`x` times the probability that a standard normal variable is below `x`. ONNX `Gelu`.
+
+    With `approximate = "tanh"`: `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`
+    (Hendrycks and Gimpel, arXiv:1606.08415).
+
+    %y = Gelu(%x: Tensor[Float32, (2, 3), 1])
+    %y = Gelu[approximate = "tanh"](%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    if approximate == "tanh":
+        doubled = 1 + np.tanh(math.sqrt(2 / math.pi) * (wide_x + 0.044715 * wide_x**3))
+    else:
+        doubled = 1 + error_function(wide_x / math.sqrt(2))
+    return (wide_x / 2 * doubled).astype(x.dtype, copy=False)
+
+
+@Gelu.checks
+def _(x: TensorType, *, approximate: str) -> None:
+    check_approximation("Gelu", approximate)
+
+
+def check_approximation(name: str, approximate: str) -> None:
+    """Reject what is no way to compute a Gelu."""
+    if approximate not in ("none", "tanh"):
+        message = f'`{name}` expected "none" or "tanh" as `approximate`, found "{approximate}"'
+        raise Reject(codes.BAD_VALUE, message, "approximate")
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=6)
+def Swish(x: Array, *, alpha: float = 1.0) -> Array:
+    """`x * Sigmoid(alpha * x)`; with `alpha = 1` also called SiLU. ONNX `Swish`.
+
+    %y = Swish(%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    return (wide_x * logistic(alpha * wide_x)).astype(x.dtype, copy=False)
+
+
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+def Softplus(x: Array) -> Array:
+    """`log(1 + exp(x))`. ONNX `Softplus`.
+
+    %y = Softplus(%x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    return np.logaddexp(wide_x, wide_x.dtype.type(0)).astype(x.dtype, copy=False)
+
+
+@op("Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]", flops=5)
+def Softmax(input: Array, *, axis: int = -1) -> Array:
+    """`exp(x)`, scaled so that it sums to 1 along `axis`. ONNX `Softmax`.
+
+    %y = Softmax(%x: Tensor[Float32, (2, 3), 1])
+    %y = Softmax[axis = 0](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.exp(log_softmax(wide(input), axis)).astype(input.dtype, copy=False)
+
+
+@op("Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]", flops=5)
+def LogSoftmax(input: Array, *, axis: int = -1) -> Array:
+    """The logarithm of `Softmax`, exact also where that is close to 0. ONNX `LogSoftmax`.
+
+    %y = LogSoftmax(%x: Tensor[Float32, (2, 3), 1])
+    """
+    return log_softmax(wide(input), axis).astype(input.dtype, copy=False)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    """The logarithm of softmax in the element type of `x`, Float32 or wider. An empty axis gives an empty result."""
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    shifted = x - largest
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))

@@ -1,0 +1,285 @@
+"""Gradients: what reverse mode needs beside the other families. Our own ops, not ONNX's.
+
+`XGrad(dy, ...)` is the gradient of a loss with respect to the operands of `y = X(...)`, given `dy`, its gradient with
+respect to `y`; it takes whatever of the operands and results of `X` is cheapest. What is narrower than Float32 is
+computed in Float32. Matrix products, sums and the like need no op of their own: their gradients are such ops again.
+"""
+
+from __future__ import annotations
+
+import math
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Dim, Shape, TensorType, types
+from distir.ops.activation import check_approximation, logistic
+from distir.ops.core import op
+from distir.ops.elementwise import error_function
+from distir.ops.host import Operand, known_ints, length
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject, normal_axis
+
+
+@op("Tensor[t:number, s, d], Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
+def ReluGrad(dy: Array, x: Array) -> Array:
+    """`dy` where `x` is above 0, else 0. The result `y` of `Relu` serves as `x` just as well.
+
+    %dx = ReluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.where(x > 0, dy, dy.dtype.type(0))
+
+
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2)
+def LeakyReluGrad(dy: Array, x: Array, *, alpha: float = 0.01) -> Array:
+    """`dy` where `x` is at least 0, else `alpha * dy`.
+
+    %dx = LeakyReluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    """
+    return np.where(x < 0, alpha * wide(dy), wide(dy)).astype(dy.dtype)
+
+
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
+def EluGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
+    """`dy` where `x` is at least 0, else `alpha * exp(x) * dy`.
+
+    %dx = EluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    """
+    slope = np.where(x < 0, alpha * np.exp(np.minimum(wide(x), 0)), 1)
+    return (wide(dy) * slope).astype(dy.dtype, copy=False)
+
+
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+def SigmoidGrad(dy: Array, y: Array) -> Array:
+    """`dy * y * (1 - y)`, from the result `y` of `Sigmoid`.
+
+    %dx = SigmoidGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
+    """
+    return (wide(dy) * wide(y) * (1 - wide(y))).astype(dy.dtype, copy=False)
+
+
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+def TanhGrad(dy: Array, y: Array) -> Array:
+    """`dy * (1 - y * y)`, from the result `y` of `Tanh`.
+
+    %dx = TanhGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
+    """
+    return (wide(dy) * (1 - wide(y) ** 2)).astype(dy.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]",
+    flops=lambda elements, approximate, **_: (17 if approximate == "tanh" else 10) * elements,
+)
+def GeluGrad(dy: Array, x: Array, *, approximate: str = "none") -> Array:
+    """`dy` times the derivative of `Gelu` at `x`.
+
+    %dx = GeluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    %dx = GeluGrad[approximate = "tanh"](%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    """
+    wide_x = wide(x)
+    if approximate == "tanh":
+        scale = math.sqrt(2 / math.pi)
+        tanh = np.tanh(scale * (wide_x + 0.044715 * wide_x**3))
+        inner = scale * (1 + 3 * 0.044715 * wide_x**2)
+        slope = 0.5 * (1 + tanh) + 0.5 * wide_x * (1 - tanh**2) * inner
+    else:
+        below = 0.5 * (1 + error_function(wide_x / math.sqrt(2)))
+        slope = below + wide_x * np.exp(-0.5 * wide_x**2) / math.sqrt(2 * math.pi)
+    return (wide(dy) * slope).astype(dy.dtype, copy=False)
+
+
+@GeluGrad.checks
+def _(dy: TensorType, x: TensorType, *, approximate: str) -> None:
+    check_approximation("GeluGrad", approximate)
+
+
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=10)
+def SwishGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
+    """`dy` times the derivative of `Swish` at `x`, `s + alpha * x * s * (1 - s)` where `s = Sigmoid(alpha * x)`.
+
+    %dx = SwishGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
+    """
+    scaled = alpha * wide(x)
+    sigmoid = logistic(scaled)
+    return (wide(dy) * sigmoid * (1 + scaled * (1 - sigmoid))).astype(dy.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    flops=4,
+)
+def SoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
+    """`y * (dy - sum(y * dy))`, from the result `y` of `Softmax`; the sum is along `axis`.
+
+    %dx = SoftmaxGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
+    """
+    wide_dy, wide_y = wide(dy), wide(y)
+    mean = np.sum(wide_y * wide_dy, axis=axis, keepdims=True)
+    return (wide_y * (wide_dy - mean)).astype(dy.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    flops=4,
+)
+def LogSoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
+    """`dy - exp(y) * sum(dy)`, from the result `y` of `LogSoftmax`; the sum is along `axis`.
+
+    %dx = LogSoftmaxGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
+    """
+    wide_dy = wide(dy)
+    total = np.sum(wide_dy, axis=axis, keepdims=True)
+    return (wide_dy - np.exp(wide(y)) * total).astype(dy.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d]"
+    " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d], Tensor[t, (n, *b), d]",
+    flops=lambda a=1, n=1, b=1, **_: 17 * a * n * b,
+)
+def LayerNormalizationGrad(
+    dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """The gradients of `LayerNormalization` with respect to `x`, its scale and its addend.
+
+    %dx, %dscale, %db = LayerNormalizationGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
+    """  # noqa: E501 - an example is one line
+    first = axis % x.ndim
+    normalised, leading = tuple(range(first, x.ndim)), tuple(range(first))
+    wide_dy, wide_x = wide(dy), wide(x)
+    centred = wide_x - np.mean(wide_x, axis=normalised, keepdims=True)
+    inverse = 1 / np.sqrt(np.mean(centred**2, axis=normalised, keepdims=True) + epsilon)
+    unit = centred * inverse
+    dunit = wide_dy * wide(scale)
+    mean = np.mean(dunit, axis=normalised, keepdims=True)
+    along = np.mean(dunit * unit, axis=normalised, keepdims=True)
+    dx = inverse * (dunit - mean - unit * along)
+    dscale, db = np.sum(wide_dy * unit, axis=leading), np.sum(wide_dy, axis=leading)
+    return (
+        dx.astype(x.dtype, copy=False),
+        dscale.astype(x.dtype, copy=False),
+        db.astype(x.dtype, copy=False),
+    )
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d]"
+    " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d]",
+    flops=lambda a=1, n=1, b=1, **_: 12 * a * n * b,
+)
+def RMSNormalizationGrad(
+    dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
+) -> tuple[Array, Array]:
+    """The gradients of `RMSNormalization` with respect to `x` and its scale.
+
+    %dx, %dscale = RMSNormalizationGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
+    """  # noqa: E501 - an example is one line
+    first = axis % x.ndim
+    normalised, leading = tuple(range(first, x.ndim)), tuple(range(first))
+    wide_dy, wide_x = wide(dy), wide(x)
+    inverse = 1 / np.sqrt(np.mean(wide_x**2, axis=normalised, keepdims=True) + epsilon)
+    unit = wide_x * inverse
+    dunit = wide_dy * wide(scale)
+    along = np.mean(dunit * unit, axis=normalised, keepdims=True)
+    dx, dscale = inverse * (dunit - unit * along), np.sum(wide_dy * unit, axis=leading)
+    return dx.astype(x.dtype, copy=False), dscale.astype(x.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, _, d], Tensor[i:int, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
+    flops=lambda inputs, s=1, r=0, **_: inputs - s - r,
+)
+def GatherGrad(dy: Array, indices: Array, shape: Array, *, axis: int = 0) -> Array:
+    """A tensor of `shape` that holds, at each place along `axis`, the sum of the parts of `dy` gathered from there.
+
+    `shape` is that of the first operand of `Gather`. Every index that occurs twice is added twice.
+
+    %dx = GatherGrad[axis = 0](%dy: Tensor[Float32, (2, 3), 1], %indices: Tensor[Int64, (2,), 1], [5, 3])
+    """
+    first = axis % len(shape)
+    wide_dy = wide(dy)
+    total = np.zeros(shape.tolist(), wide_dy.dtype)
+    size = total.shape[first]
+    if np.any((indices < -size) | (indices >= size)):
+        message = f"`GatherGrad` expected indices from {-size} to {size - 1}"
+        raise Reject(codes.BAD_VALUE, f"{message}, found {indices.min()} to {indices.max()}", "indices")
+    gathered = tuple(range(first, first + indices.ndim))
+    np.add.at(np.moveaxis(total, first, 0), indices, np.moveaxis(wide_dy, gathered, tuple(range(indices.ndim))))
+    return total.astype(dy.dtype, copy=False)
+
+
+@GatherGrad.shapes
+def _(dy: TensorType, indices: TensorType, shape: Operand, *, axis: int) -> Shape | None:
+    given = _as_shape("GatherGrad", shape)
+    rank = len(given) if given is not None else _rank(dy, indices)
+    if rank is None:
+        return None
+    first = normal_axis(axis, rank, "GatherGrad", "axis")
+    if dy.shape is None or indices.shape is None:
+        return given
+    behind = first + len(indices.shape)
+    around: Shape = (*dy.shape[:first], None, *dy.shape[behind:])
+    known = given or (None,) * rank
+    gathered = dy.shape[first:behind]
+    if len(around) != rank or not (_agree(around, known) and _agree(gathered, indices.shape)):
+        expected = types.show_shape((*known[:first], *indices.shape, *known[first + 1 :]))
+        message = f"`GatherGrad` expected a gradient of shape {expected}, found {types.show_shape(dy.shape)}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "dy")
+    return tuple(n if m is None else m for m, n in zip(known, around, strict=True))
+
+
+def _rank(dy: TensorType, indices: TensorType) -> int | None:
+    """The rank of the tensor that was gathered from."""
+    if dy.shape is None or indices.shape is None:
+        return None
+    return max(len(dy.shape) - len(indices.shape) + 1, 0)
+
+
+@op(
+    "Tensor[t:number, _, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
+    flops=lambda inputs, elements, r=0, **_: inputs - r - elements,
+)
+def ReduceTo(x: Array, shape: Array) -> Array:
+    """`x` summed down to `shape`, from which it could have been broadcast: the gradient of broadcasting.
+
+    %y = ReduceTo(%x: Tensor[Float32, (4, 2, 3), 1], [2, 1])
+    """
+    extra = x.ndim - len(shape)
+    broadcast = [extra + i for i, n in enumerate(shape.tolist()) if n == 1 and x.shape[extra + i] != 1]
+    if not extra and not broadcast:
+        return x
+    total = np.sum(wide(x), axis=(*range(extra), *broadcast), keepdims=True)
+    return total.reshape(shape.tolist()).astype(x.dtype, copy=False)
+
+
+@ReduceTo.shapes
+def _(x: TensorType, shape: Operand) -> Shape | None:
+    given = _as_shape("ReduceTo", shape)
+    if given is None or x.shape is None:
+        return given
+    extra = len(x.shape) - len(given)
+    fits = extra >= 0 and all(m == n or m == 1 or None in (m, n) for m, n in zip(given, x.shape[extra:], strict=True))
+    if not fits:
+        expected = f"a shape that broadcasts to {types.show_shape(x.shape)}"
+        message = f"`ReduceTo` expected {expected}, found {types.show_shape(given)}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "shape")
+    return tuple(1 if n == 1 else m for m, n in zip(given, x.shape[extra:], strict=True))
+
+
+def _as_shape(name: str, shape: Operand) -> Shape | None:
+    """The shape that a host operand states: known, known in rank alone, or not known."""
+    sizes = known_ints(shape)
+    if sizes is None:
+        rank = length(shape)
+        return (None,) * rank if isinstance(rank, int) else None
+    for size in sizes:
+        if size < 0:
+            raise Reject(codes.BAD_DIMENSION, f"`{name}` expected dimensions from 0, found {size}", "shape")
+    return sizes
+
+
+def _agree(a: Shape, b: Shape) -> bool:
+    def fits(m: Dim, n: Dim) -> bool:
+        return m is None or n is None or m == n
+
+    return len(a) == len(b) and all(map(fits, a, b))

@@ -1,0 +1,100 @@
+"""Normalisation over the last dimensions.
+
+The first stage, up to the normalised values, is computed in Float32 or wider, as ONNX asks with `stash_type = 1`; the
+scale and the addend are applied in the operand's own element type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as codes
+from distir.ir import Part, Shape, TensorType
+from distir.ops.core import op
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject, normal_axis
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d], Optional[Tensor[t:float, (n, *b), d]]"
+    " -> Tensor[t, (*a, n, *b), d], *Tensor[Float32, _, d]",
+    flops=lambda a=1, n=1, b=1, **_: 8 * a * n * b,
+)
+def LayerNormalization(
+    x: Array,
+    scale: Array,
+    b: Array | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+    count: int = 1,
+) -> list[Array]:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + b`. ONNX `LayerNormalization`.
+
+    Mean and variance are taken over the dimensions from `axis` on. On request, the second and the third result are the
+    mean and `1 / sqrt(variance + epsilon)`, in Float32.
+
+    %y = LayerNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1], %b: Tensor[Float32, (3,), 1])
+    %y, %mean, %inverse = LayerNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
+    """  # noqa: E501 - an example is one line
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    wide_x = wide(x)
+    mean = np.mean(wide_x, axis=axes, keepdims=True)
+    centred = wide_x - mean
+    inverse = 1 / np.sqrt(np.mean(centred**2, axis=axes, keepdims=True) + epsilon)
+    scaled = (centred * inverse).astype(x.dtype, copy=False) * scale
+    y = scaled if b is None else scaled + b
+    return [y, mean.astype(np.float32), inverse.astype(np.float32)][:count]
+
+
+@LayerNormalization.checks
+def _(x: TensorType, scale: TensorType, b: TensorType | None = None, *, count: int, **attrs: Any) -> None:
+    if count > 3:
+        message = f"`LayerNormalization` gives 3 results at most, found {count} names"
+        raise Reject(name_codes.RESULT_COUNT, message, Part("result", 3))
+    _check_stash_type("LayerNormalization", attrs["stash_type"])
+
+
+@LayerNormalization.shapes
+def _(
+    x: TensorType, scale: TensorType, b: TensorType | None = None, *, axis: int, count: int, **attrs: Any
+) -> list[Shape | None]:
+    if x.shape is None:
+        return [None] * count
+    first = normal_axis(axis, len(x.shape), "LayerNormalization", "axis")
+    inner = b.shape if scale.shape is None and b is not None else scale.shape
+    whole = x.shape
+    if inner is not None:
+        whole = x.shape[:first] + tuple(n if m is None else m for m, n in zip(x.shape[first:], inner, strict=True))
+    return [whole, *[(*x.shape[:first], *(1 for _ in x.shape[first:]))] * (count - 1)]
+
+
+@op(
+    "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    flops=4,
+)
+def RMSNormalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
+    """`x / sqrt(mean(x * x) + epsilon) * scale`, the mean over the dimensions from `axis` on. ONNX `RMSNormalization`.
+
+    Zhang and Sennrich, arXiv:1910.07467.
+
+    %y = RMSNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
+    """
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    wide_x = wide(x)
+    inverse = 1 / np.sqrt(np.mean(wide_x**2, axis=axes, keepdims=True) + epsilon)
+    return (wide_x * inverse).astype(x.dtype, copy=False) * scale
+
+
+@RMSNormalization.checks
+def _(x: TensorType, scale: TensorType, **attrs: Any) -> None:
+    _check_stash_type("RMSNormalization", attrs["stash_type"])
+
+
+def _check_stash_type(name: str, stash_type: int) -> None:
+    if stash_type != 1:
+        message = f"`{name}` expected 1 (Float32) as `stash_type`, found {stash_type}"
+        raise Reject(codes.BAD_VALUE, message, "stash_type")

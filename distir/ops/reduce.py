@@ -1,0 +1,307 @@
+"""Reductions along axes, and what goes along one axis: cumulative sums, the greatest and its place.
+
+Floating-point sums of elements narrower than Float32 are computed in Float32; integers wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Shape, TensorType
+from distir.ops.core import Op, op
+from distir.ops.elementwise import truncated_quotient
+from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject, normal_axis
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: s,
+)
+def ReduceSum(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The sum along `axes`; without axes along all of them, or along none if `noop_with_empty_axes`. ONNX `ReduceSum`.
+
+    %y = ReduceSum(%x: Tensor[Float32, (2, 3), 1], [1])
+    %y = ReduceSum[keepdims = false](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return _sum(data, _along(data, axes, noop_with_empty_axes), keepdims).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: s,
+)
+def ReduceMean(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The mean along `axes`, of integers rounded towards zero. ONNX `ReduceMean`.
+
+    %y = ReduceMean(%x: Tensor[Float32, (2, 3), 1], [-1])
+    """
+    along = _along(data, axes, noop_with_empty_axes)
+    summed = np.asarray(_sum(data if data.dtype.kind not in "iu" else _widest(data), along, keepdims))
+    count = np.asarray(_count(data, along), summed.dtype)
+    mean = truncated_quotient(summed, count) if data.dtype.kind in "iu" else summed / count
+    return mean.astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: s,
+)
+def ReduceMax(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The greatest element along `axes`; of none, the least number of the element type. ONNX `ReduceMax`.
+
+    %y = ReduceMax(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    least = -np.inf if data.dtype.kind not in "iu" else np.iinfo(data.dtype).min
+    along = _along(data, axes, noop_with_empty_axes)
+    return np.max(wide(data), axis=along, keepdims=keepdims, initial=least).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: s,
+)
+def ReduceMin(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The least element along `axes`; of none, the greatest number of the element type. ONNX `ReduceMin`.
+
+    %y = ReduceMin(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    greatest = np.inf if data.dtype.kind not in "iu" else np.iinfo(data.dtype).max
+    along = _along(data, axes, noop_with_empty_axes)
+    return np.min(wide(data), axis=along, keepdims=keepdims, initial=greatest).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: s,
+)
+def ReduceProd(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The product along `axes`. ONNX `ReduceProd`.
+
+    %y = ReduceProd(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    factors = wide(data)
+    along = _along(data, axes, noop_with_empty_axes)
+    return np.prod(factors, axis=along, keepdims=keepdims, dtype=factors.dtype).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, **_: 2 * s,
+)
+def ReduceSumSquare(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The sum of the squares along `axes`. ONNX `ReduceSumSquare`.
+
+    %y = ReduceSumSquare(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    squares = np.square(wide(data))
+    return _sum(squares, _along(data, axes, noop_with_empty_axes), keepdims).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, elements, **_: 2 * s + elements,
+)
+def ReduceL2(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The square root of the sum of the squares along `axes`. ONNX `ReduceL2`.
+
+    %y = ReduceL2(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    squares = np.square(wide(data))
+    along = _along(data, axes, noop_with_empty_axes)
+    return np.sqrt(_sum(squares, along, keepdims)).astype(data.dtype, copy=False)
+
+
+@op(
+    "Tensor[t:float, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
+    flops=lambda s, elements, **_: 4 * s + 2 * elements,
+)
+def ReduceLogSumExp(
+    data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
+) -> Array:
+    """The logarithm of the sum of the exponentials along `axes`. ONNX `ReduceLogSumExp`.
+
+    %y = ReduceLogSumExp(%x: Tensor[Float32, (2, 3), 1], [1])
+    """
+    wide_data, along = wide(data), _along(data, axes, noop_with_empty_axes)
+    largest = np.max(wide_data, axis=along, keepdims=True, initial=-np.inf)
+    largest = np.where(np.isfinite(largest), largest, 0)  # infinities would subtract to what is not a number
+    total = np.log(_sum(np.exp(wide_data - largest), along, keepdims))
+    return (total + largest.reshape(total.shape)).astype(data.dtype, copy=False)
+
+
+def _along(data: Array, axes: Array | None, noop: bool) -> tuple[int, ...]:
+    if axes is None or not axes.size:
+        return () if noop else tuple(range(data.ndim))
+    return tuple(axes.tolist())
+
+
+def _sum(data: Array, along: tuple[int, ...], keepdims: bool) -> Array:
+    terms = wide(data)
+    return np.sum(terms, axis=along, keepdims=keepdims, dtype=terms.dtype)
+
+
+def _widest(data: Array) -> Array:
+    return data.astype(np.uint64 if data.dtype.kind == "u" else np.int64)
+
+
+def _count(data: Array, along: tuple[int, ...]) -> int:
+    """How many elements make one element of the result."""
+    count = 1
+    for axis in along:
+        count *= data.shape[axis]
+    return count
+
+
+def _reduced(name: str) -> Callable[..., Shape | None]:
+    """The rule for the shape of the reduction called `name`."""
+
+    def rule(
+        data: TensorType, axes: Operand | None = None, *, keepdims: bool, noop_with_empty_axes: bool
+    ) -> Shape | None:
+        along = () if axes is None else known_ints(axes)
+        everything = along == () and not noop_with_empty_axes
+        if data.shape is None:
+            return () if everything and not keepdims else None
+        if along is None:
+            assert axes is not None
+            return _reduced_somehow(name, data.shape, length(axes), keepdims)
+        rank = len(data.shape)
+        normal = range(rank) if everything else distinct_axes(along, rank, name)
+        if keepdims:
+            return tuple(1 if i in normal else n for i, n in enumerate(data.shape))
+        return tuple(n for i, n in enumerate(data.shape) if i not in normal)
+
+    return rule
+
+
+def _reduced_somehow(name: str, shape: Shape, axes: object, keepdims: bool) -> Shape | None:
+    """The shape where the axes are unknown, and at most their number is known."""
+    if isinstance(axes, int) and axes > len(shape):
+        message = f"`{name}` expected at most {len(shape)} axes, found {axes}"
+        raise Reject(codes.BAD_VALUE, message, "axes")
+    if keepdims:
+        return tuple(1 if n == 1 else None for n in shape)
+    return (None,) * (len(shape) - axes) if isinstance(axes, int) and axes > 0 else None
+
+
+for _reduction in (
+    *(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd),
+    *(ReduceSumSquare, ReduceL2, ReduceLogSumExp),
+):
+    _reduction.shapes(_reduced(_reduction.name))
+
+
+@op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
+def ArgMax(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
+    """Where the greatest element along `axis` is, the first or the last of several. ONNX `ArgMax`.
+
+    %y = ArgMax[axis = 1](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return _place(np.argmax, data, axis, keepdims, select_last_index)
+
+
+@op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
+def ArgMin(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
+    """Where the least element along `axis` is, the first or the last of several. ONNX `ArgMin`.
+
+    %y = ArgMin[axis = 1, keepdims = false](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return _place(np.argmin, data, axis, keepdims, select_last_index)
+
+
+def _place(extreme: Callable[..., Any], data: Array, axis: int, keepdims: bool, last: bool) -> Array:
+    if last:
+        return data.shape[axis] - 1 - extreme(np.flip(wide(data), axis), axis=axis, keepdims=keepdims)
+    return extreme(wide(data), axis=axis, keepdims=keepdims)
+
+
+def _placed(reduction: Op) -> Callable[..., Shape | None]:
+    def rule(data: TensorType, *, axis: int, keepdims: bool, select_last_index: bool) -> Shape | None:
+        if data.shape is None:
+            return None
+        first = normal_axis(axis, len(data.shape), reduction.name, "axis")
+        if data.shape[first] == 0:
+            message = f"`{reduction.name}` expected at least one element along axis {axis}, found none"
+            raise Reject(codes.SHAPE_MISMATCH, message, "data")
+        return data.shape[:first] + ((1,) if keepdims else ()) + data.shape[first + 1 :]
+
+    return rule
+
+
+for _reduction in (ArgMax, ArgMin):
+    _reduction.shapes(_placed(_reduction))
+
+
+@op("Tensor[t:number, s, d], Tensor[i:int, (), host] -> Tensor[t, s, d]", flops=1)
+def CumSum(x: Array, axis: Array, *, exclusive: bool = False, reverse: bool = False) -> Array:
+    """The sum of each element and those before it along `axis`; `exclusive`: only those before it. ONNX `CumSum`.
+
+    With `reverse`, those behind it instead.
+
+    %y = CumSum(%x: Tensor[Float32, (2, 3), 1], 1)
+    """
+    along = int(axis)
+    terms = np.flip(wide(x), along) if reverse else wide(x)
+    total = np.cumsum(terms, axis=along, dtype=terms.dtype)
+    if exclusive:
+        total = np.roll(total, 1, along)
+        np.moveaxis(total, along, 0)[:1] = 0
+    return (np.flip(total, along) if reverse else total).astype(x.dtype, copy=False)
+
+
+@CumSum.checks
+def _(x: TensorType, axis: Operand, **attrs: Any) -> None:
+    known = known_ints(axis)
+    if known is not None and x.shape is not None:
+        normal_axis(known[0], len(x.shape), "CumSum", "axis")
+
+
+@op(
+    "Tensor[t:number, (*a, n@axis, *b), d], Tensor[Int64, (1,), host] -> Tensor[t, _, d], Tensor[Int64, _, d]",
+    flops=lambda a=1, n=1, b=1, **_: a * n * b * n.bit_length(),
+)
+def TopK(x: Array, k: Array, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
+    """The `k` greatest elements along `axis`, or the least, in order, and where they are. ONNX `TopK`.
+
+    Of equal elements the first are taken. They are in order even where `sorted` does not ask for it.
+
+    %values, %indices = TopK(%x: Tensor[Float32, (2, 3), 1], [2])
+    """
+    ordered = np.flip(x, axis) if largest else x
+    order = np.argsort(wide(ordered), axis=axis, kind="stable")
+    if largest:
+        order = x.shape[axis] - 1 - np.flip(order, axis)
+    taken = np.take(order, np.arange(int(k[0])), axis=axis)
+    return np.take_along_axis(x, taken, axis=axis), taken
+
+
+@TopK.shapes
+def _(x: TensorType, k: Operand, *, axis: int, **attrs: Any) -> list[Shape | None]:
+    if x.shape is None:
+        return [None, None]
+    first, known = normal_axis(axis, len(x.shape), "TopK", "axis"), known_ints(k)
+    size = known[0] if known is not None else None
+    present = x.shape[first]
+    if size is not None and (size < 0 or (isinstance(present, int) and size > present)):
+        message = f"`TopK` expected `k` from 0 to {'?' if present is None else present}, found {size}"
+        raise Reject(codes.BAD_VALUE, message, "k")
+    return [(*x.shape[:first], size, *x.shape[first + 1 :])] * 2

@@ -1,0 +1,358 @@
+"""Taking tensors apart, putting them together, and reading or writing some of their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Dense, Dim, Part, Shape, dims, types
+from distir.ops.core import op
+from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject, normal_axis
+
+FAR = 2**31 - 1
+"""The end of a `Slice` that programs write for "to the end": no dimension is larger."""
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d], Optional[Tensor[Int64, (r,), host]] -> *Tensor[t, (*a, _, *b), d]",
+    flops=0,
+    aliases={"dim": "axis", "num_splits": "num_outputs"},
+)
+def Split(
+    input: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, count: int
+) -> list[Array]:
+    """`input` cut along `axis` into parts of the sizes `split`, or into `num_outputs` parts of equal size.
+
+    The last part is smaller if they do not come out even. With neither, as many parts as results are named. ONNX
+    `Split`.
+
+    %a, %b = Split[axis = 0, num_outputs = 2](%x: Tensor[Float32, (4, 3), 1])
+    %a, %b = Split[axis = 1](%x: Tensor[Float32, (4, 3), 1], [1, 2])
+    %a, %b = Split(%x: Tensor[Float32, (3, 2), 1])
+    """
+    sizes = cast("list[int]", _parts(input.shape[axis], num_outputs or count) if split is None else split.tolist())
+    return np.split(input, np.cumsum(sizes[:-1], dtype=np.int64), axis=axis)
+
+
+@Split.shapes
+def _(
+    input: Operand, split: Operand | None = None, *, axis: int, num_outputs: int | None = None, count: int
+) -> list[Shape | None]:
+    if split is not None and num_outputs is not None:
+        message = "`Split` expected either the sizes `split` or `num_outputs`, found both"
+        raise Reject(codes.BAD_VALUE, message, "num_outputs")
+    if num_outputs is not None and num_outputs < 1:
+        raise Reject(codes.BAD_VALUE, f"`Split` expected 1 part at least, found {num_outputs}", "num_outputs")
+    shape = input.shape
+    at = None if shape is None else normal_axis(axis, len(shape), "Split", "axis")
+    dim = None if shape is None or at is None else shape[at]
+    sizes = _parts(dim, num_outputs or count) if split is None else _stated_parts(dim, split, count)
+    if shape is None or at is None:
+        return [None] * len(sizes)
+    return [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]
+
+
+@op("*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]", flops=0, aliases={"dim": "axis"})
+def Concat(*inputs: Array, axis: int) -> Array:
+    """The operands one after the other along `axis`. ONNX `Concat`.
+
+    %y = Concat[axis = 0](%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (4, 3), 1])
+    """
+    return np.concatenate(inputs, axis=axis)
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d] -> Tensor[t, (*a, *s, *b), d]",
+    flops=0,
+    bytes=lambda t, i, s, elements, **_: 2 * t * elements + i * s,
+)
+def Gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
+    """The slices of `data` along `axis` that `indices` name, in the place of that dimension. ONNX `Gather`.
+
+    An embedding is a `Gather` of rows. Negative indices count from the end.
+
+    %y = Gather(%w: Tensor[Float32, (10, 4), 1], %i: Tensor[Int64, (2, 3), 1])
+    %y = Gather[axis = 1](%x: Tensor[Float32, (3, 5), 1], 0)
+    """
+    return np.take(data, indices.astype(np.intp), axis=axis)
+
+
+@Gather.checks
+def _(data: Operand, indices: Operand, *, axis: int) -> None:
+    _check_range("Gather", data, indices, axis)
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d] -> Tensor[t, s, d]",
+    flops=0,
+    bytes=lambda t, i, elements, **_: (2 * t + i) * elements,
+)
+def GatherElements(data: Array, indices: Array, *, axis: int = 0) -> Array:
+    """For each place of the result, the element of `data` at that place, but at the index along `axis`.
+
+    ONNX `GatherElements`.
+
+    %y = GatherElements[axis = 1](%x: Tensor[Float32, (2, 4), 1], %i: Tensor[Int64, (2, 3), 1])
+    """
+    return data[_element_places(indices, data.shape, axis)]
+
+
+@GatherElements.checks
+def _(data: Operand, indices: Operand, *, axis: int) -> None:
+    _check_element_indices("GatherElements", data, indices, axis)
+
+
+@op(
+    "Tensor[t, s, d], Tensor[i:int, r, d] -> Tensor[t, _, d]",
+    flops=0,
+    bytes=lambda t, i, r, elements, **_: 2 * t * elements + i * r,
+)
+def GatherND(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    """The parts of `data` at the coordinates along the last dimension of `indices`.
+
+    The first `batch_dims` dimensions belong together in both. ONNX `GatherND`.
+
+    %y = GatherND(%x: Tensor[Float32, (4, 5, 6), 1], %i: Tensor[Int64, (3, 2), 1])
+    %y = GatherND[batch_dims = 1](%x: Tensor[Float32, (4, 5, 6), 1], %i: Tensor[Int64, (4, 1), 1])
+    """
+    whole = np.indices(data.shape[:batch_dims], sparse=True)
+    between = (1,) * (indices.ndim - 1 - batch_dims)
+    batches = [at.reshape(at.shape + between) for at in whole]
+    coordinates = np.moveaxis(indices.astype(np.intp), -1, 0)
+    return np.array(data[(*batches, *coordinates)])
+
+
+@GatherND.shapes
+def _(data: Operand, indices: Operand, *, batch_dims: int) -> Shape | None:
+    if data.shape is None or indices.shape is None:
+        return None
+    _check_batch_dims(data.shape, indices.shape, batch_dims)
+    depth = _coordinates("GatherND", data.shape, indices, batch_dims)
+    return None if depth is None else indices.shape[:-1] + data.shape[batch_dims + depth :]
+
+
+@op(
+    "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d], Tensor[t, s, d] -> Tensor[t, (*a, n, *b), d]",
+    flops=lambda s, reduction, **_: 0 if reduction == "none" else s,
+)
+def ScatterElements(data: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
+    """`data` with each element of `updates` written at its own place, but at the index along `axis`.
+
+    With `reduction` (`add`, `mul`, `max`, `min`) what is there and what is written are combined; without, each place
+    is to be written once. ONNX `ScatterElements`.
+
+    %y = ScatterElements(%x: Tensor[Float32, (3, 3), 1], %i: Tensor[Int64, (1, 3), 1], %u: Tensor[Float32, (1, 3), 1])
+    """
+    return _scattered(data, _element_places(indices, data.shape, axis), updates, reduction)
+
+
+@ScatterElements.checks
+def _(data: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str) -> None:
+    _check_reduction("ScatterElements", reduction)
+    _check_element_indices("ScatterElements", data, indices, axis)
+
+
+@op(
+    "Tensor[t, s, d], Tensor[i:int, r, d], Tensor[t, u, d] -> Tensor[t, s, d]",
+    flops=lambda u, reduction, **_: 0 if reduction == "none" else u,
+)
+def ScatterND(data: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
+    """`data` with the slices of `updates` written at the coordinates along the last dimension of `indices`.
+
+    With `reduction` (`add`, `mul`, `max`, `min`) what is there and what is written are combined. ONNX `ScatterND`.
+
+    %y = ScatterND(%x: Tensor[Float32, (4, 5), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float32, (2, 5), 1])
+    """
+    return _scattered(data, tuple(np.moveaxis(indices.astype(np.intp), -1, 0)), updates, reduction)
+
+
+@ScatterND.checks
+def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> None:
+    _check_reduction("ScatterND", reduction)
+    if data.shape is None or indices.shape is None:
+        return
+    depth = _coordinates("ScatterND", data.shape, indices, 0)
+    if depth is not None and updates.shape is not None:
+        _check_updates(indices.shape[:-1] + data.shape[depth:], updates.shape)
+
+
+@op(
+    "Tensor[t, s, d], Tensor[i:int, (r,), host], Tensor[i:int, (r,), host],"
+    " Optional[Tensor[i:int, (r,), host]], Optional[Tensor[i:int, (r,), host]] -> Tensor[t, _, d]",
+    flops=0,
+    bytes=lambda t, elements, **_: 2 * t * elements,
+)
+def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
+    """The elements from `starts` to before `ends` in `steps`, along `axes` (the first dimensions, if left out).
+
+    Negative positions count from the end; those out of range are moved to the ends. A negative step goes backwards.
+    Of a named dimension a part is taken to be there: `%x[1:]` of `(B,)` has the shape `(B-1,)`. ONNX `Slice`.
+
+    %y = Slice(%x: Tensor[Float32, (4, 6), 1], [1, 0], [3, 6])
+    %y = Slice(%x: Tensor[Float32, (4, 6), 1], [-1], [-100], [1], [-2])
+    """
+    window = [slice(None)] * data.ndim
+    named = range(len(starts)) if axes is None else axes.tolist()
+    strides = [1] * len(starts) if steps is None else steps.tolist()
+    for axis, start, end, step in zip(named, starts.tolist(), ends.tolist(), strides, strict=True):
+        size = data.shape[axis]
+        first, last, step = slice(start, end, step).indices(size)
+        window[axis] = slice(first, last if last >= 0 else None, step)
+    return np.array(data[tuple(window)])
+
+
+@Slice.shapes
+def _(
+    data: Operand, starts: Operand, ends: Operand, axes: Operand | None = None, steps: Operand | None = None
+) -> Shape | None:
+    if data.shape is None:
+        return None
+    rank = len(data.shape)
+    count = next((n for o in (starts, ends, axes, steps) if o and isinstance(n := length(o), int)), None)
+    named = known_ints(axes) if axes is not None else None if count is None else tuple(range(count))
+    if named is None:
+        return (None,) * rank
+    if len(named) > rank:
+        raise Reject(codes.BAD_VALUE, f"`Slice` expected at most {rank} axes, found {len(named)}", "axes")
+    first, last = known_ints(starts), known_ints(ends)
+    strides = (1,) * len(named) if steps is None else known_ints(steps)
+    if strides is not None and 0 in strides:
+        raise Reject(codes.BAD_VALUE, "`Slice` expected steps that are not 0, found 0", "steps")
+    sliced = list(data.shape)
+    for i, axis in enumerate(distinct_axes(named, rank, "Slice")):
+        if first is None or last is None or strides is None:
+            sliced[axis] = None
+        else:
+            sliced[axis] = _sliced(sliced[axis], first[i], last[i], strides[i])
+    return tuple(sliced)
+
+
+def _parts(dim: Dim, count: int) -> Sequence[Dim]:
+    """The sizes of `count` equal parts; of an integer the last one may be smaller. Raises Reject were it negative."""
+    if not isinstance(dim, int):
+        return [dims.divide(dim, count)] * count
+    size = -(-dim // count)
+    last = dim - size * (count - 1)
+    if last < 0:
+        message = f"`Split` cannot cut a dimension of {dim} into {count} parts of {size}"
+        raise Reject(codes.INDIVISIBLE, message, "input", help="give the sizes as `split`")
+    return [size] * (count - 1) + [last]
+
+
+def _stated_parts(dim: Dim, split: Operand, count: int) -> Sequence[Dim]:
+    sizes = known_ints(split)
+    if sizes is None:
+        stated = length(split)
+        return [None] * (stated if isinstance(stated, int) else count)
+    if any(size < 0 for size in sizes):
+        raise Reject(codes.BAD_VALUE, f"`Split` expected sizes from 0, found {list(sizes)}", "split")
+    if not sizes:
+        raise Reject(codes.BAD_VALUE, "`Split` expected 1 size at least, found none", "split")
+    if isinstance(dim, int) and sum(sizes) != dim:
+        message = f"`Split` expected sizes that add up to {dim}, found {list(sizes)}, which add up to {sum(sizes)}"
+        raise Reject(codes.BAD_VALUE, message, "split")
+    return sizes
+
+
+def _sliced(dim: Dim, start: int, end: int, step: int) -> Dim:
+    """How many positions a slice of a dimension has, as far as that does not hang on the size of a named one."""
+    if isinstance(dim, int):
+        return len(range(*slice(start, end, step).indices(dim)))
+    if step > 0 and end <= start and (start < 0) == (end < 0):
+        return 0
+    if step == -1 and end <= -FAR and (start == -1 or start >= FAR):
+        return dim
+    from_first, to_last = start >= 0 or start <= -FAR, end >= FAR or -FAR < end < 0
+    if step != 1 or start >= FAR or not (from_first and to_last):
+        return None
+    return dims.subtract(dim, max(start, 0) - min(end, 0))
+
+
+def _element_places(indices: Array, shape: tuple[int, ...], axis: int) -> tuple[Array, ...]:
+    """For each dimension the positions that elements come from or go to."""
+    places: list[Array] = list(np.indices(indices.shape, sparse=True))
+    at = axis % len(shape)
+    places[at] = indices.astype(np.intp)
+    return tuple(places)
+
+
+def _scattered(data: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    written = data.copy()
+    if reduction == "none":
+        written[places] = updates
+        return written
+    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
+    written = wide(written)  # many summands may meet in one place
+    combine.at(written, places, updates.astype(written.dtype))
+    return written.astype(data.dtype, copy=False)
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in ("none", "add", "mul", "max", "min"):
+        message = f'`{name}` expected "none", "add", "mul", "max" or "min", found "{reduction}"'
+        raise Reject(codes.BAD_VALUE, message, "reduction")
+
+
+def _check_element_indices(name: str, data: Operand, indices: Operand, axis: int) -> None:
+    if data.shape is None or indices.shape is None:
+        return
+    if len(data.shape) != len(indices.shape):
+        message = f"`{name}` expected indices of rank {len(data.shape)}, found rank {len(indices.shape)}"
+        raise Reject(codes.RANK_MISMATCH, message, "indices", ((Part("operand", 0), "as of this operand"),))
+    for i, (size, found) in enumerate(zip(data.shape, indices.shape, strict=True)):
+        outside = isinstance(size, int) and isinstance(found, int) and found > size
+        if outside and i != axis % len(data.shape):
+            message = f"`{name}` expected indices of at most {size} along dimension {i}, found {found}"
+            raise Reject(codes.SHAPE_MISMATCH, message, "indices")
+    _check_range(name, data, indices, axis)
+
+
+def _check_range(name: str, data: Operand, indices: Operand, axis: int) -> None:
+    """Reject known indices along `axis` that are out of range."""
+    if data.shape is not None and isinstance(indices, Dense):
+        _check_positions(name, indices.values, data.shape[axis])
+
+
+def _check_positions(name: str, found: Iterable[float], size: Dim) -> None:
+    wrong = next((v for v in found if isinstance(size, int) and not -size <= v < size), None)
+    if wrong is not None:
+        expected = f"indices from -{size} to {cast(int, size) - 1}" if size else "no indices into a dimension of 0"
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected {expected}, found {wrong}", "indices")
+
+
+def _check_batch_dims(data: Shape, indices: Shape, batch_dims: int) -> None:
+    least = min(len(data), len(indices))
+    if not 0 <= batch_dims < max(least, 1):
+        message = f"`GatherND` expected a number from 0 to {least - 1}, found {batch_dims}"
+        raise Reject(codes.BAD_VALUE, message, "batch_dims")
+    for i, (size, found) in enumerate(zip(data[:batch_dims], indices[:batch_dims], strict=True)):
+        if None not in (size, found) and size != found:
+            message = f"`GatherND` operands disagree on dimension {i}: expected {size}, found {found}"
+            raise Reject(codes.SHAPE_MISMATCH, message, "indices", ((Part("operand", 0), f"it is {size} here"),))
+
+
+def _coordinates(name: str, data: Shape, indices: Operand, batch_dims: int) -> int | None:
+    """How many coordinates an entry of `indices` has; None if unknown. Raises Reject where they do not fit `data`."""
+    if not indices.shape:
+        raise Reject(codes.RANK_MISMATCH, f"`{name}` expected indices of rank at least 1, found rank 0", "indices")
+    depth = indices.shape[-1]
+    if not isinstance(depth, int):
+        return None
+    if not 1 <= depth <= len(data) - batch_dims:
+        message = f"`{name}` expected from 1 to {len(data) - batch_dims} coordinates, found {depth}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "indices")
+    if isinstance(indices, Dense):
+        for i in range(depth):
+            _check_positions(name, indices.values[i::depth], data[batch_dims + i])
+    return depth
+
+
+def _check_updates(expected: Shape, found: Shape) -> None:
+    fits = len(expected) == len(found) and all(None in p or p[0] == p[1] for p in zip(expected, found, strict=False))
+    if not fits:
+        message = f"`ScatterND` expected updates of shape {types.show_shape(expected)}"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(found)}", "updates")

@@ -1,0 +1,312 @@
+"""Other shapes for the same elements: views (`Reshape`, `Squeeze`, …), transposition, repetition and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Dim, DimensionError, Shape, dims, types
+from distir.ops.core import op
+from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.numeric import Array, np
+from distir.ops.unify import Reject, broadcast, normal_axis
+
+
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True)
+def Reshape(data: Array, shape: Array, *, allowzero: bool = False) -> Array:
+    """The elements of `data`, in the same order, in the shape `shape`. ONNX `Reshape`.
+
+    One size may be -1: it is what the number of elements leaves for it. A size of 0 is that of `data` in the same
+    place, unless `allowzero` says that it is 0.
+
+    %y = Reshape(%x: Tensor[Float32, (2, 3, 4), 1], [6, 4])
+    %y = Reshape(%x: Tensor[Float32, (2, 3, 4), 1], [0, -1])
+    """
+    return data.reshape(cast("tuple[int, ...]", _reshaped(data.shape, shape.tolist(), allowzero)))
+
+
+@Reshape.shapes
+def _(data: Operand, shape: Operand, *, allowzero: bool) -> Shape | None:
+    sizes = known_ints(shape)
+    if sizes is None:
+        rank = length(shape)
+        return (None,) * rank if isinstance(rank, int) else None
+    return _reshaped(data.shape, sizes, allowzero)
+
+
+@op("Tensor[t, s, d] -> Tensor[t, (_, _), d]", view=True)
+def Flatten(input: Array, *, axis: int = 1) -> Array:
+    """A matrix: the dimensions before `axis` become its rows, the others its columns. ONNX `Flatten`.
+
+    %y = Flatten(%x: Tensor[Float32, (2, 3, 4), 1])
+    """
+    rows, columns = _flattened(input.shape, axis)
+    return input.reshape(cast(int, rows), cast(int, columns))
+
+
+@Flatten.shapes
+def _(input: Operand, *, axis: int) -> Shape:
+    return (None, None) if input.shape is None else _flattened(input.shape, axis)
+
+
+@op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", view=True)
+def Squeeze(data: Array, axes: Array | None = None) -> Array:
+    """`data` without the dimensions `axes`, which must be 1; without all dimensions of 1 if none are named.
+
+    ONNX `Squeeze`.
+
+    %y = Squeeze(%x: Tensor[Float32, (1, 3, 1), 1], [0])
+    %y = Squeeze(%x: Tensor[Float32, (1, 3, 1), 1])
+    """
+    return np.squeeze(data, None if axes is None else tuple(axes.tolist()))
+
+
+@Squeeze.shapes
+def _(data: Operand, axes: Operand | None = None) -> Shape | None:
+    shape = data.shape
+    if shape is None:
+        return None
+    if axes is None:
+        return tuple(dim for dim in shape if dim != 1) if all(isinstance(dim, int) for dim in shape) else None
+    named = known_ints(axes)
+    if named is None:
+        count = length(axes)
+        return _unknown_rank("Squeeze", shape, count) if isinstance(count, int) else None
+    dropped = distinct_axes(named, len(shape), "Squeeze")
+    for axis, spelled in zip(dropped, named, strict=True):
+        if isinstance(shape[axis], int) and shape[axis] != 1:
+            message = f"`Squeeze` expected dimension {spelled} to be 1, found {shape[axis]}"
+            raise Reject(codes.SHAPE_MISMATCH, message, "axes")
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
+
+
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True)
+def Unsqueeze(data: Array, axes: Array) -> Array:
+    """`data` with new dimensions of 1 that stand at `axes` of the result. ONNX `Unsqueeze`.
+
+    %y = Unsqueeze(%x: Tensor[Float32, (3, 4), 1], [0, -1])
+    """
+    return np.expand_dims(data, tuple(axes.tolist()))
+
+
+@Unsqueeze.shapes
+def _(data: Operand, axes: Operand) -> Shape | None:
+    count = length(axes)
+    if data.shape is None or not isinstance(count, int):
+        return None
+    rank, named = len(data.shape) + count, known_ints(axes)
+    if named is None:
+        return (None,) * rank
+    new = distinct_axes(named, rank, "Unsqueeze")
+    old = iter(data.shape)
+    return tuple(1 if axis in new else next(old) for axis in range(rank))
+
+
+@op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0)
+def Transpose(data: Array, *, perm: tuple[int, ...] | None = None) -> Array:
+    """`data` with its dimensions in the order `perm`, in reverse order if nothing is said. ONNX `Transpose`.
+
+    %y = Transpose(%x: Tensor[Float32, (2, 3), 1])
+    %y = Transpose[perm = [0, 2, 1]](%x: Tensor[Float32, (2, 3, 4), 1])
+    """
+    return np.transpose(data, perm)
+
+
+@Transpose.shapes
+def _(data: Operand, *, perm: tuple[int, ...] | None = None) -> Shape | None:
+    if perm is not None and sorted(perm) != list(range(len(perm))):
+        expected = f"the numbers from 0 to {len(perm) - 1} in some order"
+        raise Reject(codes.BAD_VALUE, f"`Transpose` expected {expected}, found {list(perm)}", "perm")
+    if data.shape is None:
+        return None if perm is None else (None,) * len(perm)
+    if perm is None:
+        return data.shape[::-1]
+    if len(perm) != len(data.shape):
+        message = f"`Transpose` expected a permutation of {len(data.shape)} dimensions, found one of {len(perm)}"
+        raise Reject(codes.BAD_VALUE, message, "perm")
+    return tuple(data.shape[axis] for axis in perm)
+
+
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0)
+def Expand(input: Array, shape: Array) -> Array:
+    """`input` broadcast together with the shape `shape`. ONNX `Expand`.
+
+    %y = Expand(%x: Tensor[Float32, (3, 1), 1], [2, 1, 4])
+    """
+    return np.array(np.broadcast_to(input, np.broadcast_shapes(input.shape, tuple(shape.tolist()))))
+
+
+@Expand.shapes
+def _(input: Operand, shape: Operand) -> Shape | None:
+    sizes: Shape | None = known_ints(shape)
+    if sizes is None:
+        rank = length(shape)
+        sizes = (None,) * rank if isinstance(rank, int) else None
+    else:
+        _check_sizes("Expand", known_ints(shape) or (), "shape")
+    if input.shape is None or sizes is None:
+        return None
+    try:
+        return broadcast(input.shape, sizes)
+    except DimensionError as error:
+        raise Reject(codes.SHAPE_MISMATCH, f"`Expand` cannot broadcast its operand: {error}", "shape") from None
+
+
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0)
+def Tile(input: Array, repeats: Array) -> Array:
+    """`input` repeated `repeats[i]` times along each dimension i. ONNX `Tile`.
+
+    %y = Tile(%x: Tensor[Float32, (2, 3), 1], [1, 2])
+    """
+    return np.tile(input, repeats.tolist())
+
+
+@Tile.shapes
+def _(input: Operand, repeats: Operand) -> Shape | None:
+    counts: Shape | None = known_ints(repeats)
+    _check_sizes("Tile", known_ints(repeats) or (), "repeats")
+    rank = length(repeats) if input.shape is None else len(input.shape)
+    if not isinstance(rank, int):
+        return None
+    if isinstance(length(repeats), int) and length(repeats) != rank:
+        message = f"`Tile` expected {rank} numbers, one for each dimension, found {length(repeats)}"
+        raise Reject(codes.BAD_VALUE, message, "repeats")
+    shape = (None,) * rank if input.shape is None else input.shape
+    return tuple(map(dims.multiply, shape, counts or (None,) * rank))
+
+
+@op(
+    "Tensor[t, s, d], Tensor[Int64, (p,), host], Optional[Tensor[t, (), d]], Optional[Tensor[i:int, (r,), host]]"
+    " -> Tensor[t, _, d]",
+    flops=0,
+)
+def Pad(
+    data: Array,
+    pads: Array,
+    constant_value: Array | None = None,
+    axes: Array | None = None,
+    *,
+    mode: str = "constant",
+) -> Array:
+    """`data` with more elements around it, or fewer: `pads` holds how many before each of `axes`, then after each.
+
+    Without `axes` all dimensions are meant. Negative numbers cut off. New elements are `constant_value` (zero if left
+    out), or with `mode` the nearest one (`edge`), those mirrored at the edge (`reflect`), those of the other end
+    (`wrap`). ONNX `Pad`.
+
+    %y = Pad(%x: Tensor[Float32, (2, 3), 1], [0, 1, 0, 2])
+    %y = Pad[mode = "reflect", axes = [1]](%x: Tensor[Float32, (2, 3), 1], [1, 2])
+    """
+    named = range(data.ndim) if axes is None else [axis % data.ndim for axis in axes.tolist()]
+    around = dict(zip(named, _pairs(pads.tolist()), strict=True))
+    widths = [around.get(axis, (0, 0)) for axis in range(data.ndim)]
+    kept = data[tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(data.shape, widths, strict=True))]
+    new = [(max(0, b), max(0, a)) for b, a in widths]
+    if mode != "constant":
+        return np.pad(kept, new, mode=cast(Any, mode))
+    filling = np.zeros((), data.dtype) if constant_value is None else constant_value
+    padded = np.full([n + b + a for n, (b, a) in zip(kept.shape, new, strict=True)], filling)
+    padded[tuple(slice(b, b + n) for n, (b, _) in zip(kept.shape, new, strict=True))] = kept
+    return padded
+
+
+@Pad.shapes
+def _(data: Operand, pads: Operand, constant_value: Any = None, axes: Operand | None = None, *, mode: str) -> Any:
+    if mode not in ("constant", "reflect", "edge", "wrap"):
+        message = f'`Pad` expected "constant", "reflect", "edge" or "wrap", found "{mode}"'
+        raise Reject(codes.BAD_VALUE, message, "mode")
+    if data.shape is None:
+        return None
+    rank = len(data.shape)
+    count = rank if axes is None else length(axes)
+    if isinstance(count, int) and isinstance(length(pads), int) and length(pads) != 2 * count:
+        message = f"`Pad` expected {2 * count} numbers, two for each dimension, found {length(pads)}"
+        raise Reject(codes.BAD_VALUE, message, "pads")
+    named = tuple(range(rank)) if axes is None else known_ints(axes)
+    if named is None:
+        return (None,) * rank
+    amounts = known_ints(pads)
+    padded = list(data.shape)
+    for i, axis in enumerate(distinct_axes(named, rank, "Pad")):
+        before, after = (None, None) if amounts is None else _pairs(amounts)[i]
+        padded[axis] = _padded(data.shape[axis], before, after, mode)
+    return tuple(padded)
+
+
+def _reshaped(shape: Shape | None, sizes: Sequence[int], allowzero: bool) -> Shape:
+    """The shape that `Reshape` gives. Raises Reject where the sizes do not fit."""
+    wrong = next((size for size in sizes if size < -1), None)
+    if wrong is not None or sizes.count(-1) > 1 or (allowzero and -1 in sizes and 0 in sizes):
+        expected = "sizes from 0 and at most one -1" + (", and no 0 beside it" if allowzero else "")
+        raise _bad_shape(f"`Reshape` expected {expected}, found {list(sizes)}")
+    copied = [] if allowzero else [i for i, size in enumerate(sizes) if size == 0]
+    if shape is None:
+        return tuple(None if size == -1 or i in copied else size for i, size in enumerate(sizes))
+    if copied and copied[-1] >= len(shape):
+        found = f"0 in place {copied[-1]} of `shape`"
+        raise _bad_shape(f"`Reshape` expected {found} only where `data` has such a dimension, found rank {len(shape)}")
+    left = dims.product(dim for i, dim in enumerate(shape) if i not in copied)
+    stated = dims.product(size for i, size in enumerate(sizes) if size != -1 and i not in copied)
+    if -1 not in sizes and isinstance(left, int) and left != stated:
+        raise _mismatch(shape, sizes)
+    rest = _rest(shape, sizes, left, stated) if -1 in sizes else None
+    return tuple(shape[i] if i in copied else rest if size == -1 else size for i, size in enumerate(sizes))
+
+
+def _rest(shape: Shape, sizes: Sequence[int], left: Dim, stated: Dim) -> Dim:
+    """What a size of -1 stands for: `left` elements over `stated`."""
+    if stated == 0:
+        if isinstance(left, int):
+            raise _bad_shape(f"`Reshape` cannot tell what -1 stands for beside a size of 0, in {list(sizes)}")
+        return None
+    try:
+        return dims.divide(left, stated)
+    except DimensionError:
+        raise _mismatch(shape, sizes) from None
+
+
+def _mismatch(shape: Shape, sizes: Sequence[int]) -> Reject:
+    elements = dims.show(dims.product(shape))
+    message = f"`Reshape` expected sizes that hold the {elements} elements of {types.show_shape(shape)}"
+    return _bad_shape(f"{message}, found {list(sizes)}")
+
+
+def _bad_shape(message: str) -> Reject:
+    return Reject(codes.BAD_VALUE, message, "shape")
+
+
+def _flattened(shape: Shape, axis: int) -> Shape:
+    cut = axis if axis == len(shape) else normal_axis(axis, len(shape), "Flatten", "axis")
+    return dims.product(shape[:cut]), dims.product(shape[cut:])
+
+
+def _unknown_rank(name: str, shape: Shape, dropped: int) -> Shape:
+    if dropped > len(shape):
+        message = f"`{name}` expected at most {len(shape)} axes, found {dropped}"
+        raise Reject(codes.BAD_VALUE, message, "axes")
+    return (None,) * (len(shape) - dropped)
+
+
+def _check_sizes(name: str, sizes: Sequence[int], operand: str) -> None:
+    if any(size < 0 for size in sizes):
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected numbers from 0, found {list(sizes)}", operand)
+
+
+def _pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
+    """Before and after each dimension."""
+    half = len(pads) // 2
+    return list(zip(pads[:half], pads[half:], strict=True))
+
+
+def _padded(dim: Dim, before: int | None, after: int | None, mode: str) -> Dim:
+    """A dimension after padding. Raises Reject where more is cut off than there is, or nothing is there to repeat."""
+    if before is None or after is None:
+        return None
+    kept = dims.add(dim, min(before, 0) + min(after, 0))
+    if isinstance(kept, int) and kept < 0:
+        message = f"`Pad` expected to cut off at most {dim} elements, found {-min(before, 0) - min(after, 0)}"
+        raise Reject(codes.BAD_VALUE, message, "pads")
+    if kept == 0 and mode != "constant" and max(before, after) > 0:
+        raise Reject(codes.BAD_VALUE, f'`Pad[mode = "{mode}"]` expected elements to repeat, found none', "pads")
+    return dims.add(kept, max(before, 0) + max(after, 0))

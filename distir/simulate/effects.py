@@ -1,0 +1,133 @@
+"""The effect of one op on given operands: where it runs, for how long, and what memory it takes. Once per distinct op.
+
+First of the simulator's two passes (paper, section 3.3): types have been found by mixed interpretation, costs are
+looked up by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from distir.analysis import Checker, State, lookup
+from distir.cost import Cost, Hardware
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
+from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of, work
+
+FREE = Cost(0.0, "free")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect:
+    """What an op does to its devices and their memories. One object per distinct op and operands."""
+
+    op: str
+    work: Work
+    devices: tuple[int, ...]
+    """The devices that it waits for and occupies; none for host ops and views."""
+    cost: Cost
+    sizes: tuple[tuple[int, int] | None, ...]
+    """Memory and bytes of each leaf of the results; None for host values."""
+    widths: tuple[int, ...]
+    """How many of these leaves each result has."""
+    view: bool
+    """The results are where the operands are."""
+    takeovers: tuple[tuple[int, int], ...]
+    """Leaves of the results that may take over the memory of a leaf of the operands."""
+    temporary: tuple[tuple[int, int], ...]
+    """Memory, and bytes that the op needs there while it runs."""
+
+
+@dataclass
+class Effects:
+    """The effects of a program's ops on one machine. `place` maps the program's devices to the machine's."""
+
+    domain: Checker
+    hardware: Hardware
+    place: Mapping[int, int]
+    known: dict[Any, Effect] = field(default_factory=dict[Any, Effect])
+
+    def of(self, op: Apply, rho: State) -> Effect:
+        """The effect of an op in this state. Raises Reject where it cannot be told."""
+        vs = rho(op.args)
+        key = (op.op, op.attrs, vs, len(op.results))
+        if op.claims:  # what is claimed may say more than what is inferred
+            key = (*key, *map(rho.__getitem__, op.results))
+        effect = self.known.get(key)
+        if effect is None:
+            effect = self.known[key] = self._find(op, vs, rho)
+        return effect
+
+    def memory(self, device: int) -> int:
+        """The physical memory that a device of the program uses."""
+        return self.hardware.memory_of(self.place[device])
+
+    def size(self, leaf: TensorType | AnyType) -> tuple[int, int] | None:
+        """The memory that a leaf is in, and its bytes; None for host values. Raises Reject where it is unknown."""
+        if leaf.device == HOST:
+            return None
+        if leaf.device is None:
+            hint = "state the device in the types of the entry function's parameters"
+            raise Reject(codes.UNPLACED, f"it is not known on which device `{leaf}` lives", help=hint)
+        size = leaf.nbytes if isinstance(leaf, TensorType) else None
+        if not isinstance(size, int):
+            raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown")
+        return self.memory(leaf.device), size
+
+    def _find(self, op: Apply, vs: tuple[Value, ...], rho: State) -> Effect:
+        definition = lookup(op.op)
+        raw = self.domain.answer(op, vs)
+        ws = [type_of(w if name == DISCARD else rho[name]) for name, w in zip(op.results, raw, strict=True)]
+        inputs = [type_of(v) for v in vs if v is not None]
+        sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
+        done = work(definition, vs, ws, op.attrs)
+        devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
+        view = definition.view or self._within_one_memory(done, devices)
+        if definition.view or done == NO_WORK:
+            devices = ()
+        return Effect(
+            op.op,
+            done,
+            devices,
+            self._cost(done, devices),
+            sizes,
+            tuple(sum(1 for _ in types.leaves(w)) for w in ws),
+            view,
+            () if view else _takeovers(definition, inputs, ws),
+            tuple((self.memory(d), done.temporary) for d in devices) if done.temporary else (),
+        )
+
+    def _within_one_memory(self, done: Work, devices: Sequence[int]) -> bool:
+        """Whether this is a transfer between streams of one device, which moves nothing."""
+        pattern = done.communication.pattern if done.communication is not None else None
+        return pattern == "send" and len({self.memory(d) for d in devices}) == 1 and len(devices) > 1
+
+    def _cost(self, done: Work, devices: tuple[int, ...]) -> Cost:
+        if not devices:
+            return FREE
+        communication = done.communication
+        if communication is not None and communication.root is not None:
+            done = replace(done, communication=replace(communication, root=self.place[communication.root]))
+        return self.hardware.cost(done, tuple(self.place[d] for d in devices))
+
+
+def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:
+    """By leaves, counted over all results and all operands."""
+    pairs = [(i, i) for i in range(len(ws))] if op.inplace == "each" else list(dict(op.inplace).items())
+    starts_w, starts_v = _starts(ws), _starts(inputs)
+    found: list[tuple[int, int]] = []
+    for w, v in pairs:
+        if w < len(ws) and v < len(inputs):
+            width = starts_w[w + 1] - starts_w[w]
+            if width == starts_v[v + 1] - starts_v[v]:
+                found += [(starts_w[w] + k, starts_v[v] + k) for k in range(width)]
+    return tuple(found)
+
+
+def _starts(values: Sequence[Type]) -> list[int]:
+    starts = [0]
+    for value in values:
+        starts.append(starts[-1] + sum(1 for _ in types.leaves(value)))
+    return starts

@@ -1,0 +1,296 @@
+"""Simulating a program: latency, use of each device, peak memory, and what stands behind them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from distir.analysis import Checker, Instance, check
+from distir.cost import Hardware, HardwareError, load
+from distir.diagnostics import Code, Diagnostic, Note, ProgramError
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import (
+    DISCARD,
+    HOST,
+    Apply,
+    Call,
+    Constant,
+    DimensionError,
+    Function,
+    Module,
+    Part,
+    Site,
+    TensorType,
+    results,
+    types,
+)
+from distir.ops import Value, dense, type_of
+from distir.simulate.body import Bodies, Body
+from distir.simulate.effects import Effects
+from distir.simulate.memory import Live, MemoryProfile
+from distir.simulate.storage import StorageMap, Unplanned
+from distir.simulate.timeline import Timeline
+
+LARGEST_SHOWN = 5
+"""How many live values the notes of an out-of-memory diagnostic name."""
+
+Bind = Mapping[str, Constant]
+"""Sizes of named dimensions, and values of host parameters, by name."""
+
+
+class BindError(ValueError):
+    """A name to bind that the entry function lacks, or a value that does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What one device does. Times in seconds, memory in bytes."""
+
+    busy_s: float
+    idle_s: float
+    comm_s: float
+    """The part of `busy_s` that communication takes."""
+    peak_memory_bytes: int
+    capacity_bytes: int
+
+
+class Simulation:
+    """One program on one machine. What is not asked for is not computed."""
+
+    def __init__(self, module: Module, instance: Instance, hardware: Hardware, body: Body, effects: Effects) -> None:
+        self.module = module
+        self.instance = instance
+        self.hardware = hardware
+        self.body = body
+        self._effects = effects
+
+    @property
+    def function(self) -> Function:
+        """The entry function."""
+        return self.instance.function
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        return Timeline(self.body)
+
+    def timeline(self) -> Timeline:
+        """When each op runs."""
+        return self._timeline
+
+    @property
+    def latency_s(self) -> float:
+        return self._timeline.latency
+
+    @property
+    def ops(self) -> int:
+        """How many ops the program has, as if inlined."""
+        return self.body.ops
+
+    @cached_property
+    def devices(self) -> dict[int, DeviceUse]:
+        """By the program's device numbers."""
+        timeline, peaks = self._timeline, self.peaks
+        found: dict[int, DeviceUse] = {}
+        for device, position in sorted(self._effects.place.items()):
+            busy = timeline.busy.get(device, 0.0)
+            idle = max(0.0, timeline.latency - busy)
+            comm = timeline.communication.get(device, 0.0)
+            peak = peaks.get(self._effects.memory(device), 0)
+            found[device] = DeviceUse(busy, idle, comm, peak, self.hardware.capacity(position))
+        return found
+
+    @cached_property
+    def peaks(self) -> dict[int, int]:
+        """By physical memory of the machine: the most bytes in use."""
+        base: dict[int, int] = {}
+        for memory, size in self.body.parameters:
+            base[memory] = base.get(memory, 0) + size
+        rises = self.body.memory
+        return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
+
+    def memory(self) -> MemoryProfile:
+        """What is live where, op by op."""
+        names = [
+            param.name
+            for param, value in zip(self.function.params, self.instance.args, strict=True)
+            for leaf in types.leaves(type_of(value))
+            if leaf.device != HOST
+        ]
+        return MemoryProfile(self._timeline, self.body.parameters, names)
+
+    def memory_of(self, device: int) -> int:
+        """The physical memory of the machine that a device of the program uses."""
+        return self._effects.memory(device)
+
+    def findings(
+        self, max_latency_s: float | None = None, max_memory_bytes: int | None = None
+    ) -> tuple[Diagnostic, ...]:
+        """What is wrong with how the program runs: memory that overflows, budgets that are exceeded."""
+        head = Site(self.function.name, None, Part("name"))
+        found: list[Diagnostic] = []
+        if max_latency_s is not None and self.latency_s > max_latency_s:
+            message = f"expected a latency of at most {max_latency_s:.4g} s, found {self.latency_s:.4g} s"
+            found.append(Diagnostic(codes.OVER_LATENCY_BUDGET, head, message))
+        seen: set[int] = set()
+        for device, use in self.devices.items():
+            memory = self.memory_of(device)
+            if memory in seen:
+                continue
+            seen.add(memory)
+            if use.peak_memory_bytes > use.capacity_bytes:
+                found.append(self._over(codes.OUT_OF_MEMORY, device, use.capacity_bytes, "has"))
+            elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
+                found.append(self._over(codes.OVER_MEMORY_BUDGET, device, max_memory_bytes, "may use"))
+        return tuple(found)
+
+    def _over(self, code: Code, device: int, limit: int, verb: str) -> Diagnostic:
+        profile = self.memory()
+        over = profile.first_over(self.memory_of(device), limit)
+        assert over is not None
+        event, live = over
+        site = Site(self.function.name, None, Part("name"))
+        if event is not None:
+            at = self._timeline.event(event)
+            site = Site(at.function.name, at.path[-1][1])
+        peak = self.devices[device].peak_memory_bytes
+        message = f"device {device} {verb} {_gigabytes(limit)} of memory, the program needs {_gigabytes(peak)}"
+        notes = tuple(Note(f"`%{v.name}` takes {_gigabytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
+        return Diagnostic(code, site, message, notes)
+
+
+def simulate(
+    module: Module,
+    hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
+    function: str | None = None,
+    bind: Bind | None = None,
+) -> Simulation:
+    """Simulate a module's entry function (or `function`) on a machine.
+
+    `bind` gives sizes to named dimensions and values to host parameters. Raises ProgramError if the program does not
+    check or an op's cost cannot be told, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
+    LookupError if there is no such function.
+    """
+    machine = hardware if isinstance(hardware, Hardware) else load(hardware)
+    entry = module.entry(function)
+    if entry is None:
+        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    instance = analysis.instance(entry, arguments(entry, bind or {}))
+    return plan(module, analysis.domain, instance, machine)
+
+
+def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
+    """Simulate an instance that has been checked. Raises ProgramError."""
+    effects = Effects(domain, machine, _place(domain, instance, machine))
+    try:
+        body = Bodies(StorageMap(domain, effects)).entry(instance)
+    except Unplanned as unplanned:
+        raise ProgramError([_cannot(unplanned)]) from None
+    return Simulation(module, instance, machine, body, effects)
+
+
+def arguments(function: Function, bind: Bind) -> tuple[Value, ...]:
+    """What the entry function's parameters stand for. Raises BindError; ProgramError where a dimension is unbound."""
+    names = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
+    hosts = {p.name for p in function.params if types.device_of(p.type) == HOST}
+    for name in bind:
+        if name not in names and name not in hosts:
+            known = ", ".join(f"`{n}`" for n in sorted(names | hosts)) or "none"
+            raise BindError(f"`@{function.name}` has nothing called `{name}` to bind; it has {known}")
+    sizes = {name: value for name, value in bind.items() if name in names and isinstance(value, int)}
+    unsized = sorted(set(bind) & names - set(sizes))
+    if unsized or any(size < 0 for size in sizes.values()):
+        raise BindError(f"expected sizes from 0 for named dimensions, found {dict(bind)}")
+    found: list[Value] = []
+    problems: list[Diagnostic] = []
+    for index, param in enumerate(function.params):
+        site = Site(function.name, None, Part("param_type", index))
+        missing = sorted(types.dim_names(param.type) - set(sizes))
+        if missing:
+            message = f"the dimension `{missing[0]}` has no size"
+            problems.append(Diagnostic(codes.UNBOUND, site, message, help=f"give one with `--bind {missing[0]}=64`"))
+        try:
+            bound = types.substitute(param.type, sizes)
+        except DimensionError as error:
+            raise BindError(str(error)) from None
+        found.append(_host_value(param.name, bound, bind[param.name]) if param.name in hosts & set(bind) else bound)
+    if problems:
+        raise ProgramError(problems)
+    return tuple(found)
+
+
+def _host_value(name: str, type: types.Type, value: Constant) -> Value:
+    dtype = type.dtype if isinstance(type, TensorType) else None
+    try:
+        given = dense(value, dtype)
+    except (ValueError, TypeError) as error:
+        raise BindError(f"`%{name}`: {error}") from None
+    if types.meet(type, given.type) is None:
+        raise BindError(f"`%{name}` expected `{type}`, found `{given.type}`")
+    return given
+
+
+def _place(domain: Checker, instance: Instance, machine: Hardware) -> dict[int, int]:
+    """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    reached = [instance]
+    while reached:
+        current = reached.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        found |= _devices(current.state.values())
+        for statement in current.function.body:
+            if isinstance(statement, Call):
+                reached.append(domain.instance(statement.function, current.state(statement.args)))
+            elif isinstance(statement, Apply) and DISCARD in statement.results:
+                found |= _devices(domain.answer(statement, current.state(statement.args)))
+    try:
+        return machine.place(found)
+    except HardwareError as error:
+        base = 0 if 0 in found else 1
+        lacking = min(d for d in found if d - base >= machine.devices)
+        last = machine.devices - 1 + base
+        message = f"`{machine.name}` has no device {lacking}: it has {machine.devices}, numbered {base} to {last}"
+        site = _user(instance, lacking) or Site(instance.function.name, None, Part("name"))
+        raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message)]) from error
+
+
+def _devices(values: Iterable[Value]) -> set[int]:
+    return {device for value in set(values) if value is not None for device in types.devices(type_of(value))}
+
+
+def _user(instance: Instance, device: int) -> Site | None:
+    """The first statement of a function that has a result on a device, or the parameter that lives there."""
+    name = instance.function.name
+    for index, value in enumerate(instance.args):
+        if device in types.devices(type_of(value)):
+            return Site(name, None, Part("param_type", index))
+    for index, statement in enumerate(instance.function.body):
+        for result in results(statement):
+            if result and device in types.devices(type_of(instance.state[result])):
+                return Site(name, index)
+    return None
+
+
+def _cannot(unplanned: Unplanned) -> Diagnostic:
+    reject = unplanned.reject
+    part = reject.part if isinstance(reject.part, Part) else None
+    if unplanned.index is None:
+        part = Part("name")
+    return Diagnostic(reject.code, Site(unplanned.function, unplanned.index, part), reject.message, (), reject.help)
+
+
+def _made(value: Live) -> Site:
+    if value.index is None:
+        return Site(value.function, None, Part("name"))
+    return Site(value.function, value.index)
+
+
+def _gigabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e9:.3g} GB"

@@ -1,0 +1,201 @@
+"""Where values are kept. A *storage* is a piece of one memory.
+
+Ops create one for each leaf of their results; views share those of their operands; host values have none. A call
+means the same as its inlined body, so only ops use storages, in calls too; to call or to return is not to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from distir.analysis import Checker, Instance
+from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
+from distir.ops import Reject, Value, type_of
+from distir.simulate.effects import Effect, Effects
+
+NO_STORAGE = -1
+"""Stands for the storage of a host value."""
+
+Leaves = tuple[int, ...]
+"""The storages of a value, or of several, one per leaf of the types."""
+
+
+class Unplanned(Exception):  # noqa: N818 - a verdict on a program, not a failure of ours
+    """A statement cannot be simulated: which, and why."""
+
+    def __init__(self, function: str, index: int | None, reject: Reject) -> None:
+        super().__init__(reject.message)
+        self.function, self.index, self.reject = function, index, reject
+
+
+@dataclass(slots=True)
+class Called:
+    """A call in a body: the callee's storages, and what they are in the caller."""
+
+    callee: Storages
+    arguments: Leaves
+    """Ours for each storage of the callee's parameters."""
+    results: Leaves
+    """Ours for each leaf that the callee returns."""
+
+
+@dataclass
+class Storages:
+    """The storages of one instance of a function, numbered; those of its parameters come first."""
+
+    instance: Instance
+    parameters: int
+    sizes: list[tuple[int, int]]
+    """Memory and bytes of each storage."""
+    statements: list[Effect | Called | None] = field(default_factory=list[Effect | Called | None])
+    """What each statement does."""
+    operands: list[Leaves] = field(default_factory=list[Leaves])
+    """By statement: the leaves of its operands."""
+    created: list[Leaves] = field(default_factory=list[Leaves])
+    """By statement: the leaves of an op's results (`NO_STORAGE` for host values); of a call, the new storages."""
+    returned: Leaves = ()
+
+    @cached_property
+    def last_uses(self) -> list[int]:
+        """By storage: the statement that uses it last; that which creates it if none does; -1 for unused parameters.
+
+        One entry too many at the end, where `NO_STORAGE` points to.
+        """
+        last = [-1] * (len(self.sizes) + 1)
+        for index, statement in enumerate(self.statements):
+            for storage in self.created[index]:
+                last[storage] = index
+            if isinstance(statement, Called):
+                for parameter in statement.callee.used_parameters:
+                    last[statement.arguments[parameter]] = index
+            elif statement is not None:
+                for storage in self.operands[index]:
+                    last[storage] = index
+        return last
+
+    @cached_property
+    def used_parameters(self) -> tuple[int, ...]:
+        """The parameters' storages that ops use, here or in calls."""
+        return tuple(s for s in range(self.parameters) if self.last_uses[s] >= 0)
+
+
+@dataclass(slots=True)
+class StorageMap:
+    """Finds the storages of instances, each once."""
+
+    domain: Checker
+    effects: Effects
+    known: dict[tuple[str, tuple[Value, ...], Leaves], Storages] = field(
+        default_factory=dict[tuple[str, tuple[Value, ...], Leaves], Storages]
+    )
+
+    def of(self, instance: Instance, partition: Leaves | None = None) -> Storages:
+        """The storages of an instance. `partition`: those of its parameters' leaves, where some are the same.
+
+        Raises Unplanned where an op's effect cannot be told.
+        """
+        leaves = [leaf for arg in instance.args for leaf in types.leaves(type_of(arg))]
+        try:
+            sizes = [self.effects.size(leaf) for leaf in leaves]
+        except Reject as reject:
+            raise Unplanned(instance.function.name, None, reject) from None
+        if partition is None:
+            partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
+        key = (instance.function.name, instance.args, partition)
+        known = self.known.get(key)
+        if known is None:
+            count = max(partition, default=NO_STORAGE) + 1
+            own = [size for i in range(count) if (size := sizes[partition.index(i)]) is not None]
+            known = self.known[key] = Storages(instance, count, own)
+            self._fill(known, partition)
+        return known
+
+    def _fill(self, found: Storages, partition: Leaves) -> None:
+        function, rho = found.instance.function, found.instance.state
+        places: dict[str, Leaves] = {}
+        position = 0
+        for param, value in zip(function.params, found.instance.args, strict=True):
+            width = sum(1 for _ in types.leaves(type_of(value)))
+            places[param.name] = partition[position : position + width]
+            position += width
+        for index, statement in enumerate(function.body):
+            operands = _leaves(statement.args, places) if not isinstance(statement, Broken) else ()
+            done: Effect | Called | None = None
+            created: Leaves = ()
+            if isinstance(statement, Apply):
+                try:
+                    done = self.effects.of(statement, rho)
+                except Reject as reject:
+                    raise Unplanned(function.name, index, reject) from None
+                created = operands[: len(done.sizes)] if done.view else _create(found, done.sizes)
+                _name(statement.results, created, done.widths, places)
+            elif isinstance(statement, Call):
+                done, created = self._call(found, statement, operands)
+                returned = (type_of(w) for w in done.callee.instance.state.returned)
+                widths = [sum(1 for _ in types.leaves(t)) for t in returned]
+                _name(statement.results, done.results, widths, places)
+            elif isinstance(statement, Return):
+                found.returned = operands
+            found.statements.append(done)
+            found.operands.append(operands)
+            found.created.append(created)
+
+    def _call(self, found: Storages, call: Call, operands: Leaves) -> tuple[Called, Leaves]:
+        """The call, and the storages that it creates."""
+        instance = self.domain.instance(call.function, found.instance.state(call.args))
+        callee = self.of(instance, canonical(operands))
+        arguments = tuple(dict.fromkeys(s for s in operands if s != NO_STORAGE))
+        ours: dict[int, int] = dict(enumerate(arguments)) | {NO_STORAGE: NO_STORAGE}
+        created: list[int] = []
+        for storage in callee.returned:
+            if storage not in ours:
+                ours[storage] = len(found.sizes)
+                created.append(len(found.sizes))
+                found.sizes.append(callee.sizes[storage])
+        return Called(callee, arguments, tuple(ours[s] for s in callee.returned)), tuple(created)
+
+
+def canonical(leaves: Sequence[int]) -> Leaves:
+    """Which leaves are the same, with storages numbered from 0 in the order of appearance."""
+    numbers: dict[int, int] = {NO_STORAGE: NO_STORAGE}
+    return tuple(numbers.setdefault(s, len(numbers) - 1) for s in leaves)
+
+
+def _create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
+    leaves: list[int] = []
+    for size in sizes:
+        if size is None:
+            leaves.append(NO_STORAGE)
+        else:
+            leaves.append(len(found.sizes))
+            found.sizes.append(size)
+    return tuple(leaves)
+
+
+def _name(names: Sequence[str], leaves: Leaves, widths: Sequence[int], places: dict[str, Leaves]) -> None:
+    """Say where the results of a statement are."""
+    if len(names) == 1:
+        places[names[0]] = leaves
+        return
+    position = 0
+    for name, width in zip(names, widths, strict=True):
+        places[name] = leaves[position : position + width]
+        position += width
+
+
+def _leaves(args: tuple[Arg, ...], places: dict[str, Leaves]) -> Leaves:
+    """The storages of arguments, one after the other."""
+    if len(args) == 1 and isinstance(args[0], str):
+        return places[args[0]] if args[0] != DISCARD else ()
+    found: list[int] = []
+    for arg in args:
+        if isinstance(arg, str):
+            if arg != DISCARD:
+                found += places[arg]
+        elif isinstance(arg, tuple):
+            found += _leaves(arg, places)
+        else:
+            found.append(NO_STORAGE)
+    return tuple(found)

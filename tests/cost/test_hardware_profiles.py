@@ -1,0 +1,196 @@
+"""The profiles that come with DistIR, and finding, extending and describing profiles."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from cost_samples import seconds, small_profile, toml
+
+import distir.cost
+from distir.cost import DEFAULT, HardwareError, describe, load, parse, profiles
+from distir.ir import DTYPES
+
+FOLDER = Path(distir.cost.__file__).parent / "profiles"
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_shipped_profiles():
+    assert profiles() == sorted(
+        ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
+        + ["2x-dgx2-v100", "2x-dgx-a100", "2x-dgx-h100", "2x-h200"]
+    )
+    assert DEFAULT in profiles()
+
+
+@pytest.mark.parametrize("name", profiles())
+class TestShipped:
+    def test_every_figure_cites_a_source_and_says_how_it_was_found(self, name):
+        hardware = load(name)
+        for figure in hardware.figures:
+            if figure.value.startswith("as "):
+                continue
+            assert figure.source, figure
+            assert figure.basis, figure
+            assert all(key in hardware.sources for key in figure.source.split(", "))
+            if figure.basis in ("derived", "estimated"):
+                assert figure.note or name == "laptop-cpu" or "launch" in figure.name, figure
+
+    def test_every_source_is_cited(self, name):
+        hardware = load(name)
+        cited = {key for figure in hardware.figures for key in figure.source.split(", ")}
+        assert cited >= set(hardware.sources)
+
+    def test_it_can_compute_with_every_element_type(self, name):
+        for kind in load(name).kinds:
+            assert set(kind.rates) == set(DTYPES.values())
+            for rate in kind.rates.values():
+                assert all(0 < achieved <= rate.peak for _, achieved in rate.points)
+
+    def test_the_readme_names_it(self, name):
+        assert f"`{name}`" in README
+
+    def test_it_can_be_described(self, name):
+        rows = describe(load(name))
+        assert rows[0][:2] == ("devices", str(load(name).devices))
+        assert all(row.figure and row.value for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "memory"),
+    [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)],
+)
+def test_sizes(name, devices, memory):
+    hardware = load(name)
+    assert hardware.devices == devices
+    assert {hardware.capacity(position) for position in range(devices)} == {memory}
+    assert [hardware.memory_of(position) for position in range(devices)] == list(range(devices))
+
+
+# Finding profiles.
+
+
+def test_a_path_works_where_a_name_does(tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text(toml(small_profile()))
+    monkeypatch.chdir(tmp_path)
+    assert load(path) is load(str(path)) is load("mine.toml") is load("./mine.toml")
+    assert load(path).name == "mine"
+
+
+def test_a_profile_is_read_again_when_its_file_or_one_that_it_extends_changes(tmp_path):
+    base, path = tmp_path / "base.toml", tmp_path / "mine.toml"
+    base.write_text(toml(small_profile()))
+    path.write_text('extends = "base.toml"\n')
+    before = load(path)
+    assert load(path) is before
+    base.write_text(toml({**small_profile(), "title": "changed"}))
+    os.utime(base, ns=(1, 1))
+    assert load(path).title == "changed"
+    base.unlink()
+    with pytest.raises(HardwareError):
+        load(path)
+
+
+def test_unknown_names_are_told_the_nearest_and_all():
+    with pytest.raises(HardwareError) as caught:
+        load("dgx-a10")
+    (problem,) = caught.value.problems
+    assert problem.message == "unknown hardware `dgx-a10`"
+    assert "did you mean `dgx-a100`?" in problem.help
+    assert all(name in problem.help for name in profiles())
+
+
+# Extending.
+
+
+def test_an_extension_adds_and_replaces(tmp_path):
+    path = tmp_path / "four.toml"
+    path.write_text("""
+        extends = "2x-dgx-a100"
+        [sources]
+        me = "measured"
+        [[groups]]
+        kind = "a100"
+        count = 32
+        [levels.infiniband]
+        devices = 32
+        send = { startup = "0s", latency = "0s", bandwidth = "1GB/s", source = "me" }
+        [kinds.a100]
+        launch = "3us"
+        [kinds.a100.flops.Float64]
+        peak = "1TFLOP/s"
+        achieved = "1TFLOP/s"
+    """)
+    four, two = load(path), load("2x-dgx-a100")
+    assert four.devices == 32
+    assert four.kind(0).launch == 3e-6
+    assert four.kind(0).bandwidth == two.kind(0).bandwidth
+    assert four.kind(0).rates[DTYPES["Float64"]].peak == 1e12
+    assert four.kind(0).rates[DTYPES["Float16"]] == two.kind(0).rates[DTYPES["Float16"]]
+    assert seconds(four, "send", 10**9, (0, 31)) == pytest.approx(1)
+    assert seconds(four, "allreduce", 10**9, range(16)) == seconds(two, "allreduce", 10**9, range(16))
+    assert {"me", "azure", "nic"} <= set(four.sources)
+
+
+def test_what_replaces_a_figure_does_not_keep_its_source():
+    hardware = parse('extends = "dgx-a100"\n[kinds.a100]\nlaunch = "3us"\n')
+    (launch,) = [figure for figure in hardware.figures if figure.name == "a100 launch"]
+    assert (launch.value, launch.unit, launch.source, launch.basis) == ("3", "us", "", "")
+
+
+def test_one_device_of_a_profile():
+    hardware = parse('extends = "dgx-a100"\n[[groups]]\nkind = "a100"\ncount = 1\n')
+    assert hardware.devices == 1
+    assert seconds(hardware, "allreduce", 10**9, (0,)) == 0
+
+
+# Streams and device numbers.
+
+
+def test_streams_follow_after_all_first_streams():
+    profile = small_profile()
+    profile["groups"] = [{"kind": "gpu", "count": 3, "streams": 2}, {"kind": "gpu", "count": 1, "streams": 3}]
+    hardware = parse(toml(profile))
+    assert [hardware.memory_of(position) for position in range(hardware.devices)] == [0, 1, 2, 3, 0, 1, 2, 3, 3]
+    assert seconds(hardware, "send", 10**9, (0, 4)) == 0
+    assert seconds(hardware, "send", 10**9, (0, 5)) == seconds(hardware, "send", 10**9, (0, 1)) > 0
+
+
+def test_device_numbers_count_from_one_unless_zero_is_used():
+    hardware = load("dgx-a100")
+    assert hardware.place([1, 2, 8]) == {1: 0, 2: 1, 8: 7}
+    assert hardware.place({0, 7}) == {0: 0, 7: 7}
+    assert hardware.place([]) == {}
+    assert hardware.place([5]) == {5: 4}
+
+
+@pytest.mark.parametrize(("numbers", "beyond", "last"), [([1, 9], "device `9`", "1 to 8"), ([0, 8], "`8`", "0 to 7")])
+def test_more_devices_than_there_are(numbers, beyond, last):
+    with pytest.raises(HardwareError) as caught:
+        load("dgx-a100").place(numbers)
+    assert beyond in str(caught.value)
+    assert last in str(caught.value)
+    assert "`dgx-a100` has 8 devices" in str(caught.value)
+    assert "help:" in str(caught.value)
+
+
+def test_many_numbers_beyond_are_not_all_listed():
+    with pytest.raises(HardwareError, match="…") as caught:
+        load("dgx-a100").place(range(1, 5000))
+    assert len(str(caught.value)) < 300
+
+
+def test_the_host_is_no_device():
+    with pytest.raises(ValueError, match="-1"):
+        load().place([-1, 1])
+
+
+# The documentation.
+
+
+def test_the_examples_of_the_readme_are_profiles():
+    full, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    assert parse(full).devices == 8
+    assert parse(extension).devices == 32
+    assert 'blocks = ["0-7", "8-11"]' in kinds
