@@ -1,0 +1,32 @@
+"""DistIR: a workbench for distributed neural-network programs.
+
+The map: `ir` is the program as a value, `syntax` its text, `ops` what its ops mean, `analysis` the interpreter with
+the checker and the reference executor, `cost` and `simulate` time and memory. ARCHITECTURE.md shows the whole house.
+
+What stands here is the Python API; everything else is internal. Importing it loads neither numpy nor torch nor onnx.
+"""
+
+from distir.analysis import InputError, Output
+from distir.api import check, check_text, format, parse, run, simulate  # noqa: A004 - `format` is the verb users know
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.ir import Module
+from distir.ops import op
+from distir.simulate import Simulation
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Diagnostic",
+    "InputError",
+    "Module",
+    "Output",
+    "ProgramError",
+    "Simulation",
+    "check",
+    "check_text",
+    "format",
+    "op",
+    "parse",
+    "run",
+    "simulate",
+]

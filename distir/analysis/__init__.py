@@ -2,6 +2,7 @@
 
 from distir.analysis.check import Analysis, Checker, check
 from distir.analysis.domains import Devices, Instance, Mixed, Types, Values, lookup
+from distir.analysis.execute import InputError, Inputs, Load, Output, execute, random_inputs, result_names
 from distir.analysis.interpret import Domain, State, interpret
 
 __all__ = [
@@ -9,12 +10,19 @@ __all__ = [
     "Checker",
     "Devices",
     "Domain",
+    "InputError",
+    "Inputs",
     "Instance",
+    "Load",
     "Mixed",
+    "Output",
     "State",
     "Types",
     "Values",
     "check",
+    "execute",
     "interpret",
     "lookup",
+    "random_inputs",
+    "result_names",
 ]

@@ -59,6 +59,7 @@ class Instance:
 
     function: Function
     args: tuple[Value, ...]
+    """With what the parameters' types add."""
     dims: Mapping[str, Dim]
     """What the function's named dimensions stand for."""
     state: State
@@ -116,7 +117,7 @@ class Types(Domain):
             args, dims = parameters(function, vs)
             outer, self.dims = self.dims, dims
             try:
-                known = Instance(function, vs, dims, interpret(function, args, self))
+                known = Instance(function, args, dims, interpret(function, args, self))
                 known.state.returned = self.claimed_results(function, known.state.returned)
             finally:
                 self.dims = outer
@@ -197,11 +198,17 @@ class Values(Domain):
             self.array(s) if isinstance(v, (Literal, Dense, External)) else v for v, s in zip(vs, strong, strict=True)
         )
 
-    def array(self, constant: Any) -> Any:
-        """A constant as an array."""
-        if isinstance(constant, External):
-            return self.load(constant)
-        return to_array(constant if isinstance(constant, Dense) else dense(constant.value))
+    def array(self, v: Any) -> Any:
+        """A value as an array, constants too."""
+        match v:
+            case External():
+                return self.load(v)
+            case Dense():
+                return to_array(v)
+            case Literal():
+                return to_array(dense(v.value))
+            case _:
+                return v
 
 
 def lookup(name: str) -> Op:

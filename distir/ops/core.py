@@ -32,7 +32,7 @@ Amount = int | Callable[..., int]
 
 The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
 dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
-`elements` (of all results), `inputs` (elements of all operands), and the attributes.
+`elements` (of all results), `inputs` (elements of all operands), `shapes` (of the operands), and the attributes.
 """
 
 

@@ -16,7 +16,7 @@ from distir.ops.core import op
 from distir.ops.elementwise import error_function
 from distir.ops.host import Operand, known_ints, length
 from distir.ops.numeric import Array, np
-from distir.ops.precision import wide
+from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
 
 
@@ -114,8 +114,8 @@ def SoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     %dx = SoftmaxGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
     """
     wide_dy, wide_y = wide(dy), wide(y)
-    mean = np.sum(wide_y * wide_dy, axis=axis, keepdims=True)
-    return (wide_y * (wide_dy - mean)).astype(dy.dtype, copy=False)
+    expected = np.sum(wide_y * wide_dy, axis=axis, keepdims=True)
+    return (wide_y * (wide_dy - expected)).astype(dy.dtype, copy=False)
 
 
 @op(
@@ -147,13 +147,12 @@ def LayerNormalizationGrad(
     first = axis % x.ndim
     normalised, leading = tuple(range(first, x.ndim)), tuple(range(first))
     wide_dy, wide_x = wide(dy), wide(x)
-    centred = wide_x - np.mean(wide_x, axis=normalised, keepdims=True)
-    inverse = 1 / np.sqrt(np.mean(centred**2, axis=normalised, keepdims=True) + epsilon)
+    centred = wide_x - mean(wide_x, normalised)
+    inverse = 1 / np.sqrt(mean(centred**2, normalised) + epsilon)
     unit = centred * inverse
     dunit = wide_dy * wide(scale)
-    mean = np.mean(dunit, axis=normalised, keepdims=True)
-    along = np.mean(dunit * unit, axis=normalised, keepdims=True)
-    dx = inverse * (dunit - mean - unit * along)
+    along = mean(dunit * unit, normalised)
+    dx = inverse * (dunit - mean(dunit, normalised) - unit * along)
     dscale, db = np.sum(wide_dy * unit, axis=leading), np.sum(wide_dy, axis=leading)
     return (
         dx.astype(x.dtype, copy=False),
@@ -177,10 +176,10 @@ def RMSNormalizationGrad(
     first = axis % x.ndim
     normalised, leading = tuple(range(first, x.ndim)), tuple(range(first))
     wide_dy, wide_x = wide(dy), wide(x)
-    inverse = 1 / np.sqrt(np.mean(wide_x**2, axis=normalised, keepdims=True) + epsilon)
+    inverse = 1 / np.sqrt(mean(wide_x**2, normalised) + epsilon)
     unit = wide_x * inverse
     dunit = wide_dy * wide(scale)
-    along = np.mean(dunit * unit, axis=normalised, keepdims=True)
+    along = mean(dunit * unit, normalised)
     dx, dscale = inverse * (dunit - unit * along), np.sum(wide_dy * unit, axis=leading)
     return dx.astype(x.dtype, copy=False), dscale.astype(x.dtype, copy=False)
 

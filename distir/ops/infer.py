@@ -136,6 +136,10 @@ def _result(outcome: Any) -> Any:
 
 def strengthen(op: Op, args: Sequence[Value], attrs: Attributes) -> list[Value]:
     """The operands with literals given the element types that their neighbours ask for. Raises Reject."""
+    structure = tuple_structure(op, args)
+    if structure:  # what a literal's neighbours in the first leaves ask for
+        strong = strengthen(op, leaf_calls(args, structure)[0], attrs)
+        return [s if isinstance(arg, Literal) else arg for arg, s in zip(args, strong, strict=True)]
     return match_operands(op, args, bind(op, attrs)).values
 
 

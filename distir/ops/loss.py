@@ -184,8 +184,8 @@ def _(dy: TensorType, prediction: TensorType, target: TensorType, *, reduction: 
 
 def _at_labels(log_prob: Array, labels: Array) -> Array:
     """Whether a place along axis 1 is the one that the label names."""
-    classes = np.expand_dims(np.arange(log_prob.shape[1]), tuple(range(1, labels.ndim)))
-    return np.expand_dims(labels, 1) == classes
+    classes: Array = np.arange(log_prob.shape[1], dtype=np.int64)
+    return np.expand_dims(labels, 1) == np.expand_dims(classes, tuple(range(1, labels.ndim)))
 
 
 def _label_weights(name: str, log_prob: Array, labels: Array, weights: Array | None, ignore_index: int | None) -> Array:

@@ -13,7 +13,7 @@ from distir.diagnostics.codes import types as codes
 from distir.ir import Part, Shape, TensorType
 from distir.ops.core import op
 from distir.ops.numeric import Array, np
-from distir.ops.precision import wide
+from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
 
 
@@ -42,12 +42,12 @@ def LayerNormalization(
     """  # noqa: E501 - an example is one line
     axes = tuple(range(axis % x.ndim, x.ndim))
     wide_x = wide(x)
-    mean = np.mean(wide_x, axis=axes, keepdims=True)
-    centred = wide_x - mean
-    inverse = 1 / np.sqrt(np.mean(centred**2, axis=axes, keepdims=True) + epsilon)
+    centre = mean(wide_x, axes)
+    centred = wide_x - centre
+    inverse = 1 / np.sqrt(mean(centred**2, axes) + epsilon)
     scaled = (centred * inverse).astype(x.dtype, copy=False) * scale
     y = scaled if b is None else scaled + b
-    return [y, mean.astype(np.float32), inverse.astype(np.float32)][:count]
+    return [y, centre.astype(np.float32), inverse.astype(np.float32)][:count]
 
 
 @LayerNormalization.checks
@@ -85,7 +85,7 @@ def RMSNormalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float =
     """
     axes = tuple(range(axis % x.ndim, x.ndim))
     wide_x = wide(x)
-    inverse = 1 / np.sqrt(np.mean(wide_x**2, axis=axes, keepdims=True) + epsilon)
+    inverse = 1 / np.sqrt(mean(wide_x**2, axes) + epsilon)
     return (wide_x * inverse).astype(x.dtype, copy=False) * scale
 
 

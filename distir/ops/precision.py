@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from distir.ops.numeric import Array, np
 
 
@@ -13,3 +15,8 @@ def wide(x: Array) -> Array:
 def narrow(x: Array) -> bool:
     """Whether the elements are Float16, BFloat16 or 8-bit floats (numpy's kind of all but the first is `V`)."""
     return x.dtype.kind in "fV" and x.dtype.itemsize < 4
+
+
+def mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """The mean along axes, which are kept. The mean of nothing is not a number; numpy's own would warn of it."""
+    return np.sum(x, axis=axes, keepdims=True) / math.prod(x.shape[axis] for axis in axes)

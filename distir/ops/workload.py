@@ -54,6 +54,7 @@ def _letters(
     letters["N"] = bindings.count
     letters["elements"] = sum(_elements(op, t) for t in results)
     letters["inputs"] = sum(_elements(op, t) for t in operands)
+    letters["shapes"] = [t.shape for t in operands if isinstance(t, TensorType)]
     for name, value in letters.items():
         if isinstance(value, SymbolicDim):
             raise _unknown(op, f"`{name}` is `{value}`")

@@ -127,7 +127,7 @@ def _param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int
 
 
 def _comment(syntax: Syntax, start: int, end: int) -> str:
-    """A comment's text; line ends within are `\\n`, spaces behind it are gone."""
+    r"""A comment's text; line ends within are `\\n`, spaces behind it are gone."""
     return syntax.source.text[start:end].replace("\r\n", "\n").replace("\r", "\n").rstrip()
 
 

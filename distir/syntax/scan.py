@@ -22,6 +22,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/|/\*[\s\S]*")
 _LANDMARK = re.compile(rf'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|"[^\n]*|{_COMMENT.pattern}|[\[\](){{}}\n]')
 _BEGINS = re.compile(rf"[ \t\f]*(?:(?:func|return)\b|\}}|(?:%{NAME}|_)[ \t]*(=|[:,][^={{}}\"\n]{{0,4000}}=))")
 _LONE_WORD = re.compile(r",\s*[A-Za-z][A-Za-z0-9_]*\s*=$")
+_CLOSES = re.compile(r"\s*\}")
 _LINE_END = re.compile(r"[ \t\f]*(?://[^\n]*)?\n")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
@@ -92,7 +93,8 @@ def _extent(text: str, start: int, comments: Comments, *, is_head: bool) -> Exte
         if mark == "\n":
             if is_head and not open_at and at >= goes_on:
                 goes_on = _goes_on(text, at)
-            if begins_statement(text, at + 1) or not (open_at or at < goes_on):
+            is_over = begins_statement(text, at + 1) and not (braces and _CLOSES.match(text, at))
+            if is_over or not (open_at or at < goes_on):
                 end = at
                 break
         elif mark in _OPENING:

@@ -6,11 +6,12 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+
 from distir.ir import DTYPES, HOST, Attributes, Dense, Literal, SymbolicDim, TensorType, TupleType, types
 from distir.ir.dims import named
 from distir.ops import OPS, Reject, dtype_of, infer_types, numpy_dtype, run, strengthen, to_array, type_of, work
 from distir.ops.attributes import bind
-from hypothesis import strategies as st
 
 FLOATS = ("Float16", "BFloat16", "Float32", "Float64")
 NUMBERS = ("Int8", "Int32", "Int64", "UInt8", *FLOATS)
@@ -29,7 +30,9 @@ def random_array(dtype, shape, seed=0, low=-3, high=3):
         return np.asarray(rng.random(shape) < 0.5)
     if dtype.kind == "float":
         return np.asarray(rng.uniform(low, high, shape)).astype(numpy_dtype(dtype))
-    return np.asarray(rng.integers(0 if dtype.kind == "uint" else low, high, shape, endpoint=True)).astype(numpy_dtype(dtype))
+    return np.asarray(rng.integers(0 if dtype.kind == "uint" else low, high, shape, endpoint=True)).astype(
+        numpy_dtype(dtype)
+    )
 
 
 def random_value(type, seed=0, *, low=-3, high=3):
@@ -63,9 +66,7 @@ def apply(name, *operands, count=1, device=1, **attrs):
     kept = [v.copy() if isinstance(v, np.ndarray) else v for v in operands]
     inferred = infer_types(op, args, attributes, count)
     strong = strengthen(op, args, attributes)
-    values = [
-        to_array(s) if isinstance(a, Literal) else v for v, a, s in zip(operands, args, strong, strict=True)
-    ]
+    values = [to_array(s) if isinstance(a, Literal) else v for v, a, s in zip(operands, args, strong, strict=True)]
     results = run(op, values, bind(op, attributes), count)
     assert len(results) == count
     for result, type in zip(results, inferred, strict=True):

@@ -1,12 +1,13 @@
 import math
 
-import distir.ops.activation  # noqa: F401 - registers the ops
 import numpy as np
 import pytest
-from distir.diagnostics.codes import types as codes
 from hypothesis import given
 from hypothesis import strategies as st
 from op_samples import FLOATS, NUMBERS, apply, close, filled_shapes, random_array, rejects, seeds, shapes
+
+import distir.ops.activation  # noqa: F401 - registers the ops
+from distir.diagnostics.codes import types as codes
 
 
 def gelu_tanh(x):

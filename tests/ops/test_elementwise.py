@@ -1,16 +1,17 @@
 import math
 import operator
 
-import distir.ops.elementwise  # noqa: F401 - registers the ops
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from op_samples import FLOATS, NUMBERS, apply, broadcastable, close, random_array, rejects, seeds, shapes
+
+import distir.ops.elementwise  # noqa: F401 - registers the ops
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, HOST, NO_ATTRIBUTES, Attributes, Dense, Literal
 from distir.ops import OPS, infer_values, numpy_dtype
-from hypothesis import given
-from hypothesis import strategies as st
-from op_samples import FLOATS, NUMBERS, apply, broadcastable, close, random_array, rejects, seeds, shapes
 
 
 @st.composite

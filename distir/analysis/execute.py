@@ -1,0 +1,168 @@
+"""The reference executor: a program run as a sequential one, on numpy arrays (paper, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from distir.analysis.check import check
+from distir.analysis.domains import Values, abstract
+from distir.analysis.interpret import interpret
+from distir.diagnostics import ProgramError
+from distir.ir import (
+    HOST,
+    AnyType,
+    Dim,
+    DType,
+    External,
+    Function,
+    Module,
+    Param,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ops import Value, dtype_of, numpy_dtype, to_dense, type_of
+from distir.ops.numeric import np
+
+Inputs = Mapping[str, Any] | Sequence[Any]
+"""Arrays by parameter, or in the order of the parameters; tuples of arrays for parameters that are tuples."""
+
+Load = Callable[[External], Any]
+"""From a reference to a tensor beside the program to its array. Raises InputError where there is none."""
+
+
+class InputError(ValueError):
+    """Inputs that do not fit the entry function's parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One result: its type, which tells where it lives, and its value, an array or a tuple of values."""
+
+    name: str
+    type: Type
+    value: Any
+
+
+def execute(
+    module: Module, inputs: Inputs, function: str | None = None, load: Load | None = None
+) -> tuple[Output, ...]:
+    """Run the entry function (or `function`) on inputs.
+
+    A result has the name of the value returned; one that is returned again, or is a literal, gets a number. Raises
+    ProgramError if the module does not check for these inputs, InputError if they do not fit the parameters,
+    LookupError if there is no such function.
+    """
+    entry = module.entry(function)
+    if entry is None:
+        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    vs = _arrays(entry, inputs)
+    instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
+    domain = Values(module, load)
+    rho = interpret(entry, vs, domain)
+    returned = zip(result_names(entry), instance.state.returned, rho.returned, strict=True)
+    return tuple(Output(name, type_of(w), domain.array(v)) for name, w, v in returned)
+
+
+def result_names(function: Function) -> list[str]:
+    """A name for each result, all different."""
+    found: dict[str, None] = {}
+    for arg in function.returned:
+        hint = arg if isinstance(arg, str) else "result"
+        name, number = hint, 0
+        while name in found:
+            number += 1
+            name = f"{hint}_{number}"
+        found[name] = None
+    return list(found)
+
+
+def random_inputs(function: Function, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Inputs for every parameter, the same for the same seed.
+
+    Floats are normal with deviation 0.1, what is `{state}` not negative; integers are 0 or 1, for they may be
+    indices, and scalars that are `{state}` are 1, for they may be step counts. Raises InputError where a parameter's
+    type leaves something open.
+    """
+    generator = np.random.default_rng(seed)
+    return {p.name: _random(generator, p, _sized(p, sizes)) for p in function.params}
+
+
+def _sized(param: Param, sizes: Mapping[str, Dim]) -> Type:
+    return types.substitute(param.type, sizes)
+
+
+def _random(generator: Any, param: Param, type: Type) -> Any:
+    if isinstance(type, TupleType):
+        return tuple(_random(generator, param, item) for item in type.items)
+    if isinstance(type, AnyType) or type.dtype is None or type.shape is None:
+        raise InputError(f"`%{param.name}` needs a type to be given random values, found `{type}`")
+    shape = [dim for dim in type.shape if isinstance(dim, int)]
+    if len(shape) != len(type.shape):
+        raise InputError(f"`%{param.name}` needs a size for each dimension, found `{type}`; bind the named ones")
+    return _numbers(generator, type.dtype, shape, "state" in param.roles)
+
+
+def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool) -> Any:
+    if dtype.kind == "float":
+        values = generator.normal(scale=0.1, size=shape)
+        return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(dtype))
+    if state and not shape:
+        return np.ones(shape, numpy_dtype(dtype))
+    return np.asarray(generator.integers(0, 2, size=shape)).astype(numpy_dtype(dtype))
+
+
+def _arrays(function: Function, inputs: Inputs) -> list[Any]:
+    """The inputs in the order of the parameters, of their element types and shapes."""
+    names = [p.name for p in function.params]
+    if isinstance(inputs, Mapping):
+        by_name = {name.removeprefix("%"): value for name, value in inputs.items()}
+        unknown = [name for name in by_name if name not in names]
+        missing = [name for name in names if name not in by_name]
+        if unknown or missing:
+            expected = ", ".join(f"`{name}`" for name in names)
+            problem = f"there is no `{unknown[0]}`" if unknown else f"`{missing[0]}` is missing"
+            raise InputError(f"`@{function.name}` expected inputs {expected}: {problem}")
+        values = [by_name[name] for name in names]
+    else:
+        values = list(inputs)
+        if len(values) != len(names):
+            raise InputError(f"`@{function.name}` expected {len(names)} inputs, found {len(values)}")
+    return [_array(p.name, p.type, v) for p, v in zip(function.params, values, strict=True)]
+
+
+def _array(name: str, type: Type, value: Any) -> Any:
+    if isinstance(type, TupleType):
+        items = cast("Sequence[Any]", value) if isinstance(value, (tuple, list)) else ()
+        if len(items) != len(type.items):
+            raise InputError(f"`%{name}` expected a tuple of {len(type.items)}")
+        return tuple(_array(name, t, v) for t, v in zip(type.items, items, strict=True))
+    if isinstance(type, AnyType):
+        return tuple(cast("Sequence[Any]", value)) if isinstance(value, tuple) else np.asarray(value)
+    if isinstance(value, (bool, int, float, list, tuple)) and type.dtype is not None:
+        value = np.asarray(value, dtype=numpy_dtype(type.dtype))
+    array = np.asarray(value)
+    try:
+        found = TensorType(dtype_of(array), tuple(array.shape), None)
+    except KeyError:
+        raise InputError(f"`%{name}` expected `{type}`, found an array of {array.dtype}") from None
+    if types.meet(_unnamed(type), found) is None:
+        raise InputError(f"`%{name}` expected `{type}`, found `{found}`")
+    return array
+
+
+def _unnamed(type: TensorType) -> TensorType:
+    """The type with named dimensions open: whether they agree is for the checker to say."""
+    shape = None if type.shape is None else tuple(d if isinstance(d, int) else None for d in type.shape)
+    return TensorType(type.dtype, shape, None)
+
+
+def _described(stated: Type, value: Any) -> Value:
+    """What the checker is told of an input: its type, or its value where that is known before the program runs."""
+    return to_dense(value) if types.device_of(stated) == HOST and not isinstance(value, tuple) else abstract(value)

@@ -1,0 +1,68 @@
+"""The functions of the Python API. Small: each says in terms of texts and modules what a room below does."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from distir import syntax
+from distir.analysis import Inputs, execute
+from distir.analysis import check as check_module
+from distir.analysis.program import read
+from distir.cost import Hardware
+from distir.diagnostics import Diagnostic, ProgramError, Severity
+from distir.ir import Module
+from distir.ops import canonical
+from distir.simulate import Bind, Simulation
+from distir.simulate import simulate as simulate_module
+from distir.syntax import print_module
+
+
+def parse(text: str, path: str = "<text>") -> Module:
+    """The module that a text holds. Raises ProgramError if the text is broken; it is not checked further."""
+    found = syntax.parse(text, path, canonical)
+    broken = [d for d in found.diagnostics if d.severity is Severity.ERROR]
+    if broken or found.duplicates:
+        raise ProgramError(broken or read(text, path).errors)
+    return found.module
+
+
+def check(module: Module) -> list[Diagnostic]:
+    """What is wrong with a module; sites say where in the module."""
+    return list(check_module(module).diagnostics)
+
+
+def check_text(text: str, path: str | None = None) -> list[Diagnostic]:
+    """What is wrong with a text; sites are spans of it. The same as `distir check` prints."""
+    return list(read(text, path or "<text>").diagnostics)
+
+
+def format(module: Module) -> str:  # noqa: A001 - the verb users know
+    """The canonical text of a module; `parse` gives the module back."""
+    return print_module(module)
+
+
+def simulate(
+    module: Module,
+    hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
+    function: str | None = None,
+    bind: Bind | None = None,
+) -> Simulation:
+    """Time and memory of a module's entry function (or `function`) on a machine: a profile's name or file.
+
+    `bind` gives sizes to named dimensions and values to host parameters. `result.latency_s` is in seconds,
+    `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program does not check or an op's cost
+    cannot be told, cost.HardwareError for an unknown or broken profile, simulate.BindError (a ValueError) for a bad
+    `bind`, LookupError if there is no such function.
+    """
+    return simulate_module(module, hardware, function, bind)
+
+
+def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str, Any]:
+    """Run the entry function (or `function`) with the reference executor.
+
+    `inputs`: numpy arrays by parameter, or in the order of the parameters; tuples of arrays for tuples. Gives the
+    results by name, in the order of `return`. Raises ProgramError if the program does not check for these inputs,
+    InputError (a ValueError) if they do not fit the parameters, LookupError if there is no such function.
+    """
+    return {output.name: output.value for output in execute(module, inputs, function)}

@@ -1,0 +1,331 @@
+"""Attention and rotary position embedding as single ops, and the general contraction `Einsum`.
+
+Work is counted as if each product, softmax and mask were computed in turn: `Attention` keeps its scores in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as codes
+from distir.ir import DTYPES, Dim, DimensionError, Part, Shape, dims, types
+from distir.ops.core import op
+from distir.ops.equation import Equation, Labels, parse_equation
+from distir.ops.host import Operand
+from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
+from distir.ops.unify import Reject, broadcast
+
+SCORE_FLOPS = 5
+"""Per score: scaling, mask, exponential, sum and division."""
+
+
+def _scores(*, b: int, q: int, k: int, h: int | None = None, q_num_heads: int = 0, **_: Any) -> int:
+    """How many pairs of a query and a key are compared."""
+    return b * q * k * (q_num_heads if h is None else h)
+
+
+def _attention_flops(*, q: int, k: int, elements: int, **letters: Any) -> int:
+    queries = letters["b"] * q * (letters["h"] * letters["e"] if "h" in letters else letters["x"])
+    return 2 * k * queries + 2 * k * elements + SCORE_FLOPS * _scores(q=q, k=k, **letters)
+
+
+def _score_bytes(*, t: int, **letters: Any) -> int:
+    return t * _scores(**letters)
+
+
+def _attention_bytes(*, t: int, inputs: int, elements: int, **letters: Any) -> int:
+    """The scores are written, read and written by the softmax, and read again."""
+    return t * (inputs + elements) + 4 * _score_bytes(t=t, **letters)
+
+
+@op(
+    "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Tensor[t:float, (b, g, k, v), d],"
+    " Optional[Tensor[_, _, d]] -> Tensor[t, (b, h, q, v), d]",
+    "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Tensor[t:float, (b, k, z), d],"
+    " Optional[Tensor[_, _, d]] -> Tensor[t, (b, q, _), d]",
+    flops=_attention_flops,
+    bytes=_attention_bytes,
+    temporary=_score_bytes,
+)
+def Attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    attn_mask: Array | None = None,
+    *,
+    is_causal: bool = False,
+    kv_num_heads: int | None = None,
+    q_num_heads: int | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+) -> Array:
+    """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`, without a cache.
+
+    Operands are (batch, heads, sequence, size), or (batch, sequence, heads * size) with `q_num_heads` and
+    `kv_num_heads`. Fewer heads of keys and values are shared by groups of query heads. A Bool mask says who takes
+    part, another one is added to the scores; `is_causal` masks keys behind the query. `scale` is by default one over
+    the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`.
+
+    %y = Attention(%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1])
+    %y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%x: Tensor[Float32, (2, 5, 8), 1], %x, %x)
+    """  # noqa: E501
+    queries, keys, values = _by_head(q, q_num_heads), _by_head(k, kv_num_heads), _by_head(v, kv_num_heads)
+    group = queries.shape[1] // max(1, keys.shape[1])
+    keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
+    factor = 1 / math.sqrt(max(1, queries.shape[-1])) if scale is None else scale
+    scores = np.matmul(wide(queries), wide(keys).swapaxes(-1, -2)) * factor
+    if softcap > 0:
+        scores = softcap * np.tanh(scores / softcap)
+    if attn_mask is not None:
+        scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + wide(attn_mask)
+    if is_causal:
+        scores = np.where(_later(scores.shape[-2], scores.shape[-1]), -np.inf, scores)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    mixed = np.matmul(weights / weights.sum(axis=-1, keepdims=True), wide(values)).astype(q.dtype)
+    return mixed if q.ndim == 4 else _joined(mixed)
+
+
+@Attention.shapes
+def _(q: Operand, k: Operand, v: Operand, attn_mask: Operand | None = None, **attrs: Any) -> Shape | None:
+    rank = next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+    if rank is None:
+        return None
+    q_heads, kv_heads = attrs.get("q_num_heads"), attrs.get("kv_num_heads")
+    for name, heads in (("q_num_heads", q_heads), ("kv_num_heads", kv_heads)):
+        if heads is None and rank == 3:
+            raise Reject(
+                name_codes.MISSING_ATTRIBUTE, f"`Attention` of tensors of rank 3 needs `{name}`", Part("callee")
+            )
+    queries, keys = _split_heads("q", q, q_heads, rank), _split_heads("k", k, kv_heads, rank)
+    values = _split_heads("v", v, kv_heads, rank)
+    _check_heads(queries[1], keys[1])
+    if None not in (queries[3], keys[3]) and queries[3] != keys[3]:
+        message = f"`Attention` expected keys with heads of size {queries[3]}, found {keys[3]}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "k", ((Part("operand", 0), f"it is {queries[3]} here"),))
+    batch = next((s[0] for s in (queries, keys, values) if s[0] is not None), None)
+    length = keys[2] if values[2] is None else values[2]
+    if attn_mask is not None:
+        _check_mask(attn_mask, q, (batch, queries[1], queries[2], length))
+    if rank == 4:
+        return (batch, queries[1], queries[2], values[3])
+    return (batch, queries[2], dims.multiply(queries[1], values[3]))
+
+
+@op(
+    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
+    " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, h, s, e), d]",
+    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
+    " -> Tensor[t, (b, h, s, e), d]",
+    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
+    " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, s, x), d]",
+    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
+    " -> Tensor[t, (b, s, x), d]",
+    flops=lambda b, s, r, num_heads, h=None, **_: 6 * b * s * r * (num_heads if h is None else h),
+    bytes=lambda t, elements, b, s, r, i=0, **_: 2 * t * elements + b * s * (2 * t * r + i),
+)
+def RotaryEmbedding(
+    x: Array,
+    cos_cache: Array,
+    sin_cache: Array,
+    position_ids: Array | None = None,
+    *,
+    interleaved: bool = False,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Array:
+    """Each pair of elements of a head turned by the angle that belongs to its position. ONNX `RotaryEmbedding`.
+
+    `x` is (batch, heads, sequence, size), or (batch, sequence, heads * size) with `num_heads`. The caches hold rows of
+    cosines and sines, one for each of `position_ids`, or without those one for each token. Pairs are the halves of a
+    head, or neighbours if `interleaved`; only the first `rotary_embedding_dim` elements turn, if that is not 0.
+
+    %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 4), 1], %s: Tensor[Float32, (9, 4), 1], %i: Tensor[Int64, (2, 3), 1])
+    %y = RotaryEmbedding[num_heads = 4](%x: Tensor[Float32, (2, 3, 32), 1], %c: Tensor[Float32, (2, 3, 4), 1], %s: Tensor[Float32, (2, 3, 4), 1])
+    """  # noqa: E501
+    heads = wide(_by_head(x, num_heads))
+    at = ... if position_ids is None else position_ids
+    cos, sin = (wide(cache[at])[:, None] for cache in (cos_cache, sin_cache))
+    turning, rest = np.split(heads, [rotary_embedding_dim or heads.shape[-1]], axis=-1)
+    half = turning.shape[-1] // 2
+    even, odd = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
+    turned = np.empty_like(turning)
+    turned[..., even] = cos * turning[..., even] - sin * turning[..., odd]
+    turned[..., odd] = sin * turning[..., even] + cos * turning[..., odd]
+    whole = np.concatenate([turned, rest], axis=-1).astype(x.dtype)
+    return whole if x.ndim == 4 else _joined(whole)
+
+
+@RotaryEmbedding.shapes
+def _(x: Operand, cos_cache: Operand, sin_cache: Operand, position_ids: Operand | None = None, **attrs: Any) -> Any:
+    if cos_cache.shape is not None and len(cos_cache.shape) != (3 if position_ids is None else 2):
+        expected = "a row for each token" if position_ids is None else "a table of rows"
+        message = f"`RotaryEmbedding` expected {expected}, found {types.show_shape(cos_cache.shape)}"
+        raise Reject(codes.RANK_MISMATCH, message, "cos_cache")
+    if x.shape is None:
+        return None
+    turning = attrs["rotary_embedding_dim"]
+    if len(x.shape) == 3 and attrs["num_heads"] == 0:
+        message = "`RotaryEmbedding` of a tensor of rank 3 needs `num_heads`"
+        raise Reject(name_codes.MISSING_ATTRIBUTE, message, Part("callee"))
+    heads = attrs["num_heads"] if len(x.shape) == 3 else None
+    size = _split_heads("x", x, heads, len(x.shape), "RotaryEmbedding", "num_heads")[3]
+    if turning < 0 or turning % 2 or (isinstance(size, int) and turning > size):
+        message = f"`RotaryEmbedding` expected an even number up to the head size {dims.show(size)}, found {turning}"
+        raise Reject(codes.BAD_VALUE, message, "rotary_embedding_dim")
+    pairs = None if cos_cache.shape is None else cos_cache.shape[-1]
+    expected = turning or size
+    if isinstance(expected, int) and isinstance(pairs, int) and expected != 2 * pairs:
+        message = f"`RotaryEmbedding` expected {expected} / 2 cosines in a row, found {pairs}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "cos_cache")
+    return x.shape
+
+
+def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_: Any) -> int:
+    """One multiplication per further operand and one addition at each point of the whole index space."""
+    parsed = parse_equation(equation)
+    sizes, leading = _einsum_sizes(parsed, shapes)
+    points = math.prod(cast("list[int]", [*sizes.values(), *(leading or ())]))
+    summed = any(label not in parsed.result for label in sizes)
+    return (N - 1 + summed) * points
+
+
+@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops)
+def Einsum(*inputs: Array, equation: str) -> Array:
+    """The sum over all labels that the result lacks of the products of the operands' elements. ONNX `Einsum`.
+
+    `equation` labels the operands' dimensions, and after `->` the result's (without it: the labels that occur once, in
+    the order of the alphabet). A label twice in one operand is its diagonal; `...` are dimensions that broadcast.
+
+    %c = Einsum[equation = "bij,bjk->bik"](%a: Tensor[Float32, (5, 2, 3), 1], %b: Tensor[Float32, (5, 3, 4), 1])
+    %t = Einsum[equation = "ii"](%a: Tensor[Float32, (3, 3), 1])
+    """
+    product: Array = np.einsum(str(parse_equation(equation)), *map(wide, inputs), optimize=len(inputs) > 2)
+    return np.array(product).astype(inputs[0].dtype)
+
+
+@Einsum.shapes
+def _(*inputs: Operand, equation: str) -> Shape | None:
+    try:
+        parsed = parse_equation(equation)
+    except ValueError as error:
+        raise Reject(codes.BAD_VALUE, f"`Einsum` expected an equation, found {error}", "equation") from None
+    if len(parsed.operands) != len(inputs):
+        message = f"`Einsum` expected {len(parsed.operands)} operands for `{equation}`, found {len(inputs)}"
+        raise Reject(name_codes.OPERAND_COUNT, message, "equation")
+    sizes, leading = _einsum_sizes(parsed, [o.shape for o in inputs])
+    shape: list[Dim] = []
+    for label in parsed.result:
+        if label != "...":
+            shape.append(sizes[label])
+        elif leading is None:
+            return None
+        else:
+            shape += leading
+    return tuple(shape)
+
+
+def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) -> tuple[dict[str, Dim], Shape | None]:
+    """What each label stands for, and what `...` does (None: unknown). Raises Reject where operands disagree."""
+    sizes: dict[str, Dim] = {}
+    leading: Shape | None = ()
+    for i, (labels, shape) in enumerate(zip(equation.operands, shapes, strict=True)):
+        own, spread = _operand_sizes(labels, shape, i)
+        for label, size in own.items():
+            sizes[label] = _fitting(label, (sizes.get(label, 1),), (size,), i)[0]
+        leading = None if leading is None or spread is None else _fitting("...", leading, spread, i)
+    return sizes, leading
+
+
+def _operand_sizes(labels: Labels, shape: Sequence[Dim] | None, index: int) -> tuple[dict[str, Dim], Shape | None]:
+    """What the labels of one operand stand for there, and what `...` does; a label twice stands for one size."""
+    letters = [label for label in labels if label != "..."]
+    spreads = len(letters) < len(labels)
+    if shape is None:
+        return dict.fromkeys(letters), None if spreads else ()
+    if len(shape) < len(letters) or (not spreads and len(shape) > len(letters)):
+        message = f"`Einsum` expected rank {'at least ' * spreads}{len(letters)} for `{''.join(labels)}`"
+        raise Reject(codes.RANK_MISMATCH, f"{message}, found rank {len(shape)}", Part("operand", index))
+    before = labels.index("...") if spreads else len(letters)
+    after = before + len(shape) - len(letters)
+    sizes: dict[str, Dim] = {}
+    for label, size in zip(letters, (*shape[:before], *shape[after:]), strict=True):
+        known = sizes.setdefault(label, size)
+        if None not in (known, size) and known != size:
+            message = f"`Einsum` expected one size for `{label}`, found {known} and {size}"
+            raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", index))
+        sizes[label] = size if known is None else known
+    return sizes, tuple(shape[before:after])
+
+
+def _fitting(label: str, known: Shape, found: Shape, operand: int) -> Shape:
+    try:
+        return broadcast(known, found)
+    except DimensionError as error:
+        message = f"`Einsum` operands disagree on `{label}`: {error}"
+        raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", operand)) from None
+
+
+def _later(queries: int, keys: int) -> Array:
+    """Which keys stand behind which queries."""
+    return np.arange(keys) > np.arange(queries)[:, None]
+
+
+def _by_head(x: Array, heads: int | None) -> Array:
+    """(batch, heads, sequence, size), whichever of the two layouts `x` is in."""
+    if x.ndim == 4 or heads is None:
+        return x
+    batch, length, hidden = x.shape
+    return x.reshape(batch, length, heads, hidden // heads).swapaxes(1, 2)
+
+
+def _joined(x: Array) -> Array:
+    """(batch, sequence, heads * size) of (batch, heads, sequence, size)."""
+    batch, heads, length, size = x.shape
+    return x.swapaxes(1, 2).reshape(batch, length, heads * size)
+
+
+def _split_heads(
+    name: str, x: Operand, heads: int | None, rank: int, op: str = "Attention", attribute: str | None = None
+) -> tuple[Dim, Dim, Dim, Dim]:
+    """Batch, heads, sequence and size of an operand in either layout. Raises Reject where the heads do not come out."""
+    attribute = attribute or ("q_num_heads" if name == "q" else "kv_num_heads")
+    if heads is not None and heads < 1:
+        raise Reject(codes.BAD_VALUE, f"`{op}` expected 1 head at least, found {heads}", attribute)
+    if x.shape is None:
+        return (None, heads, None, None)
+    if rank == 4:
+        batch, found, length, size = x.shape
+        if heads is not None and isinstance(found, int) and found != heads:
+            message = f"`{op}` expected {heads} heads, as `{attribute}` says, found {found}"
+            raise Reject(codes.SHAPE_MISMATCH, message, name)
+        return (batch, found, length, size)
+    batch, length, hidden = x.shape
+    try:
+        return (batch, heads, length, dims.divide(hidden, heads))
+    except DimensionError as error:
+        raise Reject(codes.INDIVISIBLE, f"`{op}` cannot cut `{name}` into {heads} heads: {error}", attribute) from None
+
+
+def _check_heads(queries: Dim, keys: Dim) -> None:
+    if isinstance(queries, int) and isinstance(keys, int) and keys and queries % keys:
+        message = f"`Attention` expected a multiple of the {keys} heads of keys and values, found {queries}"
+        raise Reject(codes.INDIVISIBLE, message, "q")
+
+
+def _check_mask(mask: Operand, q: Operand, scores: Shape) -> None:
+    if None not in (mask.dtype, q.dtype) and mask.dtype not in (q.dtype, DTYPES["Bool"]):
+        message = f"`Attention` expected a mask of Bool or {q.dtype} elements, found {mask.dtype}"
+        raise Reject(codes.DTYPE_MISMATCH, message, "attn_mask")
+    if mask.shape is None:
+        return
+    try:
+        fits = broadcast(mask.shape, scores) == scores or None in (*scores, *mask.shape)
+    except DimensionError:
+        fits = False
+    if not fits:
+        message = f"`Attention` expected a mask that broadcasts to the scores {types.show_shape(scores)}"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
