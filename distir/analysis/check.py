@@ -29,6 +29,7 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.collection import paused_collection
 from distir.ops import OPS, Reject, Value
 
 FRAMES_PER_CALL = 8
@@ -59,12 +60,13 @@ class Analysis:
 
 def check(module: Module) -> Analysis:
     """Check a module: names, single assignment, arity, attributes, types, devices."""
-    found = structure(module)
-    domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found)
-    diagnostics = list(found.diagnostics)
-    for function in module:
-        diagnostics += domain.own_problems(function.name)
-        diagnostics += unused(function)
+    with paused_collection():
+        found = structure(module)
+        domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found)
+        diagnostics = list(found.diagnostics)
+        for function in module:
+            diagnostics += domain.own_problems(function.name)
+            diagnostics += unused(function)
     order = {name: i for i, name in enumerate(module.functions)}
     diagnostics.sort(key=lambda d: _position(d, order))
     return Analysis(module, tuple(diagnostics), domain)
@@ -89,12 +91,22 @@ class Checker(Types):
     current: Function | None = None
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
+    @contextmanager
+    def room(self) -> Generator[None]:
+        """Room on Python's stack for following the longest chain of calls: pure Python calls need no C stack."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + FRAMES_PER_CALL * self.structure.depth)
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)
+
     def own_problems(self, name: str) -> list[Diagnostic]:
         """What is wrong in a function for its own parameters' types."""
         function = self.module.functions[name]
         args = tuple(p.type for p in function.params)
         if name not in self.own:
-            with _deep_enough(self.structure.depth):
+            with self.room():
                 self.own[name] = self.instance(name, args)
         return self.problems[name, args]
 
@@ -106,7 +118,7 @@ class Checker(Types):
             part = reject.part
             place = Part("param_type", part.key) if isinstance(part, Part) and part.kind == "operand" else None
             raise ProgramError([_diagnostic(reject, Site(function.name, None, place))]) from None
-        with _deep_enough(self.structure.depth):
+        with self.room(), paused_collection():
             instance = self.instance(function.name, args)
         if problems := self.problems[function.name, args]:
             raise ProgramError(problems)
@@ -203,14 +215,3 @@ def _part(name: str, statement: Apply | Call | None) -> Part | None:
         return Part("attribute", name) if name in statement.attrs else Part("callee")
     index = next((i for i, o in enumerate(op.operands) if o.name == name), None)
     return Part("callee") if index is None or index >= len(statement.args) else Part("operand", index)
-
-
-@contextmanager
-def _deep_enough(depth: int) -> Generator[None]:
-    """Room on Python's stack for the longest chain of calls; they are pure Python and need no C stack."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, limit + FRAMES_PER_CALL * depth))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)

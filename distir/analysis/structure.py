@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from distir.diagnostics import Diagnostic, Note
@@ -60,7 +60,10 @@ def unused(function: Function) -> Iterator[Diagnostic]:
     """Results that no statement uses. Silent where a statement could not be read, for it might use them."""
     if any(isinstance(statement, Broken) for statement in function.body):
         return
-    used = {name for statement in function.body for name in names(operands(statement))}
+    used: set[str] = set()
+    for statement in function.body:
+        for arg in operands(statement):
+            used.update((arg,) if isinstance(arg, str) else names((arg,)))
     for index, statement in enumerate(function.body):
         for i, name in enumerate(results(statement)):
             if name not in used and name != DISCARD:
@@ -116,28 +119,27 @@ def _is_dimension(value: Constant, type: Type) -> bool:
 
 
 def _names(function: Function) -> Iterator[Diagnostic]:
-    defined: dict[str, Site] = {
-        p.name: Site(function.name, None, Part("param", i)) for i, p in enumerate(function.params)
-    }
+    defined: dict[str, tuple[int | None, int]] = {p.name: (None, i) for i, p in enumerate(function.params)}
     later = None
     for index, statement in enumerate(function.body):
         for i, arg in enumerate(operands(statement)):
-            for name in names((arg,)):
-                if name != DISCARD and name not in defined:
+            for name in (arg,) if isinstance(arg, str) else names((arg,)):
+                if name not in defined and name != DISCARD:
                     later = later or {n for s in function.body for n in results(s)}
                     yield _undefined(function, index, i, name, defined, later)
         for i, name in enumerate(results(statement)):
-            if name == DISCARD:
-                continue
-            site = Site(function.name, index, Part("result", i))
             if name in defined:
-                first = Note("it is defined here", defined[name])
+                at, part = defined[name]
+                place = Part("param", part) if at is None else Part("result", part)
+                first = Note("it is defined here", Site(function.name, at, place))
+                site = Site(function.name, index, Part("result", i))
                 yield Diagnostic(codes.REDEFINED_VALUE, site, f"`%{name}` is defined twice", (first,))
-            defined.setdefault(name, site)
+            elif name != DISCARD:
+                defined[name] = (index, i)
 
 
 def _undefined(
-    function: Function, index: int, operand: int, name: str, defined: dict[str, Site], later: set[str]
+    function: Function, index: int, operand: int, name: str, defined: Iterable[str], later: set[str]
 ) -> Diagnostic:
     site = Site(function.name, index, Part("operand", operand))
     if name in later:

@@ -236,7 +236,7 @@ def _rank(dy: TensorType, indices: TensorType) -> int | None:
 
 @op(
     "Tensor[t:number, _, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
-    flops=lambda inputs, elements, r=0, **_: inputs - r - elements,
+    flops=lambda inputs=0, elements=0, r=0, **_: max(inputs - r - elements, 0),
 )
 def ReduceTo(x: Array, shape: Array) -> Array:
     """`x` summed down to `shape`, from which it could have been broadcast: the gradient of broadcasting.

@@ -199,9 +199,8 @@ def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, st
     named = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()
     for axis, start, end, step in zip(named, starts.tolist(), ends.tolist(), strides, strict=True):
-        size = data.shape[axis]
-        first, last, step = slice(start, end, step).indices(size)
-        window[axis] = slice(first, last if last >= 0 else None, step)
+        taken = _positions(data.shape[axis], start, end, step)
+        window[axis] = slice(taken.start, taken.stop if taken.stop >= 0 else None, step) if taken else slice(0)
     return np.array(data[tuple(window)])
 
 
@@ -258,10 +257,18 @@ def _stated_parts(dim: Dim, split: Operand, count: int) -> Sequence[Dim]:
     return sizes
 
 
+def _positions(size: int, start: int, end: int, step: int) -> range:
+    """The positions that a slice takes, counted and moved to the ends as ONNX says."""
+    first, last = (position + size if position < 0 else position for position in (start, end))
+    if step > 0:
+        return range(min(max(first, 0), size), min(max(last, 0), size), step)
+    return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
+
+
 def _sliced(dim: Dim, start: int, end: int, step: int) -> Dim:
     """How many positions a slice of a dimension has, as far as that does not hang on the size of a named one."""
     if isinstance(dim, int):
-        return len(range(*slice(start, end, step).indices(dim)))
+        return len(_positions(dim, start, end, step))
     if step > 0 and end <= start and (start < 0) == (end < 0):
         return 0
     if step == -1 and end <= -FAR and (start == -1 or start >= FAR):

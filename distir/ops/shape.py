@@ -203,7 +203,7 @@ def Pad(
     widths = [around.get(axis, (0, 0)) for axis in range(data.ndim)]
     kept = data[tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(data.shape, widths, strict=True))]
     new = [(max(0, b), max(0, a)) for b, a in widths]
-    if mode != "constant":
+    if mode != "constant" and data.ndim:
         return np.pad(kept, new, mode=cast(Any, mode))
     filling = np.zeros((), data.dtype) if constant_value is None else constant_value
     padded = np.full([n + b + a for n, (b, a) in zip(kept.shape, new, strict=True)], filling)
@@ -256,10 +256,6 @@ def _reshaped(shape: Shape | None, sizes: Sequence[int], allowzero: bool) -> Sha
 
 def _rest(shape: Shape, sizes: Sequence[int], left: Dim, stated: Dim) -> Dim:
     """What a size of -1 stands for: `left` elements over `stated`."""
-    if stated == 0:
-        if isinstance(left, int):
-            raise _bad_shape(f"`Reshape` cannot tell what -1 stands for beside a size of 0, in {list(sizes)}")
-        return None
     try:
         return dims.divide(left, stated)
     except DimensionError:

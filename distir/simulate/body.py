@@ -6,6 +6,7 @@ memory, and on which results the caller wants: a call means the same as its inli
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,22 +26,7 @@ class Fate(Enum):
     DYING = "it is given back"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryChange:
-    """What a statement does to memory: what it takes as it starts, and what is given back as it ends.
-
-    Storages are the body's own; sizes are in bytes.
-    """
-
-    taken: tuple[tuple[int, int, int], ...] = ()
-    """Storage, memory, bytes."""
-    given: tuple[tuple[int, int, int], ...] = ()
-    """Storage, memory, bytes."""
-    moved: tuple[tuple[int, int], ...] = ()
-    """Storages that take over another's memory: the new one, the old one."""
-
-
-NO_CHANGE = MemoryChange()
+NOTHING: Leaves = ()
 
 
 @dataclass
@@ -52,8 +38,14 @@ class Body:
     """Memory and bytes of the storages of the parameters."""
     steps: list[Effect | Body | None]
     """By statement: an op's effect, a call's body; None for `return`."""
-    changes: list[MemoryChange]
-    """By statement. For a call, only what the caller does: nothing."""
+    sizes: Sequence[tuple[int, int]]
+    """Memory and bytes of each of the body's storages."""
+    taken: list[Leaves]
+    """By statement: the storages that an op takes as it starts. A call takes its own."""
+    given: list[Leaves]
+    """By statement: the storages that are given back as the op ends."""
+    moved: dict[int, tuple[tuple[int, int], ...]]
+    """By statement, for few: storages that take over another's memory, the new one and the old one."""
     arguments: dict[int, tuple[int, ...]]
     """By calling statement: our storage for each storage of the callee's parameters."""
     created: dict[int, tuple[tuple[int, int], ...]]
@@ -89,21 +81,24 @@ class Body:
         """
         use: dict[int, int] = {}
         peak: dict[int, int] = {}
-        for step, change in zip(self.steps, self.changes, strict=True):
+        sizes = self.sizes
+        for step, taken, given in zip(self.steps, self.taken, self.given, strict=True):
             if isinstance(step, Body):
                 for memory, (difference, rise) in step.memory.items():
                     before = use.get(memory, 0)
                     peak[memory] = max(peak.get(memory, 0), before + rise)
                     use[memory] = before + difference
                 continue
-            for _, memory, size in change.taken:
+            for storage in taken:
+                memory, size = sizes[storage]
                 use[memory] = used = use.get(memory, 0) + size
                 if used > peak.get(memory, 0):
                     peak[memory] = used
             if step is not None and step.temporary:
                 for memory, size in step.temporary:
                     peak[memory] = max(peak.get(memory, 0), use.get(memory, 0) + size)
-            for _, memory, size in change.given:
+            for storage in given:
+                memory, size = sizes[storage]
                 use[memory] = use.get(memory, 0) - size
         return {memory: (use.get(memory, 0), max(peak.get(memory, 0), 0)) for memory in {*use, *peak}}
 
@@ -152,63 +147,80 @@ class _Builder:
         self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
         self.pinned = {s for s, fate in enumerate(fates) if fate is Fate.PINNED}
         self.kept = {s for s, fate in enumerate(fates) if fate is Fate.KEPT}
+        self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def build(self) -> Body:
         found = self.found
-        dying = self._dying()
+        first, following = self._dying()
         steps: list[Effect | Body | None] = []
-        changes: list[MemoryChange] = []
+        taken: list[Leaves] = []
+        given: list[Leaves] = []
         for index, statement in enumerate(found.statements):
             step: Effect | Body | None = None
-            change = NO_CHANGE
+            takes, gives = NOTHING, NOTHING
             if isinstance(statement, Called):
                 step = self._call(index, statement)
             elif statement is not None:
                 step = statement
-                created = () if statement.view else found.created[index]
-                if created or index in dying:
-                    change = self._change(index, statement, created, dying.get(index, ()))
+                if not statement.view:
+                    takes = found.created[index]
+                if first[index] >= 0:
+                    gives = _chain(first[index], following)
+                if statement.takeovers:
+                    takes, gives = self._take_over(index, statement, takes, gives)
+                if NO_STORAGE in takes:
+                    takes = tuple([s for s in takes if s != NO_STORAGE])
+                if self.pinned:
+                    gives = tuple([s for s in gives if s not in self.pinned])
             steps.append(step)
-            changes.append(change)
+            taken.append(takes)
+            given.append(gives)
         pinned = frozenset(i for i, s in enumerate(found.returned) if s in self.pinned)
         parameters = found.sizes[: found.parameters]
-        return Body(found.instance, parameters, steps, changes, self.arguments, self.created, pinned)
+        body = Body(
+            found.instance,
+            parameters,
+            steps,
+            found.sizes,
+            taken,
+            given,
+            self.moved,
+            self.arguments,
+            self.created,
+            pinned,
+        )
+        _ = body.events, body.ops, body.memory  # now, callees first: later a long chain of calls would be too deep
+        return body
 
-    def _dying(self) -> dict[int, list[int]]:
-        """By statement: the storages that nobody needs after it."""
-        dying: dict[int, list[int]] = {}
+    def _dying(self) -> tuple[array[int], array[int]]:
+        """The storages that nobody needs after a statement, as chains: by statement the first, by storage the next."""
+        first = array("q", [-1]) * len(self.found.statements)
+        following = array("q", [-1]) * len(self.found.sizes)
         last, live_out, kept = self.last, self.live_out, self.kept
-        for storage in range(len(self.found.sizes)):
+        for storage in range(len(self.found.sizes) - 1, -1, -1):
             index = last[storage]
             if index >= 0 and storage not in live_out and storage not in kept:
-                if index in dying:
-                    dying[index].append(storage)
-                else:
-                    dying[index] = [storage]
-        return dying
+                following[storage] = first[index]
+                first[index] = storage
+        return first, following
 
-    def _change(self, index: int, effect: Effect, created: Leaves, dying: Sequence[int]) -> MemoryChange:
-        sizes, pinned = self.found.sizes, self.pinned
-        moved = self._take_over(index, effect, created, dying) if effect.takeovers else {}
-        taken = tuple([(s, *sizes[s]) for s in created if s != NO_STORAGE and s not in moved])
-        gone = moved.values()
-        given = tuple([(s, *sizes[s]) for s in dying if s not in pinned and s not in gone])
-        return MemoryChange(taken, given, tuple(moved.items()))
-
-    def _take_over(self, index: int, effect: Effect, created: Leaves, dying: Sequence[int]) -> dict[int, int]:
-        """Let results take over the memory of operands that die here: the new storages, and the old ones."""
+    def _take_over(self, index: int, effect: Effect, takes: Leaves, gives: Leaves) -> tuple[Leaves, Leaves]:
+        """Let results take over the memory of operands that die here; gives what is still taken and given back."""
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
         for w, v in effect.takeovers:
-            old, new = operands[v], created[w]
-            if NO_STORAGE in (old, new) or old in moved.values() or old not in dying or sizes[old] != sizes[new]:
+            old, new = operands[v], takes[w]
+            if NO_STORAGE in (old, new) or old in moved.values() or old not in gives or sizes[old] != sizes[new]:
                 continue
             moved[new] = old
             if old in self.pinned:
                 self.pinned.add(new)
-        return moved
+        if moved:
+            self.moved[index] = tuple(moved.items())
+        gone = moved.values()
+        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
 
     def _call(self, index: int, called: Called) -> Body:
         callee = called.callee
@@ -228,3 +240,14 @@ class _Builder:
         if storage in self.live_out or storage in self.kept or self.last[storage] > index:
             return Fate.KEPT
         return Fate.PINNED if storage in self.pinned else Fate.DYING
+
+
+def _chain(first: int, following: array[int]) -> Leaves:
+    storage = following[first]
+    if storage < 0:
+        return (first,)
+    chain = [first]
+    while storage >= 0:
+        chain.append(storage)
+        storage = following[storage]
+    return tuple(chain)

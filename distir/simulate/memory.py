@@ -143,7 +143,8 @@ class _Walk:
 
     def steps(self, body: Body, ours: dict[int, int]) -> Iterator[_Step]:
         function = body.instance.function
-        for index, (step, change) in enumerate(zip(body.steps, body.changes, strict=True)):
+        sizes = body.sizes
+        for index, step in enumerate(body.steps):
             statement = function.body[index]
             if isinstance(step, Body):
                 assert isinstance(statement, Call)
@@ -156,16 +157,16 @@ class _Walk:
             if step is None:
                 continue
             assert isinstance(statement, Apply)
-            taken = [(self._new(ours, storage), memory, size) for storage, memory, size in change.taken]
-            for new, old in change.moved:
+            taken = [(self._new(ours, storage), *sizes[storage]) for storage in body.taken[index]]
+            for new, old in body.moved.get(index, ()):
                 ours[new] = ours[old]
             temporary = list(step.temporary)
             event = self.next_event if step.devices else None
             self.next_event += event is not None
             rises = [(memory, size) for _, memory, size in taken] + temporary
             falls = [(memory, -size) for memory, size in temporary]
-            falls += [(memory, -size) for _, memory, size in change.given]
-            given = [ours[storage] for storage, _, _ in change.given]
+            falls += [(memory, -size) for memory, size in (sizes[storage] for storage in body.given[index])]
+            given = [ours[storage] for storage in body.given[index]]
             yield _Step(function, index, event, taken, given, rises, falls)
 
     def _new(self, ours: dict[int, int], storage: int) -> int:

@@ -26,6 +26,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effects
@@ -185,11 +186,12 @@ def simulate(
 
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
     """Simulate an instance that has been checked. Raises ProgramError."""
-    effects = Effects(domain, machine, _place(domain, instance, machine))
-    try:
-        body = Bodies(StorageMap(domain, effects)).entry(instance)
-    except Unplanned as unplanned:
-        raise ProgramError([_cannot(unplanned)]) from None
+    with domain.room(), paused_collection():
+        effects = Effects(domain, machine, _place(domain, instance, machine))
+        try:
+            body = Bodies(StorageMap(domain, effects)).entry(instance)
+        except Unplanned as unplanned:
+            raise ProgramError([_cannot(unplanned)]) from None
     return Simulation(module, instance, machine, body, effects)
 
 

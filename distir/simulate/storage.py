@@ -6,6 +6,7 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,12 +59,12 @@ class Storages:
     returned: Leaves = ()
 
     @cached_property
-    def last_uses(self) -> list[int]:
+    def last_uses(self) -> array[int]:
         """By storage: the statement that uses it last; that which creates it if none does; -1 for unused parameters.
 
         One entry too many at the end, where `NO_STORAGE` points to.
         """
-        last = [-1] * (len(self.sizes) + 1)
+        last = array("q", [NO_STORAGE]) * (len(self.sizes) + 1)
         for index, statement in enumerate(self.statements):
             for storage in self.created[index]:
                 last[storage] = index

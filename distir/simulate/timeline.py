@@ -65,8 +65,7 @@ class Timeline:
 
     def __init__(self, body: Body) -> None:
         self.body = body
-        self.effects: list[Effect] = []
-        _flatten(body, self.effects)
+        self.effects = _flatten(body)
         self.starts, self.clocks, self.busy = _schedule(self.effects)
 
     def __len__(self) -> int:
@@ -161,12 +160,19 @@ class Timeline:
         return found
 
 
-def _flatten(body: Body, effects: list[Effect]) -> None:
-    for step in body.timed:
-        if isinstance(step, Body):
-            _flatten(step, effects)
-        else:
+def _flatten(body: Body) -> list[Effect]:
+    """The effects of the inlined body, in order."""
+    effects: list[Effect] = []
+    pending = [iter(body.timed)]
+    while pending:
+        for step in pending[-1]:
+            if isinstance(step, Body):
+                pending.append(iter(step.timed))
+                break
             effects.append(step)
+        else:
+            pending.pop()
+    return effects
 
 
 def _schedule(effects: list[Effect]) -> tuple[array[float], dict[int, float], dict[int, float]]:

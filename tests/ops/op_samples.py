@@ -49,10 +49,10 @@ def is_instance(value, type):
         return isinstance(value, tuple) and all(is_instance(v, t) for v, t in pairs)
     if not isinstance(type, TensorType):
         return True
-    fits = type.shape is None or (
-        len(type.shape) == value.ndim and all(n is None or n == size for n, size in zip(type.shape, value.shape))
-    )
-    return fits and (type.dtype is None or dtype_of(value) is type.dtype)
+    if type.shape is not None and len(type.shape) != value.ndim:
+        return False
+    sizes = zip(type.shape or (), value.shape, strict=False)
+    return all(n is None or n == size for n, size in sizes) and type.dtype in (None, dtype_of(value))
 
 
 def apply(name, *operands, count=1, device=1, **attrs):
@@ -69,9 +69,9 @@ def apply(name, *operands, count=1, device=1, **attrs):
     values = [to_array(s) if isinstance(a, Literal) else v for v, a, s in zip(operands, args, strong, strict=True)]
     results = run(op, values, bind(op, attributes), count)
     assert len(results) == count
-    for result, type in zip(results, inferred, strict=True):
-        assert is_instance(result, type), f"{name}: {type} does not describe {result.dtype}{result.shape}"
-        assert types.device_of(type) in (device, HOST)
+    for result, described in zip(results, inferred, strict=True):
+        assert is_instance(result, described), f"{name}: {described} does not describe {result.dtype}{result.shape}"
+        assert types.device_of(described) in (device, HOST)
     for before, after in zip(kept, operands, strict=True):
         if isinstance(before, np.ndarray):
             assert before.tobytes() == after.tobytes()
@@ -108,8 +108,9 @@ def _check_unknowns(op, args, attrs, results):
             assert weaken is _named_dims  # where a number stands against a name, the number wins
             continue
         sizes = {f"n{i}": i for i in range(2, 1000)}
-        for result, type in zip(results, inferred, strict=True):
-            assert is_instance(result, types.substitute(type, sizes)), f"{op.name} with {weaken.__name__}: {type}"
+        for result, described in zip(results, inferred, strict=True):
+            known = types.substitute(described, sizes)
+            assert is_instance(result, known), f"{op.name} with {weaken.__name__}: {described}"
 
 
 def _weaken(arg, weaken):

@@ -32,7 +32,7 @@ def reshapes(draw):
 
     def grouped():
         cuts = sorted(draw(st.lists(st.integers(0, len(factors)), max_size=3)))
-        groups = [factors[a:b] for a, b in zip([0, *cuts], [*cuts, len(factors)])]
+        groups = [factors[a:b] for a, b in zip([0, *cuts], [*cuts, len(factors)], strict=True)]
         return tuple(math.prod(group) for group in groups)
 
     return grouped(), grouped()
@@ -95,12 +95,6 @@ def test_reshape_rejections(sizes, attrs, words):
     code, message = rejects("Reshape", random_array("Float32", (2, 3, 4)), sizes, **attrs)
     assert code is codes.BAD_VALUE
     assert words in message
-
-
-def test_reshape_cannot_divide_by_no_elements():
-    code, message = rejects("Reshape", random_array("Float32", (0, 3)), [1, 0, -1])
-    assert code is codes.BAD_VALUE
-    assert "-1" in message or "0" in message
 
 
 @given(shapes, st.data())
@@ -216,10 +210,10 @@ def test_pad(shape, dtype, data):
     pads = [b for b, _ in widths] + [a for _, a in widths]
     x = random_array(dtype, shape)
     padded = apply("Pad", x, pads, 1.5)
-    np.testing.assert_array_equal(padded.astype(float), np.pad(x.astype(float), widths, constant_values=1.5))
+    np.testing.assert_array_equal(padded.astype(float), np.pad(x.astype(float), widths or 0, constant_values=1.5))
     for mode in ("edge", "reflect", "wrap"):
         result = apply("Pad", x, pads, mode=mode).astype(float)
-        np.testing.assert_array_equal(result, np.pad(x.astype(float), widths, mode))
+        np.testing.assert_array_equal(result, np.pad(x.astype(float), widths, mode) if shape else x)
     np.testing.assert_array_equal(apply("Pad", padded, [-n for n in pads]), x)
 
 

@@ -23,8 +23,8 @@ def untidy(draw):
     for line in print_module(draw(modules)).splitlines():
         for token in TOKEN.findall(line):
             depth += (token in ("(", "[")) - (token in (")", "]"))
-            out += [draw(GAPS), token]
-            if depth:
+            out += ["" if out[-1] == "/" else draw(GAPS), token]  # `/` and `/*` together would begin another comment
+            if depth and token != "/":
                 out.append(draw(st.sampled_from(["", "", "", "\n", " // in\n", "\n // in own\n\n"])))
         out.append(draw(BREAKS))
     return "".join(out)

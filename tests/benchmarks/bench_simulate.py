@@ -1,0 +1,156 @@
+"""How fast flat programs are simulated: ops per second of CPU time in each pass, and bytes kept per op.
+
+Run it as a script: `bench_simulate.py [OPS …] [--profile]`. Parsing is left out. Nothing is asserted: times depend on
+the machine, how time per op grows with the program does less so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from distir.analysis import Analysis, check
+from distir.cost import load
+from distir.ir import DTYPES, Function, Module, TensorType
+from distir.ir.builder import FunctionBuilder
+from distir.simulate import Timeline, plan, simulate
+
+DEVICES = 8
+LAYERS = 4
+"""Layers that each stage of the pipeline has."""
+
+HARDWARE = "dgx-a100"
+SIZES = (1_000, 10_000, 100_000, 500_000)
+BASELINE = 10_000
+"""The size whose time per op the others are compared with."""
+
+
+def flat(ops: int) -> Module:
+    """A pipeline of 8 stages without calls: batches of varying size pass through, weights are updated now and then."""
+    f = FunctionBuilder("main")
+    types = {n: TensorType(DTYPES["Float32"], (n, 1024), 1) for n in (32, 64, 128)}
+    weights = {
+        (d, layer): f.param(f"w_{d}_{layer}", TensorType(DTYPES["Float32"], (1024, 1024), d))
+        for d in range(1, DEVICES + 1)
+        for layer in range(LAYERS)
+    }
+    inputs = [f.param(f"x_{n}", type) for n, type in types.items()]
+    done: list[str] = []
+    batch = 0
+    while len(f.body) < ops:
+        x, kept = inputs[batch % len(inputs)], []
+        for device in range(1, DEVICES + 1):
+            if device > 1:
+                (x,) = f.apply("Send", x, device=device)
+            for layer in range(LAYERS):
+                (h,) = f.apply("Gemm", x, weights[device, layer])
+                (a,) = f.apply("Relu", h)
+                (x,) = f.apply("Add", a, x)
+            kept.append(x)
+        f.apply("MPIAllreduce", *kept, results=("_",) * len(kept))
+        if batch % 8 == 7:
+            for (device, layer), weight in weights.items():
+                (weights[device, layer],) = f.apply("SGD", weight, weight)
+        done = [*done[-3:], x]
+        batch += 1
+    del f.body[ops:]
+    return Module([_closed(f, [*weights.values(), *done])])
+
+
+def _closed(f: FunctionBuilder, wanted: list[str]) -> Function:
+    """Return what is wanted of what the statements that are left define."""
+    defined = {p.name for p in f.params} | {name for s in f.body for name in getattr(s, "results", ())}
+    return f.returns(*[name for name in wanted if name in defined])
+
+
+def cpu(run: Callable[[], Any]) -> tuple[float, Any]:
+    """The CPU time of one run in seconds, and what it gives."""
+    gc.collect()
+    start = time.process_time()
+    result = run()
+    return time.process_time() - start, result
+
+
+def measure(ops: int) -> dict[str, float]:
+    """Seconds of CPU time by pass; `bytes`: kept per op in a simulation that has its timeline and peaks."""
+    module, machine = flat(ops), load(HARDWARE)
+    (entry,) = module
+    analysis: Analysis
+    seconds: dict[str, float] = {}
+    seconds["check"], analysis = cpu(lambda: check(module))
+    assert not analysis.errors
+    instance = analysis.instance(entry, tuple(p.type for p in entry.params))
+    seconds["plan"], planned = cpu(lambda: plan(module, analysis.domain, instance, machine))
+    seconds["timing"], timeline = cpu(lambda: Timeline(planned.body))
+    assert timeline.latency > 0
+    seconds["peaks"], _ = cpu(lambda: planned.peaks)
+    seconds["devices"], _ = cpu(lambda: planned.devices)
+    seconds["slack"], _ = cpu(lambda: timeline.slack)
+    seconds["waits"], _ = cpu(lambda: timeline.waits)
+    seconds["path"], _ = cpu(timeline.critical_path)
+    seconds["points"], _ = cpu(lambda: sum(1 for _ in planned.memory().points()))
+    del analysis, instance, planned, timeline
+    seconds["end to end"], whole = cpu(lambda: _whole(module))
+    del whole
+    return seconds
+
+
+def _whole(module: Module) -> Any:
+    simulation = simulate(module, HARDWARE)
+    assert simulation.devices
+    return simulation
+
+
+def kept_bytes(ops: int) -> float:
+    """Bytes per op that a simulation keeps beside the module; and what it adds to the check alone."""
+    module = flat(ops)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = _whole(module)
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    del kept
+    return (after - before) / ops
+
+
+def profile(ops: int) -> None:
+    module = flat(ops)
+    profiler = cProfile.Profile()
+    profiler.runcall(lambda: _whole(module))
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(20)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("ops", nargs="*", type=int, default=SIZES)
+    arguments.add_argument("--profile", action="store_true", help="show where the time goes, at the first size")
+    options = arguments.parse_args()
+    if options.profile:
+        profile(options.ops[0])
+        return
+    measure(1_000)  # imports and memos are not the program's time
+    per_op: dict[int, dict[str, float]] = {}
+    for ops in options.ops:
+        seconds = measure(ops)
+        per_op[ops] = {name: s / ops for name, s in seconds.items()}
+        kept = kept_bytes(ops)
+        print(f"{ops:,} ops, {kept:,.0f} bytes kept per op")
+        for name, s in seconds.items():
+            print(f"  {name:12} {s:8.3f} s  {ops / s if s else float('inf'):14,.0f} ops/s")
+    if BASELINE in per_op:
+        largest = max(per_op)
+        print(f"time per op at {largest:,} ops over that at {BASELINE:,}:")
+        for name, s in per_op[BASELINE].items():
+            print(f"  {name:12} {per_op[largest][name] / s if s else float('nan'):.2f}")
+
+
+if __name__ == "__main__":
+    main()

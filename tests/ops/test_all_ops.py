@@ -1,0 +1,158 @@
+"""What holds of every op there is, by its own documentation: its examples check, run and can be costed."""
+
+import importlib
+import pkgutil
+
+import pytest
+from op_samples import is_instance, random_value
+
+import distir.ops
+from distir.ir import HOST, NO_ATTRIBUTES, Apply, Literal, TensorType, TupleType, types
+from distir.ops import (
+    OPS,
+    REQUIRED,
+    Reject,
+    bind,
+    canonical,
+    dense,
+    infer_partial,
+    infer_types,
+    infer_values,
+    run,
+    strengthen,
+    to_array,
+    work,
+)
+from distir.ops.attributes import KINDS
+from distir.ops.signature import parse_signature
+
+MODULES = [importlib.import_module(f"distir.ops.{module.name}") for module in pkgutil.iter_modules(distir.ops.__path__)]
+OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("distir.")}
+EXAMPLES = [pytest.param(op, text, id=f"{name}-{i}") for name, op in OURS.items() for i, text in enumerate(op.examples)]
+
+
+def parsed(text):
+    """The operands' types or literals, and the statement, of an example."""
+    from distir.syntax import parse_example
+
+    params, apply = parse_example(text, canonical)
+    assert isinstance(apply, Apply)
+    known = {param.name: param.type for param in params}
+    return [known[arg] if isinstance(arg, str) and arg else arg or None for arg in apply.args], apply
+
+
+def values_of(op, args, apply):
+    """Random values of the operands, small enough to be indices; literals as arrays."""
+    strong = strengthen(op, args, apply.attrs)
+    return [
+        to_array(s) if isinstance(arg, Literal) else arg if arg is None else random_value(arg, i, low=0, high=1)
+        for i, (arg, s) in enumerate(zip(args, strong, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("op", "text"), EXAMPLES)
+def test_an_example_checks_runs_and_can_be_costed(op, text):
+    args, apply = parsed(text)
+    count = len(apply.results)
+    assert apply.op == op.name
+    inferred = infer_types(op, args, apply.attrs, count)
+    results = run(op, values_of(op, args, apply), bind(op, apply.attrs), count)
+    assert len(inferred) == len(results) == count
+    for type, result in zip(inferred, results, strict=True):  # noqa: A001
+        assert isinstance(type, (TensorType, TupleType)), f"all of {text} should be known, found {type}"
+        assert all(isinstance(leaf, TensorType) and leaf.elements is not None for leaf in types.leaves(type))
+        assert is_instance(result, type), f"{type} does not describe the result"
+
+    done = work(op, args, inferred, apply.attrs)
+    for amount in (done.flops, done.bytes, done.temporary):
+        assert isinstance(amount, int)
+        assert amount >= 0
+    assert (done.communication is not None) == (op.communication is not None)
+
+
+@pytest.mark.parametrize("dtype", ["Float16", "BFloat16", "Float64", "Int32", "Float8E4M3FN"])
+@pytest.mark.parametrize(("op", "text"), [example for example in EXAMPLES if "Float32" in example.values[1]])
+def test_an_example_runs_with_other_element_types(op, text, dtype):
+    args, apply = parsed(text.replace("Float32", dtype))
+    count = len(apply.results)
+    try:
+        inferred = infer_types(op, args, apply.attrs, count)
+    except Reject:
+        pytest.skip(f"{op.name} takes no {dtype}")
+    results = run(op, values_of(op, args, apply), bind(op, apply.attrs), count)
+    assert all(map(is_instance, results, inferred))
+
+
+@pytest.mark.parametrize(("op", "text"), EXAMPLES)
+def test_an_example_leaves_its_operands_alone(op, text):
+    args, apply = parsed(text)
+    values = values_of(op, args, apply)
+    before = [_bytes(value) for value in values]
+    run(op, values, bind(op, apply.attrs), len(apply.results))
+    assert [_bytes(value) for value in values] == before
+
+
+def _bytes(value):
+    return tuple(map(_bytes, value)) if isinstance(value, tuple) else None if value is None else value.tobytes()
+
+
+@pytest.mark.parametrize(("op", "text"), EXAMPLES)
+def test_more_precise_rules_agree_with_the_types(op, text):
+    args, apply = parsed(text)
+    count = len(apply.results)
+    inferred = infer_types(op, args, apply.attrs, count)
+    for rule in (infer_values, infer_partial):
+        known = rule(op, args, apply.attrs, count)
+        for value, type in zip(known or (), inferred, strict=known is not None):  # noqa: A001
+            assert types.meet(distir.ops.type_of(value), type) is not None
+
+
+@pytest.mark.parametrize(("op", "text"), EXAMPLES)
+def test_an_example_may_be_wrong_only_where_something_is_known(op, text):
+    """Nothing is rejected for operands of which nothing is known but where they are host values."""
+    args, apply = parsed(text)
+    unknown = [_unknown(arg) for arg in args]
+    inferred = infer_types(op, unknown, apply.attrs, len(apply.results))
+    for type, full in zip(inferred, infer_types(op, args, apply.attrs, len(apply.results)), strict=True):  # noqa: A001
+        assert types.meet(type, full) is not None, f"{type} contradicts {full}"
+
+
+def _unknown(arg):
+    if isinstance(arg, Literal):
+        described = dense(arg.value).type if not hasattr(arg.value, "type") else arg.value.type
+        return TensorType(described.dtype, None, HOST) if described.dtype.kind != "float" else arg
+    return types.UNKNOWN if arg is not None else None
+
+
+@pytest.mark.parametrize("op", OURS.values(), ids=OURS)
+def test_a_definition_is_complete(op):
+    assert op.documentation, "what does it do?"
+    assert op.examples, "an example says more"
+    assert op.documentation[0].isalnum() or op.documentation[0] in "`-"
+    for attribute in op.attributes.values():
+        assert attribute.kind.removesuffix(" | None") in KINDS
+        assert attribute.default is not None or attribute.kind.endswith(" | None")
+    assert op.flops is not None or op.view or op.communication is not None or not op.operands
+
+
+@pytest.mark.parametrize("op", OURS.values(), ids=OURS)
+def test_a_signature_reads_back_as_it_was_written(op):
+    for signature in op.signatures:
+        assert parse_signature(str(signature)) == signature
+        assert len(signature.results) == len(op.signatures[0].results)
+        assert len(signature.operands) <= len(op.operands)
+        for pattern, spec in zip(signature.operands, op.operands, strict=False):
+            assert pattern.variadic == spec.variadic
+            assert spec.optional or not pattern.optional
+    assert max(len(signature.operands) for signature in op.signatures) == len(op.operands)
+
+
+@pytest.mark.parametrize("op", OURS.values(), ids=OURS)
+def test_defaults_are_of_their_kind(op):
+    if all(attribute.default is not REQUIRED for attribute in op.attributes.values()):
+        assert bind(op, bind(op, NO_ATTRIBUTES)) == bind(op, NO_ATTRIBUTES)
+
+
+def test_every_family_is_loaded():
+    loaded = {module.__name__.rpartition(".")[2] for module in distir.ops.FAMILIES}
+    assert {op.family for op in OURS.values()} == loaded
