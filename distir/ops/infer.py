@@ -157,6 +157,8 @@ def match_operands(op: Op, args: Sequence[Value], bound: Attributes) -> Matched:
     _check_count(op, args)
     rejections: list[Reject] = []
     for signature in op.signatures:
+        if len(args) > len(signature.operands) and not any(o.variadic for o in signature.operands):
+            continue
         try:
             return _match_signature(op, signature, args, bound)
         except Reject as rejection:

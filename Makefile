@@ -1,0 +1,48 @@
+# `make demo` shows the main job, `make test` proves that everything works. Both set up all they need in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DISTIR := $(BIN)/distir
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types check bench bless clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## check, run and simulate a two-device training program, and compare two schedules of it
+	@DISTIR=$(DISTIR) sh examples/demo.sh
+
+test: lint types check ## everything: style, types, all tests
+
+lint: $(VENV)/.test ## style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test ## static types, strict
+	$(BIN)/pyright
+
+check: $(VENV)/.test ## the tests, on all cores
+	$(BIN)/pytest --numprocesses auto
+
+bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
+	@for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+bless: $(VENV)/.test ## rewrite the golden files; the diff is the review
+	$(BIN)/pytest --numprocesses auto --bless
+
+clean: ## remove the environment and what tools leave behind
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
