@@ -9,22 +9,24 @@ from typing import Any, cast
 from distir.analysis.check import check
 from distir.analysis.domains import Values, abstract
 from distir.analysis.interpret import interpret
-from distir.diagnostics import ProgramError
+from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import (
     HOST,
     AnyType,
+    Apply,
     Dim,
     DType,
     External,
     Function,
     Module,
     Param,
+    Site,
     TensorType,
     TupleType,
     Type,
     types,
 )
-from distir.ops import Value, dtype_of, numpy_dtype, to_dense, type_of
+from distir.ops import Reject, Value, dtype_of, numpy_dtype, to_dense, type_of
 from distir.ops.numeric import np
 
 Inputs = Mapping[str, Any] | Sequence[Any]
@@ -64,10 +66,21 @@ def execute(
         raise ProgramError(analysis.errors)
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
-    domain = Values(module, load)
+    domain = _Located(module, load)
     rho = interpret(entry, vs, domain)
     returned = zip(result_names(entry), instance.state.returned, rho.returned, strict=True)
     return tuple(Output(name, type_of(w), domain.array(v)) for name, w, v in returned)
+
+
+class _Located(Values):
+    """The concrete domain; what an op finds wrong with its operands' values is said with its place."""
+
+    def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
+        try:
+            return super().apply(op, vs)
+        except Reject as reject:
+            sites = (Site(f.name, i) for f in self.module for i, s in enumerate(f.body) if s is op)
+            raise ProgramError([Diagnostic(reject.code, next(sites), reject.message, (), reject.help)]) from None
 
 
 def result_names(function: Function) -> list[str]:

@@ -2,6 +2,7 @@
 
 from distir.ops import (
     activation,
+    attention,
     communication,
     constant,
     elementwise,
@@ -27,6 +28,7 @@ FAMILIES = (
     constant,
     elementwise,
     activation,
+    attention,
     linalg,
     reduce,
     norm,

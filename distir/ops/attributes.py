@@ -168,7 +168,10 @@ def _respell(op: Op, name: str, value: Constant) -> Constant:
 
 
 def _kind(attribute: AttributeSpec) -> str:
-    return attribute.kind.removesuffix(" | None")
+    kind = attribute.kind.removesuffix(" | None")
+    if kind not in KINDS:
+        raise TypeError(f"the attribute `{attribute.name}` is annotated `{kind}`; an op's can be {', '.join(KINDS)}")
+    return kind
 
 
 def _coerce(op: Op, attribute: AttributeSpec, spelled: str, value: Constant) -> Constant:

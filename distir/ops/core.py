@@ -16,6 +16,7 @@ keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -100,7 +101,7 @@ class Op:
         """By name, in the order of the definition."""
         return {
             p.name: AttributeSpec(
-                p.name, str(p.annotation), p.default, tuple(a for a, n in self.aliases.items() if n == p.name)
+                p.name, _written(p.annotation), p.default, tuple(a for a, n in self.aliases.items() if n == p.name)
             )
             for p in inspect.signature(self.body).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name != "count"
@@ -175,6 +176,12 @@ class Op:
         return rule
 
 
+def _written(annotation: Any) -> str:
+    """An annotation as its author wrote it, postponed or not."""
+    plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
+    return annotation.__name__ if plain else str(annotation)
+
+
 class Registry(Mapping[str, Op]):
     """Ops by name: our own families, and those of packages that register under the entry-point group `distir.ops`.
 
@@ -222,7 +229,10 @@ class Registry(Mapping[str, Op]):
         from importlib.metadata import entry_points
 
         for plugin in entry_points(group="distir.ops"):
-            plugin.load()
+            try:
+                plugin.load()
+            except Exception as error:  # whatever a package does wrong, the others still work
+                warnings.warn(f"the ops of `{plugin.value}` could not be loaded: {error!r}", stacklevel=2)
 
 
 OPS: Final = Registry()

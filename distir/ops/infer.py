@@ -69,6 +69,8 @@ def infer_types(op: Op, args: Sequence[Value], attrs: Attributes, count: int) ->
     structure = tuple_structure(op, args)
     if structure is not None:
         leaves = [infer_types(op, leaf, attrs, count) for leaf in leaf_calls(args, structure)]
+        if not leaves:
+            return (TupleType(()),) * count
         return tuple(TupleType(items) for items in zip(*leaves, strict=True))
     matched = match_operands(op, args, bound)
     given = result_types(matched.signature.results, matched.bindings, count)
@@ -119,6 +121,8 @@ def run(op: Op, operands: Sequence[Any], attrs: Attributes, count: int) -> tuple
     lengths = [len(cast("tuple[Any, ...]", o)) for o in operands if isinstance(o, tuple)] if op.leafwise else []
     if lengths:
         calls = [[_item(o, i) for o in operands] for i in range(lengths[0])]
+        if not calls:
+            return ((),) * count
         return tuple(zip(*(run(op, call, attrs, count) for call in calls), strict=True))
     keywords = dict(attrs) | ({"count": count} if op.takes_count else {})
     with np.errstate(all="ignore"):

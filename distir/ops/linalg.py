@@ -8,6 +8,7 @@ from distir.diagnostics.codes import types as codes
 from distir.ir import DimensionError, Part, Shape, TensorType, types
 from distir.ops.core import op
 from distir.ops.numeric import Array, np
+from distir.ops.precision import wide
 from distir.ops.unify import Reject, broadcast
 
 
@@ -24,7 +25,7 @@ def MatMul(a: Array, b: Array) -> Array:
     %c = MatMul(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3, 4), 1])
     %c = MatMul(%a: Tensor[Float32, (5, 2, 3), 1], %b: Tensor[Float32, (3, 4), 1])
     """
-    return np.matmul(a, b)
+    return np.matmul(wide(a), wide(b)).astype(a.dtype, copy=False)
 
 
 @op(
@@ -46,9 +47,10 @@ def Gemm(
     %y = Gemm(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3, 4), 1], %c: Tensor[Float32, (4,), 1])
     %y = Gemm[transB = true](%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (4, 3), 1])
     """
-    product = np.matmul(a.T if transA else a, b.T if transB else b)
-    scaled = product if alpha == 1 else (alpha * product).astype(a.dtype)
-    return scaled if c is None else (scaled + (c if beta == 1 else beta * c)).astype(a.dtype)
+    product = np.matmul(wide(a.T if transA else a), wide(b.T if transB else b))
+    scaled = product if alpha == 1 else alpha * product
+    whole = scaled if c is None else scaled + (wide(c) if beta == 1 else beta * wide(c))
+    return whole.astype(a.dtype, copy=False)
 
 
 @Gemm.shapes

@@ -102,12 +102,12 @@ def NegativeLogLikelihoodLoss(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """Minus `input`, which holds logarithms of probabilities along axis 1, at `target`. ONNX `NegativeLogLikelihoodLoss`.
+    """Minus `input`, logarithms of probabilities along axis 1, at `target`. ONNX `NegativeLogLikelihoodLoss`.
 
     Weights and `ignore_index` are as in `SoftmaxCrossEntropyLoss`.
 
     %loss = NegativeLogLikelihoodLoss(%log_prob: Tensor[Float32, (2, 5), 1], %labels: Tensor[Int64, (2,), 1])
-    """  # noqa: E501 - the first line says it all
+    """
     log_prob = wide(input)
     label_weights = _label_weights("NegativeLogLikelihoodLoss", log_prob, target, weight, ignore_index)
     return _likelihood_loss(log_prob, target, label_weights, reduction).astype(input.dtype, copy=False)

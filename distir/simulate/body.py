@@ -121,7 +121,9 @@ class Bodies:
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end."""
         found = self.storages.of(instance)
-        return self._of(found, (Fate.PINNED,) * found.parameters, (True,) * len(found.returned))
+        returned = set(found.returned)
+        fates = tuple(Fate.KEPT if s in returned else Fate.PINNED for s in range(found.parameters))
+        return self._of(found, fates, (True,) * len(found.returned))
 
     def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
         key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own

@@ -84,7 +84,8 @@ class Effects:
         sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
         done = work(definition, vs, ws, op.attrs)
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
-        view = definition.view or self._within_one_memory(done, devices)
+        # A constant is a view of nothing: its result has a leaf, but no operand has one.
+        view = (definition.view and bool(inputs)) or self._within_one_memory(done, devices)
         if definition.view or done == NO_WORK:
             devices = ()
         return Effect(
@@ -96,8 +97,15 @@ class Effects:
             tuple(sum(1 for _ in types.leaves(w)) for w in ws),
             view,
             () if view else _takeovers(definition, inputs, ws),
-            tuple((self.memory(d), done.temporary) for d in devices) if done.temporary else (),
+            self._temporary(done, devices) if done.temporary else (),
         )
+
+    def _temporary(self, done: Work, devices: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """Every device needs its own, also where streams share one memory."""
+        needed: dict[int, int] = {}
+        for memory in map(self.memory, devices):
+            needed[memory] = needed.get(memory, 0) + done.temporary
+        return tuple(needed.items())
 
     def _within_one_memory(self, done: Work, devices: Sequence[int]) -> bool:
         """Whether this is a transfer between streams of one device, which moves nothing."""

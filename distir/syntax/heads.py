@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from distir.ir import UNKNOWN, Param
+from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import Problem, problem
-from distir.syntax.reading import Fault, Head, evaluate
+from distir.syntax.reading import Head, evaluate
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, VALUE
 

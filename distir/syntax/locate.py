@@ -13,8 +13,9 @@ from distir.diagnostics import Span
 from distir.ir import Arg, Attributes, Call, Constant, Literal, Part, Site, identity
 from distir.syntax import scan
 from distir.syntax.core import SpellingError
+from distir.syntax.fault import Fault
 from distir.syntax.grammar import Child, Node, Unexpected, shape
-from distir.syntax.reading import Fault, Written, evaluate
+from distir.syntax.reading import Written, evaluate
 from distir.syntax.statements import Words, canonical, numbered, words
 
 if TYPE_CHECKING:

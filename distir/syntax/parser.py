@@ -153,11 +153,13 @@ class _Parser:
         """Report why the piece that begins at `start` cannot be read."""
         if extent.too_deep is not None:
             self.report(codes.TOO_DEEP, extent.too_deep, extent.too_deep + 1, TOO_DEEP_MESSAGE)
-        elif found is not None and found.first >= len(piece.tokens) and extent.unclosed is not None:
-            at = extent.unclosed
-            self.report(codes.UNCLOSED_BRACKET, at, at + 1, f"this `{self.text[at]}` is never closed", found.help)
         elif found is not None:
             span = piece.span(found.first, found.last)
+            at = extent.unclosed
+            if at is not None and (span.start == len(piece.text) or "\n" in self.text[at : start + span.start]):
+                # what stands in later lines is not this statement's fault
+                self.report(codes.UNCLOSED_BRACKET, at, at + 1, f"this `{self.text[at]}` is never closed")
+                return
             self.report(found.code, start + span.start, start + span.end, found.message, found.help)
 
 

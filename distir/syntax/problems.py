@@ -49,25 +49,37 @@ def _bad(token: str, index: int, expected: frozenset[str]) -> Problem:
 
 
 def _help(index: int, kind: str, expected: frozenset[str], tokens: Sequence[str], kinds: Sequence[str]) -> str | None:
+    """What to do about the common mistakes."""
     before = kinds[index - 1] if index else ""
     if END in expected and kind in (VALUE, IDENT, FUNCTION, "_", "return", "func"):
         return "each statement stands on its own line"
     if kind == "->":
         return "result types follow the `)` of the parameters: `func @f(%x) -> D1 {`"
+    if kind == "=" and before == IDENT and "(" in expected and index == 1:
+        return f"a value's name begins with `%`: `%{tokens[0]}`"
     if kind == ":" and before == IDENT and "=" in expected:
         return f"attributes are written `{tokens[index - 1]} = value`"
     if kind == ":" and expected & {",", ")"}:
         return "types are stated where a value is defined, not where it is used"
     if kind == IDENT and (expected == _FUNCTION or VALUE in expected):
         return f"did you mean `{'@' if expected == _FUNCTION else '%'}{tokens[index]}`?"
-    if "=" in expected and ":" in expected and kind in (IDENT, FUNCTION):
+    if "=" in expected and ":" in expected and kind in (IDENT, FUNCTION, "Tensor", "Tuple", "host"):
         return "a `=` stands between the results and the op, a `:` before a type"
     if expected == _EQUAL and before == IDENT:
         return "attributes are written `name = value`"
-    return _bracket_help(kind, expected)
+    if kind == VALUE and "dense" in expected and VALUE not in expected:
+        return "attributes are constants; values are operands, in round brackets"
+    return _bracket_help(index, kind, expected, kinds)
 
 
-def _bracket_help(kind: str, expected: frozenset[str]) -> str | None:
+def _bracket_help(index: int, kind: str, expected: frozenset[str], kinds: Sequence[str]) -> str | None:
+    before = kinds[max(0, index - 3) : index]
+    if before[:2] == ("Tensor", "[") and kind == "]":
+        return "a tensor's type is `Tensor[Float32, (2, 3), 1]`: element type, shape, device"
+    if kind == "[" and before[-1:] == (FUNCTION,):
+        return "a call has no attributes"
+    if kind == "(" and before[-1:] == ("return",):
+        return "what a function returns is written without brackets: `return %x, %y`"
     closing = [bracket for bracket in ")]}>" if bracket in expected]
     if kind in tuple(")]}>") and closing:
         return f"the bracket that is open is closed by `{closing[0]}`"

@@ -6,55 +6,26 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from distir.diagnostics import Code
 from distir.diagnostics.codes import syntax as codes
 from distir.ir import (
     DISCARD,
-    DTYPES,
-    HOST,
     NO_ATTRIBUTES,
     UNKNOWN,
-    AnyType,
     Arg,
     Attributes,
     Constant,
-    Dense,
-    Dim,
-    DimensionError,
-    DType,
-    External,
     Literal,
     Param,
-    Shape,
-    SymbolicDim,
-    TensorType,
-    TupleType,
     Type,
-    dims,
 )
-from distir.ir.dtypes import INTEGER_RANGES
+from distir.syntax import constants, numbers, types
+from distir.syntax.fault import Fault
 from distir.syntax.grammar import Node
-
-INT64 = range(-(2**63), 2**63)
-LARGEST_DENSE = 2**24
-"""How many elements a `dense` constant may have; more belong in a file."""
-_MOST_TERMS = 256
-
-
-class Fault(Exception):  # noqa: N818 (a fault of the text)
-    """Text that fits the grammar and still says nothing. `first` and `last` are the numbers of the tokens at fault."""
-
-    def __init__(self, code: Code, message: str, help: str | None = None, child: int | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.help = code, message, help
-        self.child = child
-        self.first, self.last = -1, -1
+from distir.syntax.numbers import INT64, large_list
 
 
 class Keyword(NamedTuple):
@@ -129,10 +100,6 @@ def param(parts: list[Any]) -> Param:
     return Param(name[1:], UNKNOWN if stated is None else stated, NO_ATTRIBUTES if roles is None else roles)
 
 
-def roles(parts: list[Any]) -> Attributes:
-    return _attributes(parts)
-
-
 def role(parts: list[Any]) -> Keyword:
     name, value = parts
     return Keyword(name, True if value is None else _checked(value, 1))
@@ -153,11 +120,17 @@ def result(parts: list[Any]) -> tuple[str, Type | None]:
 
 def apply(parts: list[Any]) -> Operation:
     name, attributes, arguments = parts
+    attrs: Attributes = attributes or NO_ATTRIBUTES
     keywords = [argument for argument in arguments if isinstance(argument, Keyword)]
-    annotations = tuple(argument for argument in arguments if isinstance(argument, Param))
+    if keywords:
+        try:
+            attrs = _attributes([*map(Keyword._make, attrs.items()), *keywords])
+        except Fault as fault:
+            fault.child = 2
+            raise
+    annotations = tuple(_annotations(arguments))
     args = tuple(_unannotated(argument) for argument in arguments if not isinstance(argument, Keyword))
-    written = list(attributes or ()) + keywords
-    return Operation(name, args, _attributes(written), annotations)
+    return Operation(name, args, attrs, annotations)
 
 
 def call(parts: list[Any]) -> Operation:
@@ -193,6 +166,14 @@ def operand_list(parts: list[Any]) -> Arg:
     return tuple(parts)
 
 
+def _annotations(arguments: Sequence[Any]) -> Iterator[Param]:
+    for argument in arguments:
+        if isinstance(argument, Param):
+            yield argument
+        elif isinstance(argument, tuple) and not isinstance(argument, Keyword):
+            yield from _annotations(cast("tuple[Any, ...]", argument))
+
+
 def _unannotated(argument: Any) -> Arg:
     if isinstance(argument, Param):
         return argument.name
@@ -205,9 +186,9 @@ def _attributes(keywords: Sequence[Keyword]) -> Attributes:
     if not keywords:
         return NO_ATTRIBUTES
     items: dict[str, Constant] = {}
-    for keyword in keywords:
+    for number, keyword in enumerate(keywords):
         if keyword.name in items:
-            raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{keyword.name}` is given twice", "keep one of them")
+            raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{keyword.name}` is given twice", "keep one of them", number)
         items[keyword.name] = keyword.value
     return Attributes(items)
 
@@ -222,277 +203,11 @@ def _checked(value: Constant, child: int) -> Constant:
     return value
 
 
-# ---- types
-
-
-def tensor(parts: list[Any]) -> TensorType:
-    dtype, shape, device = parts
-    return TensorType(dtype, shape, device)
-
-
-def tuple_type(parts: list[Any]) -> TupleType:
-    return TupleType(tuple(parts))
-
-
-def scalar(parts: list[Any]) -> TensorType:
-    dtype, device = parts
-    return TensorType(dtype, (), device)
-
-
-def named_type(parts: list[Any]) -> Type:
-    (name,) = parts
-    if name[0] == "D" and name[1:].isdigit():
-        return AnyType(device([name[1:]]))
-    if name in DTYPES:
-        return TensorType(DTYPES[name], (), HOST)
-    known = ["Tensor", "Tuple", *DTYPES]
-    hint = _nearest(name, known) or "a type is `Tensor[Float32, (2, 3), 1]`, `Float32[1]`, `Int64`, `Tuple[…]` or `D1`"
-    raise Fault(codes.UNKNOWN_TYPE, f"expected a type, found `{name}`", hint)
-
-
-def dtype(parts: list[Any]) -> DType | None:
-    if not parts:
-        return None
-    (name,) = parts
-    if name not in DTYPES:
-        hint = _nearest(name, list(DTYPES)) or f"the element types are {', '.join(DTYPES)}"
-        raise Fault(codes.UNKNOWN_TYPE, f"expected an element type, found `{name}`", hint)
-    return DTYPES[name]
-
-
-def device(parts: list[Any]) -> int:
-    number = integer(parts)
-    if number not in INT64:
-        raise Fault(codes.LARGE_NUMBER, f"`{number}` does not fit in 64 bits")
-    return number
-
-
-def shape(parts: list[Any]) -> Shape:
-    for number, dim in enumerate(parts):
-        if isinstance(dim, int) and dim < 0:
-            hint = "write `?` for a dimension that is not known"
-            raise Fault(codes.BAD_DIMENSION, f"a dimension cannot be negative, found `{dim}`", hint, number)
-    return tuple(parts)
-
-
-def total(parts: list[Any]) -> Dim:
-    result: Dim = parts[0]
-    for sign, dim in zip(parts[1::2], parts[2::2], strict=True):
-        result = _small(dims.add(result, dim) if sign == "+" else dims.subtract(result, dim))
-    return result
-
-
-def times(parts: list[Any]) -> Dim:
-    result: Dim = parts[0]
-    for sign, dim in zip(parts[1::2], parts[2::2], strict=True):
-        result = _small(dims.multiply(result, dim) if sign == "*" else _quotient(result, dim))
-    return result
-
-
-def size(parts: list[Any]) -> Dim:
-    return _small(integer(parts))
-
-
-def named_dim(parts: list[Any]) -> Dim:
-    return dims.named(parts[0])
-
-
-def negative_dim(parts: list[Any]) -> Dim:
-    return _small(dims.multiply(-1, parts[0]))
-
-
-def _quotient(dividend: Dim, divisor: Dim) -> Dim:
-    if dividend is None or divisor is None:
-        return None
-    try:
-        quotient = dims.divide(dividend, divisor)
-    except DimensionError as error:
-        raise Fault(codes.BAD_DIMENSION, str(error), "a dimension is an integer: division must be exact") from error
-    if quotient is None:
-        message = f"`{dims.show(dividend)}` cannot be divided by `{dims.show(divisor)}`"
-        raise Fault(codes.BAD_DIMENSION, message, "write `?` for a dimension that is not known")
-    return quotient
-
-
-def _small(dim: Dim) -> Dim:
-    if isinstance(dim, int) and dim not in INT64:
-        raise Fault(codes.LARGE_NUMBER, f"`{dim}` does not fit in 64 bits")
-    if isinstance(dim, SymbolicDim):
-        if len(dim.terms) > _MOST_TERMS or any(len(names) > _MOST_TERMS for names, _ in dim.terms):
-            raise Fault(codes.BAD_DIMENSION, "the dimension has too many terms", "give it a name of its own")
-        if not dim.names:
-            raise Fault(codes.BAD_DIMENSION, f"expected an integer, found `{dim}`", "division must be exact")
-        if any(c not in INT64 for _, c in dim.terms) or dim.denominator not in INT64:
-            raise Fault(codes.LARGE_NUMBER, "the dimension's numbers do not fit in 64 bits")
-    return dim
-
-
-# ---- constants
-
-
-def minus(parts: list[Any]) -> int | float:
-    return -parts[0]
-
-
-def integer(parts: list[Any]) -> int:
-    (digits,) = parts
-    if len(digits) > 20 or (number := int(digits)) >= 2**64:
-        shown = digits if len(digits) <= 24 else f"{digits[:20]}…"
-        raise Fault(codes.LARGE_NUMBER, f"`{shown}` does not fit in 64 bits")
-    return number
-
-
-def real(parts: list[Any]) -> float:
-    number = float(parts[0])
-    if math.isinf(number):
-        raise Fault(codes.LARGE_NUMBER, f"`{parts[0]}` does not fit in 64 bits", "write `inf` for infinity")
-    return number
-
-
-def string(parts: list[Any]) -> str:
-    try:
-        return json.loads(parts[0], strict=False)
-    except ValueError as error:
-        hint = (
-            'write `\\\\` for a backslash; the others are `\\"`, `\\n`, `\\t`, `\\r`, `\\b`, `\\f`, `\\/` and `\\u0041`'
-        )
-        raise Fault(codes.BAD_STRING, "the string has a `\\` that means nothing", hint) from error
-
-
-def word(parts: list[Any]) -> DType:
-    (name,) = parts
-    if name not in DTYPES:
-        hint = _nearest(name, ["true", "false", *DTYPES]) or f'a value is written `%{name}`, a string `"{name}"`'
-        raise Fault(codes.UNKNOWN_WORD, f"expected a constant, found the word `{name}`", hint)
-    return DTYPES[name]
-
-
-def large_list(parts: list[Any]) -> tuple[Constant, ...]:
-    text: str = parts[0]
-    try:
-        numbers = json.loads(text.replace("inf", "Infinity").replace("nan", "NaN"))
-    except ValueError:
-        numbers = [_number(item) for item in text[1:-1].removesuffix(",").split(",")]
-    if "inf" not in text and any(map(math.isinf, numbers)):
-        raise Fault(codes.LARGE_NUMBER, "a number in this list does not fit in 64 bits", "write `inf` for infinity")
-    return tuple(numbers)
-
-
-def _number(text: str) -> int | float:
-    digits = text.strip()
-    unsigned = digits.removeprefix("-").strip()
-    sign = -1 if digits.startswith("-") else 1
-    if unsigned.isdigit():
-        return sign * integer([unsigned])
-    try:
-        return sign * float(unsigned)
-    except ValueError as error:
-        raise Fault(codes.UNEXPECTED, f"expected a number, found `{digits}`") from error
-
-
-def dense(parts: list[Any]) -> Dense:
-    name, sizes, nested = parts
-    element = dtype([name])
-    assert element is not None
-    shape, flat = _flatten(nested)
-    if sizes is not None:
-        count = math.prod(sizes)
-        if count > LARGEST_DENSE:
-            raise Fault(codes.BAD_DENSE, f"a tensor of {count} elements is too large to be written here", child=1)
-        if shape == () and sizes != ():
-            flat = flat * count
-        elif shape != sizes and (len(shape) != 1 or len(flat) != count):
-            raise Fault(codes.BAD_DENSE, f"expected {count} values, found {len(flat)}: the shape is {sizes}", child=2)
-        shape = sizes
-    return Dense(element, shape, _elements(element, flat))
-
-
-def external(parts: list[Any]) -> External:
-    name, sizes, text = parts
-    element = dtype([name])
-    assert element is not None
-    reference = string([text])
-    wrong = _wrong_reference(reference)
-    if wrong:
-        hint = 'only files in the program\'s own folder may be named: `"model.safetensors#name"`'
-        raise Fault(codes.BAD_REFERENCE, f"{wrong}, found `{reference}`", hint, 2)
-    return External(element, sizes, reference)
-
-
-def sizes(parts: list[Any]) -> tuple[int, ...]:
-    return tuple(device([digits]) for digits in parts)
-
-
-def _flatten(value: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The shape that the nesting tells, and the values in row-major order."""
-    shape: list[int] = []
-    level: tuple[Any, ...] = (value,)
-    while level and isinstance(level[0], tuple):
-        lengths = {len(cast("tuple[Any, ...]", item)) if isinstance(item, tuple) else -1 for item in level}
-        if len(lengths) != 1:
-            raise Fault(codes.BAD_DENSE, "the rows of the tensor differ in length", child=2)
-        shape.append(lengths.pop())
-        level = tuple(item for row in level for item in row)
-    if any(isinstance(item, tuple) for item in level):
-        raise Fault(codes.BAD_DENSE, "the rows of the tensor differ in length", child=2)
-    return tuple(shape), level
-
-
-def _elements(element: DType, values: tuple[Any, ...]) -> tuple[bool | int | float, ...]:
-    kinds = set(map(type, values))
-    allowed = {"bool": {bool}, "float": {int, float}}.get(element.kind, {int})
-    if not kinds <= allowed:
-        wrong = next(item for item in values if type(item) not in allowed)
-        wanted = {"bool": "`true` or `false`", "float": "numbers"}.get(element.kind, "integers")
-        shown = (
-            wrong
-            if isinstance(wrong, DType)
-            else json.dumps(wrong)
-            if isinstance(wrong, (str, bool, int, float))
-            else "a tensor"
-        )
-        raise Fault(codes.BAD_DENSE, f"expected {wanted} in a tensor of {element}, found `{shown}`", child=2)
-    if element.kind == "float":
-        return tuple(map(float, values))
-    if values and element in INTEGER_RANGES:
-        allowed_range = INTEGER_RANGES[element]
-        for wrong in (min(values), max(values)):
-            if wrong not in allowed_range:
-                low, high = allowed_range[0], allowed_range[-1]
-                message = f"`{wrong}` does not fit in {element}, which holds {low} to {high}"
-                raise Fault(codes.BAD_DENSE, message, child=2)
-    return values
-
-
-def _wrong_reference(reference: str) -> str | None:
-    path = reference.split("#")[0]
-    if not path:
-        return "expected a file's name"
-    if "\0" in reference or "\\" in reference:
-        return "expected a path with `/`, without backslashes and NUL characters"
-    if path.startswith("/") or ":" in path:
-        return "expected a relative path"
-    if ".." in path.split("/"):
-        return "expected a path without `..`"
-    return None
-
-
-def _nearest(name: str, known: Sequence[str]) -> str | None:
-    from distir.diagnostics.nearest import nearest
-
-    similar = nearest(name, known)
-    return f"did you mean `{similar}`?" if similar else None
-
-
-def _nothing(_: list[Any]) -> None:
-    return None
-
-
 RULES: dict[str, Callable[[list[Any]], Any]] = {
     "head": head,
     "params": tuple,
     "param": param,
-    "roles": roles,
+    "roles": _attributes,
     "role": role,
     "result_types": tuple,
     "return_": tuple,
@@ -503,47 +218,16 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "apply": apply,
     "example_apply": apply,
     "call": call,
-    "attributes": tuple,
+    "attributes": _attributes,
     "attribute": attribute,
     "arguments": tuple,
     "example_arguments": tuple,
     "value": value,
     "annotated": annotated,
     "constant": constant,
-    "large_constant": lambda parts: Literal(large_list(parts)),
+    "large_constant": lambda parts: Literal(_checked(large_list(parts), 0)),
     "operand_list": operand_list,
-    "tensor": tensor,
-    "tuple_type": tuple_type,
-    "scalar": scalar,
-    "named_type": named_type,
-    "host_type": lambda _: AnyType(HOST),
-    "unknown_type": lambda _: UNKNOWN,
-    "dtype": dtype,
-    "device": device,
-    "host_device": lambda _: HOST,
-    "any_device": _nothing,
-    "shape": shape,
-    "unknown_shape": _nothing,
-    "sum": total,
-    "sum_sign": lambda parts: parts[0],
-    "times": times,
-    "product_sign": lambda parts: parts[0],
-    "size": size,
-    "named_dim": named_dim,
-    "unknown_dim": _nothing,
-    "negative_dim": negative_dim,
-    "large_list": large_list,
-    "list": tuple,
-    "minus": minus,
-    "integer": integer,
-    "real": real,
-    "infinity": lambda _: math.inf,
-    "not_a_number": lambda _: math.nan,
-    "string": string,
-    "true": lambda _: True,
-    "false": lambda _: False,
-    "word": word,
-    "dense": dense,
-    "external": external,
-    "sizes": sizes,
+    **types.RULES,
+    **numbers.RULES,
+    **constants.RULES,
 }

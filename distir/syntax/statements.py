@@ -11,9 +11,10 @@ from distir.diagnostics.codes import syntax as codes
 from distir.ir import DISCARD, Apply, Call, Constant, Param, Return, Statement, Type
 from distir.syntax import scan
 from distir.syntax.core import Spelling, SpellingError, SyntaxProblem
+from distir.syntax.fault import Fault
 from distir.syntax.grammar import Node, Unexpected, shape
 from distir.syntax.problems import Problem, problem
-from distir.syntax.reading import Fault, Written, evaluate
+from distir.syntax.reading import Written, evaluate
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
 
 

@@ -93,25 +93,25 @@ def called(token: str, kind: str) -> str:
     return f"`{shown}`"
 
 
-_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"Tensor", "Tuple", IDENT, "host", "?"}), "a type"),
-    (frozenset({VALUE, "dense", INT, FLOAT, STRING}), "a value or a constant"),
-    (frozenset({"dense", INT, FLOAT, STRING}), "a constant"),
-    (frozenset({IDENT, FUNCTION}), "an op or a function"),
-    (frozenset({VALUE, "_"}), "a value's name such as `%x`"),
-    (frozenset({INT, IDENT, "?"}), "a dimension"),
-    (frozenset({INT, "host", "?"}), "a device"),
-    (frozenset({"+", "*"}), "an operator"),
+_TYPE = frozenset({"Tensor", "Tuple", IDENT, "host", "?"})
+_CONSTANT = frozenset(
+    {"dense", "external", INT, FLOAT, STRING, LARGE_LIST, "inf", "nan", "true", "false", "[", "-", IDENT}
 )
-"""What several kinds together are called; the first that fits wins."""
 
-_OF_CONSTANTS = frozenset({"dense", "external", INT, FLOAT, STRING, LARGE_LIST, "inf", "nan", "true", "false", "["})
-_OF_GROUPS = {
-    "a value or a constant": _OF_CONSTANTS | {VALUE, IDENT, "-"},
-    "a constant": _OF_CONSTANTS | {IDENT, "-"},
-    "a dimension": frozenset({INT, IDENT, "?", "-", "("}),
-    "an operator": frozenset({"+", "-", "*", "/"}),
-}
+_GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
+    (_TYPE, _TYPE, ("a type",)),
+    (frozenset({VALUE, STRING}), _CONSTANT | {VALUE}, ("a value", "a constant")),
+    (frozenset({STRING, "dense"}), _CONSTANT, ("a constant",)),
+    (frozenset({IDENT, FUNCTION, VALUE}), frozenset({IDENT, FUNCTION, VALUE, "_", "return"}), ("a statement",)),
+    (frozenset({IDENT, FUNCTION}), frozenset({IDENT, FUNCTION}), ("an op or a function",)),
+    (frozenset({VALUE, "_"}), frozenset({VALUE, "_"}), ("a value's name such as `%x`",)),
+    (frozenset({INT, IDENT, "?"}), frozenset({INT, IDENT, "?", "-", "("}), ("a dimension",)),
+    (frozenset({INT, "host", "?"}), frozenset({INT, "host", "?"}), ("a device",)),
+    (frozenset({IDENT, "?"}), frozenset({IDENT, "?"}), ("an element type",)),
+    (frozenset({"(", "??"}), frozenset({"(", "??"}), ("a shape such as `(2, 3)`",)),
+    (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
+)
+"""Kinds that stand for something together if all are expected; what they take with them; what all that is called."""
 
 _SINGLE = {
     VALUE: "a value's name such as `%x`",
@@ -129,11 +129,9 @@ def wanted(expected: Collection[str]) -> str:
     """What a message says was expected, from the kinds that could stand there: "`,` or `)`"."""
     left = set(expected)
     words: list[str] = []
-    for kinds_of_group, name in _GROUPS:
-        if kinds_of_group <= left:
-            words.append(name)
-            left -= _OF_GROUPS.get(name, kinds_of_group)
-    if "`,`" in words:
-        left.discard(",")
+    for typical, kinds_meant, called_together in _GROUPS:
+        if typical <= left:
+            words += called_together
+            left -= kinds_meant
     words += sorted(_SINGLE.get(kind, f"`{kind}`") for kind in left)
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing more"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}" if words else "nothing more"

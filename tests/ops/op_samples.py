@@ -6,12 +6,16 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from distir.ir import DTYPES, HOST, Attributes, Dense, Literal, SymbolicDim, TensorType, TupleType, types
 from distir.ir.dims import named
 from distir.ops import OPS, Reject, dtype_of, infer_types, numpy_dtype, run, strengthen, to_array, type_of, work
 from distir.ops.attributes import bind
+
+settings.register_profile("ops", deadline=None)  # how long an example takes is no matter of correctness
+settings.load_profile("ops")
 
 FLOATS = ("Float16", "BFloat16", "Float32", "Float64")
 NUMBERS = ("Int8", "Int32", "Int64", "UInt8", *FLOATS)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import FLOATS, NUMBERS, apply, close, filled_shapes, random_array, rejects, seeds, shapes
 
@@ -33,6 +33,7 @@ def reductions(draw):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
+@settings(max_examples=40)
 @given(reductions())
 def test_reductions(name, case):
     x, axes, keepdims = case
@@ -42,6 +43,7 @@ def test_reductions(name, case):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
+@settings(max_examples=40)
 @given(reductions())
 def test_without_axes(name, case):
     x, _, keepdims = case

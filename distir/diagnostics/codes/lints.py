@@ -10,7 +10,7 @@ A value is computed and never used. It costs time and memory all the same.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
-  %y = Relu(%x)  // error: DIR901
+  %y = Relu(%x)  // warning: DIR901
   return %x
 }
 ```

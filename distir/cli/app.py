@@ -1,0 +1,162 @@
+"""All commands, and how a run ends: exit codes, and the one line that an error is.
+
+0: done, and nothing wrong. 1: a program was read and found wrong. 2: the request could not be carried out; also a bug
+of ours. 130: interrupted. 141: nobody read the output to its end.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from distir.cli import output
+from distir.cli.check import check
+from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
+from distir.cli.explain import explain
+from distir.cli.fmt import fmt
+from distir.cli.hardware import hardware
+from distir.cli.ops import ops
+from distir.cli.run import run
+from distir.cli.show import show
+from distir.cli.simulate import simulate
+
+COMMANDS: tuple[Callable[..., int], ...] = (check, fmt, show, simulate, run, ops, explain, hardware)
+"""In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
+
+INTERRUPTED = 130
+UNREAD = 141
+"""What a shell reports of a program that a closed pipe ends."""
+
+TRACEBACK = "--traceback"
+
+UsageError: type[Exception] = typer.BadParameter.__base__ or Exception
+"""What typer raises for arguments that it cannot make sense of."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (`sys.argv` without `arguments`) and give the exit code. Never raises."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wants_traceback = TRACEBACK in given
+    given = [word for word in given if word != TRACEBACK]
+    try:
+        code = _run(given or ["--help"])
+        sys.stdout.flush()
+        return code
+    except (Closed, BrokenPipeError):
+        _abandon(sys.stdout)
+        return UNREAD
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, no traceback reaches a user who did not ask for it
+        if wants_traceback:
+            import traceback
+
+            traceback.print_exc()
+        return _explained(error)
+
+
+def _run(arguments: list[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")  # what the terminal cannot show is shown by number
+    command = typer.main.get_command(_app())
+    code = command.main(args=arguments, prog_name="distir", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=_help(_global))(_global)
+    for command in COMMANDS:
+        app.command(command.__name__, help=_help(command))(command)
+    return app
+
+
+def _global(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    traceback: Annotated[bool, typer.Option(TRACEBACK, help="Show where in DistIR an error came up.")] = False,
+) -> None:
+    """A workbench for distributed neural-network programs.
+
+    Exit codes: 0 done and nothing wrong, 1 the program was read and found wrong, 2 the request could not be carried
+    out. Settings come from the nearest distir.toml beside or above the program; flags win.
+
+    Examples:
+
+        distir check program.dir
+
+        distir simulate program.dir --hardware dgx-a100
+    """
+    del traceback  # `main` has seen to it
+
+
+def _help(command: Callable[..., object]) -> str:
+    r"""A docstring as help. Indented paragraphs are kept as they are, which `\b` asks for."""
+    return re.sub(r"\n\n(?= {4})", "\n\n\b\n", inspect.getdoc(command) or "")
+
+
+def _explained(error: Exception) -> int:
+    """Say what went wrong in a line or two, and give the exit code for it."""
+    from distir.config import ConfigError
+    from distir.cost import HardwareError
+    from distir.diagnostics import terminal
+
+    match error:
+        case Wrong():
+            terminal.write(error.reports, sys.stderr)
+            return WRONG
+        case Refused():
+            output.complain("error", error.message, error.help)
+        case ConfigError():
+            terminal.write([error.report], sys.stderr)
+        case HardwareError():
+            for problem in error.problems:
+                place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
+                output.complain("error", f"{place}: {problem.message}" if place else problem.message, problem.help)
+        case UsageError():
+            output.complain("error", *_usage(error))
+        case OSError():
+            name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
+            output.complain("error", f"{name}{reason(error)}")
+        case MemoryError():
+            output.complain("error", "out of memory", "use smaller sizes, or a machine with more memory")
+        case _:
+            text = " ".join(str(error).split())
+            output.complain("error", f"this is a bug in DistIR: {type(error).__name__}: {text}", _where_to_report())
+    return REFUSED
+
+
+def _usage(error: Exception) -> tuple[str, str]:
+    """What typer says of the arguments, in our style, and where to read more."""
+    message: str = getattr(error, "format_message", error.__str__)().rstrip(".")
+    message = re.sub(r"'([^']*)'", r"`\1`", message)
+    context = getattr(error, "ctx", None)
+    command: str = getattr(context, "command_path", "distir")
+    return message[:1].lower() + message[1:], f"`{command} --help` shows what can be given"
+
+
+def _where_to_report() -> str:
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        urls = metadata("distir").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        urls = []
+    pages = dict[str, str](url.split(", ", 1) for url in urls if ", " in url)  # pyright: ignore[reportArgumentType]
+    page = pages.get("Issues")
+    return f"please report it{f' at {page}' if page else ' to the maintainers'}; `{TRACEBACK}` shows where it came up"
+
+
+def _abandon(stream: object) -> None:
+    """Let what is still buffered go nowhere, so that the end of the process does not complain again."""
+    try:
+        fileno: int = stream.fileno()  # type: ignore[attr-defined]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), fileno)
+    except (OSError, ValueError, AttributeError):
+        return

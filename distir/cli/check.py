@@ -1,0 +1,121 @@
+"""`distir check`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import REFUSED, WRONG, Refused, Wrong
+from distir.cli.files import expand, shown
+from distir.cli.programs import read_program, settings
+from distir.diagnostics import Report, Severity, nearest, terminal
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+    from distir.diagnostics import Diagnostic
+
+FORMAT_NAMES = ("text", "json", "sarif", "github")
+"""Those of `diagnostics.formats`, which need not be loaded to print text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What else a program is asked for, as given by flags."""
+
+    hardware: str | None
+    max_latency: str | None
+    max_memory: str | None
+
+
+def check(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input.")
+    ],
+    format: Annotated[  # noqa: A002 - as the option is called
+        str, typer.Option(metavar="|".join(FORMAT_NAMES), help="How diagnostics are written; all but text to stdout.")
+    ] = "text",
+    hardware: options.HardwareName = None,
+    max_latency: options.MaxLatency = None,
+    max_memory: options.MaxMemory = None,
+) -> int:
+    """Parse and check programs.
+
+    Diagnostics go to standard error, under --format to standard output. With --hardware, --max-latency or --max-memory,
+    or with a [budget] in distir.toml, each program is simulated too, and must fit into memory and budget. Warnings
+    alone leave the exit code 0.
+
+    Examples:
+
+        distir check program.dir
+
+        distir check models/ --format github
+
+        distir check program.dir --hardware dgx-a100 --max-latency 5ms --max-memory 32GB
+    """
+    if format not in FORMAT_NAMES:
+        likely = nearest(format, FORMAT_NAMES)
+        known = ", ".join(f"`{name}`" for name in FORMAT_NAMES)
+        raise Refused(f"unknown format `{format}`", f"did you mean `{likely}`?" if likely else f"there are {known}")
+    demands = Demands(hardware, max_latency, max_memory)
+    reports: list[Report] = []
+    unread: list[Refused] = []
+    for path in expand(paths):
+        try:
+            with output.progress(f"checking {shown(path)}"):
+                reports += _reports(path, demands, reports)
+        except Refused as refused:
+            unread.append(refused)
+    _write(reports, format)
+    for refused in unread:
+        output.complain("error", refused.message, refused.help)
+    if unread:
+        return REFUSED
+    if any(d.severity is Severity.ERROR for report in reports for d in report.diagnostics):
+        return WRONG
+    if not any(report.diagnostics for report in reports):
+        output.tell_terminal(f"{len(reports)} file{'' if len(reports) == 1 else 's'}, nothing wrong")
+    return 0
+
+
+def _reports(path: str, demands: Demands, earlier: list[Report]) -> list[Report]:
+    """What is found in a program, and what is wrong with its settings if that is not known yet."""
+    from distir.config import ConfigError
+
+    try:
+        program = read_program(path)
+    except Wrong as wrong:
+        return list(wrong.reports)
+    try:
+        simulated = () if program.errors or not program.module.functions else _simulated(program, path, demands)
+    except ConfigError as error:
+        known = any(report.source.path == error.report.source.path for report in earlier)
+        return [Report(program.source, program.diagnostics), *(() if known else (error.report,))]
+    return [Report(program.source, program.diagnostics + simulated)]
+
+
+def _simulated(program: Program, path: str, demands: Demands) -> tuple[Diagnostic, ...]:
+    """What simulation finds, if anybody asks for it."""
+    config = settings(path)
+    limits = simulating.limits(demands.max_latency, demands.max_memory, config)
+    if not limits.given and demands.hardware is None:
+        return ()
+    machine = simulating.machine(demands.hardware, config)
+    function = simulating.entry(program, None, config)
+    try:
+        simulation = simulating.simulation(program, machine, function, simulating.binding((), config, function))
+    except Wrong as wrong:
+        return wrong.reports[0].diagnostics
+    return simulating.findings(program, simulation, limits)
+
+
+def _write(reports: list[Report], format: str) -> None:  # noqa: A002
+    if format == "text":
+        terminal.write(reports, sys.stderr)
+        return
+    from distir.diagnostics.formats import FORMATS
+
+    output.write(FORMATS[format](reports))

@@ -1,0 +1,49 @@
+"""How a command ends early. Exit codes: 1 for a program found wrong, 2 for a request that cannot be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from distir.diagnostics import ProgramError, Report
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+
+WRONG = 1
+REFUSED = 2
+
+
+class Refused(Exception):  # noqa: N818 - an answer to the user, not a failure of ours
+    """A request that cannot be carried out: bad arguments, an unreadable file. `help` says what to do instead."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.help = message, help
+
+
+class Wrong(Exception):  # noqa: N818
+    """A program that was read and found wrong; `reports` say where and why."""
+
+    def __init__(self, reports: Iterable[Report]) -> None:
+        super().__init__()
+        self.reports = tuple(reports)
+
+
+class Closed(Exception):  # noqa: N818
+    """Nobody reads our output any more, as after `| head`."""
+
+
+@contextmanager
+def judged(program: Program) -> Generator[None]:
+    """Raises Wrong, with places in the text, for what is found wrong with a program in the block."""
+    try:
+        yield
+    except ProgramError as error:
+        raise Wrong([Report(program.source, program.located(error.diagnostics))]) from None
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, as it stands in messages: `no such file or directory`."""
+    return (error.strerror or type(error).__name__).lower()

@@ -1,0 +1,120 @@
+"""Files: which ones are meant, what is in them, and how they are replaced. Knows nothing of what they mean."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+
+from distir.cli.endings import Refused, reason
+
+STDIN = "-"
+"""The path that stands for standard input."""
+
+SUFFIX = ".dir"
+
+
+def shown(path: str) -> str:
+    """The path as messages name it."""
+    return "<stdin>" if path == STDIN else path
+
+
+def expand(paths: Iterable[str]) -> list[str]:
+    """The files that paths name: a folder stands for the `.dir` files in it and below, hidden folders left out.
+
+    Each file once, those of a folder sorted. Raises Refused for a folder without any.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        if path == STDIN or not os.path.isdir(path):
+            found[path] = None
+            continue
+        inside = sorted(_programs(path))
+        if not inside:
+            raise Refused(f"there is no `{SUFFIX}` file in `{path}`", "name a file, or a folder that holds some")
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def read_bytes(path: str) -> bytes:
+    """What a file, or standard input, holds. Raises Refused."""
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except IsADirectoryError:
+        raise Refused(f"expected a file, found the folder `{path}`") from None
+    except OSError as error:
+        raise Refused(f"cannot read `{shown(path)}`: {reason(error)}") from None
+    except ValueError:  # a NUL character in the name
+        raise Refused(f"`{path}` is no file name") from None
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Put `data` in the place of what a file holds, at once or not at all. Raises Refused."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: str) -> Generator[str]:
+    """A temporary file beside `path`, to be written in the block; afterwards it takes the place of `path`.
+
+    Whatever happens in between, `path` holds either the old or the new. Permissions are kept and links are followed.
+    Raises Refused where the system refuses.
+    """
+    target = os.path.realpath(path)
+    temporary = ""
+    try:
+        mode = _mode(target)
+        folder, name = os.path.split(target)
+        handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=folder)
+        os.close(handle)
+        yield temporary
+        os.chmod(temporary, mode)
+        _to_disk(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise Refused(f"cannot write `{path}`: {reason(error)}") from None
+    finally:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def write_with(path: str, writer: Callable[[str], object]) -> None:
+    """Let `writer` write a file of a given name, at once or not at all. Raises Refused."""
+    with replacing(path) as temporary:
+        writer(temporary)
+
+
+def _programs(folder: str) -> Iterator[str]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.join(root, name) for name in names if name.endswith(SUFFIX) and not name.startswith("."))
+
+
+def _mode(target: str) -> int:
+    """The permissions that a file has, or that a new one gets. Raises OSError for a file that may not be written."""
+    try:
+        status = os.stat(target)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(21, "Is a directory")
+    if not os.access(target, os.W_OK):
+        raise PermissionError(13, "Permission denied")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _to_disk(path: str) -> None:
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,79 @@
+"""`distir hardware`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distir.cli import options, output
+
+if TYPE_CHECKING:
+    from distir.cost import Hardware
+
+
+def hardware(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A profile, or the path of one; without it, all are listed.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """The known hardware profiles, or every figure of one with its source.
+
+    Examples:
+
+        distir hardware
+
+        distir hardware dgx-a100
+
+        distir hardware ./cluster.toml
+    """
+    from distir.cost import load, profiles
+
+    if name is not None:
+        _show(load(name), as_json)
+        return 0
+    known = [load(profile) for profile in profiles()]
+    if as_json:
+        output.write_json([{"name": h.name, "title": h.title, "devices": len(h.kinds)} for h in known])
+        return 0
+    from rich.text import Text
+
+    listed = output.table("name", "devices", "what it is", right="1")
+    for h in known:
+        listed.add_row(Text(h.name), str(len(h.kinds)), Text(h.title))
+    output.lay_out(listed)
+    return 0
+
+
+def _show(hardware: Hardware, as_json: bool) -> None:
+    from distir.cost import describe
+
+    if as_json:
+        figures = [
+            {"name": f.name, "value": f.value, "unit": f.unit, "source": f.source, "basis": f.basis, "note": f.note}
+            for f in hardware.figures
+        ]
+        output.write_json(
+            {
+                "name": hardware.name,
+                "title": hardware.title,
+                "devices": len(hardware.kinds),
+                "streams": hardware.devices,
+                "figures": figures,
+                "sources": dict(hardware.sources),
+            }
+        )
+        return
+    from rich.text import Text
+
+    listed = output.table("figure", "value", "unit", "source", right="1")
+    for row in describe(hardware):
+        listed.add_row(*map(Text, row))
+    parts: list[Any] = [Text(hardware.name, style="bold"), Text(hardware.title), "", listed]
+    if hardware.sources:
+        sources = output.table("source", "text")
+        for key, text in hardware.sources.items():
+            sources.add_row(Text(key), Text(text))
+        parts += ["", sources]
+    output.lay_out(*parts)

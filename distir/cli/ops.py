@@ -1,0 +1,133 @@
+"""`distir ops`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distir.cli import options, output
+from distir.cli.endings import Refused
+
+if TYPE_CHECKING:
+    from distir.ops import Op
+
+
+def ops(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An op; without it, all are listed by family.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """The ops: their signatures, attributes and documentation.
+
+    In a signature, a repeated letter must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
+
+    Examples:
+
+        distir ops MatMul
+
+        distir ops
+    """
+    from distir.ops import OPS
+
+    if name is None:
+        _list([OPS[known] for known in OPS], as_json)
+        return 0
+    if name not in OPS:
+        from distir.diagnostics import nearest
+
+        likely = nearest(name, OPS)
+        raise Refused(f"there is no op `{name}`", f"did you mean `{likely}`?" if likely else "`distir ops` lists them")
+    if as_json:
+        output.write_json(_described(OPS[name]))
+    else:
+        _show(OPS[name])
+    return 0
+
+
+def _list(ops: list[Op], as_json: bool) -> None:
+    if as_json:
+        output.write_json([_described(op) for op in ops])
+        return
+    from rich.text import Text
+
+    parts: list[Any] = []
+    for family in dict.fromkeys(op.family for op in ops):
+        listed = output.table("op", "signature", "meaning")
+        for op in sorted((op for op in ops if op.family == family), key=lambda op: op.name):
+            listed.add_row(Text(op.name), Text(op.signature_texts[0]), Text(_first_sentence(op.documentation)))
+        parts += [*([""] if parts else []), Text(family, style="bold underline"), listed]
+    output.lay_out(*parts)
+
+
+def _show(op: Op) -> None:
+    from rich.markdown import Markdown
+    from rich.padding import Padding
+    from rich.text import Text
+
+    documentation = Markdown(op.documentation) if _to_terminal() else Text(op.documentation)
+    parts: list[Any] = [Text(f"{op.name} ({op.family})", style="bold"), "", documentation, ""]
+    parts += [Text("signature" if len(op.signature_texts) == 1 else "signatures, the first that fits", style="bold")]
+    parts += [Padding(Text(text), (0, 0, 0, 2)) for text in op.signature_texts]
+    operands = ", ".join(f"{'*' if o.variadic else ''}{o.name}{'?' if o.optional else ''}" for o in op.operands)
+    parts += [Padding(Text(f"operands: {operands}"), (0, 0, 0, 2))] if operands else []
+    if op.attributes:
+        listed = output.table("attribute", "kind", "default", "also written")
+        for attribute in op.attributes.values():
+            default = _default(attribute.default)
+            listed.add_row(
+                Text(attribute.name),
+                Text(attribute.kind),
+                Text("required" if default is None else default),
+                Text(", ".join(attribute.aliases)),
+            )
+        parts += ["", listed]
+    if op.examples:
+        parts += ["", Text("examples", style="bold")]
+        parts += [Padding(Text(example), (0, 0, 0, 2)) for example in op.examples]
+    output.lay_out(*parts)
+
+
+def _described(op: Op) -> dict[str, Any]:
+    from distir.ops import REQUIRED
+
+    return {
+        "name": op.name,
+        "family": op.family,
+        "signatures": list(op.signature_texts),
+        "operands": [{"name": o.name, "variadic": o.variadic, "optional": o.optional} for o in op.operands],
+        "attributes": [
+            {
+                "name": a.name,
+                "kind": a.kind,
+                "required": a.default is REQUIRED,
+                "default": _default(a.default),
+                "aliases": list(a.aliases),
+            }
+            for a in op.attributes.values()
+        ],
+        "documentation": op.documentation,
+        "examples": list(op.examples),
+    }
+
+
+def _default(value: Any) -> str | None:
+    """A default as the language spells it; None for an attribute that has none."""
+    from distir.ops import REQUIRED
+    from distir.syntax import print_literal
+
+    if value is REQUIRED:
+        return None
+    return "left out" if value is None else print_literal(value)
+
+
+def _first_sentence(documentation: str) -> str:
+    paragraph = documentation.split("\n\n")[0].replace("\n", " ")
+    return paragraph.split(". ")[0].rstrip(".").replace("`", "")
+
+
+def _to_terminal() -> bool:
+    import sys
+
+    return sys.stdout.isatty()

@@ -1,0 +1,30 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="A .dir program; `-` is standard input.", show_default=False)]
+
+HardwareName = Annotated[
+    str | None,
+    typer.Option("--hardware", metavar="H", help="A known profile, or the path of one (.toml).", show_default=False),
+]
+
+FunctionName = Annotated[
+    str | None,
+    typer.Option("--function", metavar="@F", help="The function to start from, instead of the program's entry."),
+]
+
+Bindings = Annotated[
+    list[str] | None,
+    typer.Option("--bind", metavar="NAME=VALUE", help="The size of a named dimension, or a host parameter's value."),
+]
+
+MaxLatency = Annotated[str | None, typer.Option(metavar="TIME", help="The most that it may take, as in 5ms.")]
+
+MaxMemory = Annotated[str | None, typer.Option(metavar="SIZE", help="The most that a device may hold, as in 32GB.")]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]

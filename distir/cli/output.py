@@ -1,0 +1,134 @@
+"""Where output goes: standard output and standard error, tables, progress. Knows nothing of programs.
+
+Colour is for terminals, unless `NO_COLOR` is set. rich is loaded only when something is laid out or takes long.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from distir.cli.endings import Closed
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+PLAIN_WIDTH = 140
+"""How wide a layout may be, in cells, where it is not written to a terminal."""
+
+PATIENCE_S = 1.0
+"""Seconds after which somebody at a terminal is told what is going on."""
+
+
+def write(text: str) -> None:
+    """Write to standard output. Raises Closed if nobody reads it."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise Closed from None
+
+
+def write_exactly(data: bytes) -> None:
+    """Write bytes to standard output as they are, whatever its encoding and line ends. Raises Closed."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise Closed from None
+
+
+def write_json(document: object) -> None:
+    """Write one JSON document to standard output. Raises Closed."""
+    from distir.diagnostics.json_form import dump
+
+    write(dump(document))
+
+
+def tell(message: str) -> None:
+    """Write a line to standard error."""
+    from distir.diagnostics.visible import visible
+
+    print("\n".join(map(visible, message.split("\n"))), file=sys.stderr)
+
+
+def tell_terminal(message: str) -> None:
+    """Write a line to standard error if a person is there to read it."""
+    if sys.stderr.isatty():
+        tell(message)
+
+
+def complain(severity: str, message: str, help: str | None = None) -> None:
+    """An error or a warning that belongs to no place in a text."""
+    if in_colour(sys.stderr):
+        code = {"error": "31", "warning": "33"}[severity]
+        sys.stderr.write(f"\x1b[1;{code}m{severity}\x1b[0m: ")
+    else:
+        sys.stderr.write(f"{severity}: ")
+    tell(message + (f"\n  help: {help}" if help else ""))
+
+
+def in_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours to somebody who wants them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def lay_out(*parts: RenderableType) -> None:
+    """Write rich's tables and texts to standard output, no wider than the terminal. Raises Closed."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    page = StringIO()
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    colour = in_colour(sys.stdout)
+    console = Console(file=page, force_terminal=colour, no_color=not colour, width=width, highlight=False)
+    for part in parts:
+        console.print(part)
+    write("\n".join(line.rstrip() for line in page.getvalue().split("\n")))
+
+
+def table(*columns: str, right: str = "", **options: Any) -> Table:
+    """A table without lines. `right`: the columns of numbers, by their place, as in `"124"`."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", **options)
+    for number, name in enumerate(columns):
+        made.add_column(name, justify="right" if str(number) in right else "left", overflow="fold")
+    return made
+
+
+@contextmanager
+def progress(doing: str) -> Generator[None]:
+    """Say what is going on if it takes longer than a second and somebody watches. `doing`: `checking a.dir`."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    shown: list[Any] = []
+    ended = threading.Event()
+
+    def show() -> None:
+        if ended.wait(PATIENCE_S):
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        status = Console(stderr=True, no_color=not in_colour(sys.stderr)).status(Text(doing))
+        status.start()
+        shown.append(status)
+
+    watcher = threading.Thread(target=show, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        for status in shown:
+            status.stop()

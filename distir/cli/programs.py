@@ -1,0 +1,53 @@
+"""From a path to a program and its settings. Where text is wrong, the commands end with its diagnostics."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distir.cli.endings import Wrong
+from distir.cli.files import STDIN, read_bytes, shown
+from distir.diagnostics import Report, Source
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+    from distir.config import Config
+
+
+def read_text(path: str) -> str:
+    """The text of a file or of standard input. Raises Refused, and Wrong for what is no text."""
+    from distir.syntax import decode
+
+    data = read_bytes(path)
+    text, problems = decode(data, shown(path))
+    if text is None:
+        raise Wrong([Report(Source(shown(path), data.decode("utf-8", errors="replace")), problems)])
+    return text
+
+
+def read_program(path: str) -> Program:
+    """The program in a file or on standard input, whatever is wrong with it. Raises Refused and Wrong."""
+    from distir.analysis.program import read
+
+    return read(read_text(path), shown(path))
+
+
+def sound_program(path: str) -> Program:
+    """A program without errors. Raises Refused, and Wrong for one with errors."""
+    program = read_program(path)
+    if program.errors:
+        raise Wrong([Report(program.source, program.diagnostics)])
+    return program
+
+
+def folder_of(path: str) -> Path:
+    """Where a program is at home: its folder; the current one for standard input."""
+    return Path() if path == STDIN else Path(os.path.abspath(path)).parent
+
+
+def settings(path: str) -> Config:
+    """The settings that hold for a program. Raises config.ConfigError."""
+    from distir import config
+
+    return config.find(folder_of(path))

@@ -1,0 +1,260 @@
+"""Random programs that check, the same programs without calls, and a small machine to run them on."""
+
+from __future__ import annotations
+
+import random
+
+from distir.analysis import Types
+from distir.analysis.domains import MOST_PRECISE_FIRST
+from distir.cost import parse
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    HOST,
+    UNKNOWN,
+    Apply,
+    Attributes,
+    Call,
+    Dense,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    TensorType,
+    TupleType,
+    types,
+)
+from distir.ops import OPS, Reject, op, type_of
+
+FLOAT32 = DTYPES["Float32"]
+
+MACHINE = """
+title = "three GPUs of two kinds, two of them with two streams"
+groups = [{ kind = "fast", count = 2, streams = 2 }, { kind = "slow", count = 1 }]
+
+[kinds.fast]
+title = "fast"
+memory = "@MEMORY@"
+launch = "1us"
+memory_bandwidth = { peak = "3GB/s", achieved = "1GB/s" }
+flops = { Float32 = { peak = "1TFLOP/s", achieved = "0.7GFLOP/s" }, other = { like = "Float32" } }
+
+[kinds.slow]
+title = "slow"
+memory = "@MEMORY@"
+launch = "3us"
+memory_bandwidth = { peak = "1GB/s", achieved = "0.3GB/s" }
+flops = { Float32 = { peak = "1GFLOP/s", achieved = "0.1GFLOP/s" }, other = { like = "Float32" } }
+
+[levels.link]
+devices = 3
+send = { startup = "2us", latency = "1us", bandwidth = "0.1GB/s" }
+collective = { startup = "3us", latency = "1.7us", bandwidth = "0.2GB/s" }
+"""
+"""Positions 0 and 3 are the streams of one GPU, 1 and 4 those of another, 2 is the slow one."""
+
+
+def machine(memory="1GB"):
+    return parse(MACHINE.replace("@MEMORY@", memory))
+
+
+def scratch_op():
+    """Register an op that needs temporary memory: twice its operand. Forget it with `OPS.remove("Scratch")`."""
+
+    @op("Tensor[t, s, d] -> Tensor[t, s, d]", flops=3, temporary=lambda elements, t, **_: 2 * elements * t, leafwise=True)
+    def Scratch(x):
+        """Sorts, say."""
+        return x
+
+
+def tensor(rows, device, columns=4, dtype="Float32"):
+    return TensorType(DTYPES[dtype], (rows, columns), device)
+
+
+# Random programs. Statements are drawn blindly and kept where the mixed domain accepts them.
+
+UNARY = ("Relu", "Identity", "Transpose", "Scratch", "Shape", "Neg")
+BINARY = ("Add", "Mul", "MatMul", "SGD", "Optimizer")
+
+
+def random_module(rng: random.Random, first_device: int = 1, devices: int = 5, statements: int = 12) -> Module:
+    """An entry function and some that it calls, directly or not; devices from `first_device` on."""
+    numbers = list(range(first_device, first_device + devices))
+    done: list[Function] = []
+    for i in range(rng.choice([0, 1, 2, 3])):
+        args = tuple(_random_type(rng, numbers) for _ in range(rng.randint(1, 4)))
+        done.append(_function(rng, f"f{i}", args, numbers, done, rng.randint(0, statements // 2), stated=False))
+    args = tuple(_random_type(rng, numbers) for _ in range(rng.randint(1, 4)))
+    # The entry uses the first device, so that the numbering is known.
+    args = (tensor(2, first_device), *args)
+    main = _function(rng, "main", args, numbers, done, statements, stated=True)
+    functions = [*done, main]
+    rng.shuffle(functions)
+    return Module(functions)
+
+
+def _random_type(rng, devices, depth=0):
+    kind = rng.random()
+    if kind < 0.15 and depth < 2:
+        return TupleType(tuple(_random_type(rng, devices, depth + 1) for _ in range(rng.randint(1, 3))))
+    if kind < 0.2:
+        return TensorType(FLOAT32, (), HOST)
+    columns, rows = rng.choice([(4, 4), (4, 2), (4, 8)])
+    return tensor(rows, rng.choice(devices[:3]), columns)
+
+
+class _Picky(Types):
+    """The mixed domain, but nobody sends constants."""
+
+    def answer(self, op, vs):
+        if OPS[op.op].communication and any(isinstance(v, (Dense, Literal)) for v in vs):
+            raise Reject(codes.UNPLACED, "a constant")
+        return super().answer(op, vs)
+
+
+class _Drawn:
+    """A function in the making: its statements, and its values with what is known of them."""
+
+    def __init__(self, module, params, args):
+        self.domain = _Picky(module, rules=MOST_PRECISE_FIRST)
+        self.body = []
+        self.values = dict(zip(params, args, strict=True))
+        self.wanted_next = None
+
+    def add(self, statement, hints):
+        """Keep the statement if it is right; gives whether."""
+        vs = tuple(self.value(arg) for arg in statement.args)
+        try:
+            apply = self.domain.apply if isinstance(statement, Apply) else self.domain.call
+            ws = apply(statement, vs)
+        except Reject:
+            return False
+        self.body.append(statement)
+        self.values.update((name, w) for name, w in zip(hints, ws, strict=True) if name != DISCARD)
+        return True
+
+    def value(self, arg):
+        if isinstance(arg, Literal):
+            return arg
+        return tuple(map(self.value, arg)) if isinstance(arg, tuple) else self.values[arg]
+
+    def result_count(self, function, vs):
+        try:
+            return len(self.domain.instance(function, vs).state.returned)
+        except Reject:
+            return None
+
+
+def _function(rng, name, args, devices, known, statements, stated):
+    params = [f"p{i}" for i in range(len(args))]
+    drawn = _Drawn(Module(known), params, args)
+    tries = 0
+    while len(drawn.body) < statements and tries < 40 * statements:
+        tries += 1
+        if known and rng.random() < 0.5:
+            _draw_call(rng, drawn, rng.choice(known))
+        else:
+            _draw_op(rng, drawn, devices)
+    head = [Param(p, a if stated else UNKNOWN) for p, a in zip(params, args, strict=True)]
+    returned = [rng.choice(list(drawn.values)) for _ in range(rng.randint(0, 3))]
+    if rng.random() < 0.1:
+        returned.append(Literal(2.0))
+    return Function(name, tuple(head), (*drawn.body, Return(tuple(returned))))
+
+
+def _names(rng, drawn, count):
+    """Names for results, now and then `_`."""
+    number = len(drawn.body)
+    return tuple(DISCARD if rng.random() < 0.08 else f"v{number}_{i}" for i in range(count))
+
+
+def _some(rng, drawn):
+    """A value, the younger the likelier."""
+    names = list(drawn.values)
+    return names[max(rng.randrange(len(names)), rng.randrange(len(names)))]
+
+
+def _draw_call(rng, drawn, callee):
+    args = tuple(Literal(3.0) if rng.random() < 0.05 else _some(rng, drawn) for _ in callee.params)
+    count = drawn.result_count(callee.name, tuple(map(drawn.value, args)))
+    if count is not None:
+        names = _names(rng, drawn, count)
+        drawn.add(Call(names, callee.name, args), names)
+
+
+def _draw_op(rng, drawn, devices):
+    kind = rng.random()
+    some = lambda: _some(rng, drawn)  # noqa: E731
+    attrs, count = {}, 1
+    if kind < 0.2:
+        name, args = rng.choice(UNARY), (some(),)
+    elif kind < 0.42:
+        name, args = rng.choice(BINARY), (some(), some() if rng.random() < 0.85 else Literal(2.0))
+    elif kind < 0.6:
+        name, args, attrs = "Send", (some(),), {"device": rng.choice(devices)}
+    elif kind < 0.65:
+        name, args = "MakeTuple", tuple(some() for _ in range(rng.randint(1, 3)))
+    elif kind < 0.72:
+        tuples = [n for n, v in drawn.values.items() if isinstance(type_of(v), TupleType)]
+        if not tuples:
+            return
+        name, args = "UnpackTuple", (rng.choice(tuples),)
+        count = len(type_of(drawn.values[args[0]]).items)
+    elif kind < 0.78:
+        name, args, count = "MPIAllreduce", (some(), some()), 2
+    elif kind < 0.82:
+        chosen = rng.sample(devices, rng.randint(1, 3))
+        name, args, attrs, count = "MPIBroadcast", (some(),), {"devices": tuple(chosen)}, len(chosen)
+    elif kind < 0.86:
+        name, args = "MPIGather", (some(), some())
+        homes = sorted({d for a in args for d in types.devices(type_of(drawn.values[a]))})
+        attrs = {"root": rng.choice(homes or devices), "axis": 0}
+    elif kind < 0.9:
+        name, args, attrs, count = "Split", (some(),), {"axis": 0, "num_outputs": 2}, 2
+    elif kind < 0.94:
+        name, args, count = rng.choice([("Momentum", (some(), some(), some()), 2), ("Concat", (some(), some()), 1)])
+        attrs = {"axis": 1} if name == "Concat" else {}
+    elif kind < 0.97:
+        name, args = "Reshape", (some(), Literal(rng.choice([(-1, 4), (-1,), (4, 2, -1)])))
+    else:
+        name, args, attrs = "Constant", (), {"value": rng.choice([2.0, (1, 2)])}
+    names = _names(rng, drawn, count)
+    drawn.add(Apply(names, name, args, Attributes(attrs)), names)
+
+
+# The same without calls.
+
+
+def inlined(module: Module, entry: str = "main") -> Module:
+    """The entry function with every call replaced by the callee's body, its values renamed."""
+    function = module.functions[entry]
+    body = []
+    environment = {p.name: p.name for p in function.params}
+    returned = _expand(module, function, environment, "", body)
+    return Module([Function(entry, function.params, (*body, Return(returned)), function.result_types)])
+
+
+def _expand(module, function, environment, prefix, body):
+    """Append the function's statements to `body`; gives what it returns. `environment`: what its values are."""
+
+    def real(arg):
+        if isinstance(arg, tuple):
+            return tuple(map(real, arg))
+        return environment[arg] if isinstance(arg, str) else arg
+
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, Return):
+            return tuple(map(real, statement.args))
+        args = tuple(map(real, statement.args))
+        if isinstance(statement, Apply):
+            names = tuple(f"{prefix}{n}" if n != DISCARD else n for n in statement.results)
+            body.append(Apply(names, statement.op, args, statement.attrs, statement.claims))
+            environment.update((n, r) for n, r in zip(statement.results, names, strict=True) if n != DISCARD)
+        else:
+            callee = module.functions[statement.function]
+            inner = {p.name: a for p, a in zip(callee.params, args, strict=True)}
+            results = _expand(module, callee, inner, f"{prefix}{index}.", body)
+            environment.update((n, r) for n, r in zip(statement.results, results, strict=True) if n != DISCARD)
+    return ()

@@ -1,0 +1,170 @@
+"""Simulating a program, the program inlined, and a plainly right simulator all say the same."""
+
+import os
+import random
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from simulate_reference import reference
+from simulate_samples import inlined, machine, random_module, scratch_op
+
+from distir.analysis import check
+from distir.ops import OPS
+from distir.simulate import simulate
+
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+"""Random programs per law; three laws."""
+
+MACHINE = machine()
+CLOSE = 1e-12
+
+quick = settings(max_examples=PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _scratch():
+    scratch_op()
+    yield
+    OPS.remove("Scratch")
+
+
+@st.composite
+def modules(draw):
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    first = rng.choice([0, 1])
+    return random_module(rng, first_device=first, statements=rng.choice([5, 12, 20]))
+
+
+@contextmanager
+def shown(*modules):
+    """The programs, where the body fails."""
+    try:
+        yield
+    except AssertionError:
+        from distir.syntax import print_module
+
+        print(*map(print_module, modules), sep="\n")
+        raise
+
+
+def right(module):
+    """Skip what does not check: a function may be right for the arguments it was made for, and wrong in general."""
+    assume(not check(module).errors)
+    return module
+
+
+def nonzero(numbers):
+    return {key: number for key, number in numbers.items() if number}
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for key, number in expected.items():
+        assert found[key] == pytest.approx(number, rel=CLOSE, abs=0)
+
+
+@quick
+@given(modules())
+def test_calls_mean_the_same_as_inlined_bodies(module):
+    right(module)
+    flat = inlined(module)
+    expected = reference(flat, MACHINE)
+    with shown(module, flat):
+        for found in (simulate(module, MACHINE), simulate(flat, MACHINE)):
+            timeline = found.timeline()
+            assert found.ops == expected.ops
+            assert found.latency_s == pytest.approx(expected.latency, rel=CLOSE, abs=0)
+            same(timeline.clocks, expected.clocks)
+            same(timeline.busy, expected.busy)
+            same(timeline.communication, expected.communication)
+            assert len(timeline) == len(expected.events)
+            for event, (statement, devices, seconds, start) in zip(timeline.events(), expected.events, strict=True):
+                assert (event.statement.op, event.effect.devices) == (statement.op, devices)
+                assert event.start == pytest.approx(start, rel=CLOSE, abs=0)
+                assert event.effect.cost.seconds == seconds
+            assert nonzero(found.peaks) == nonzero(expected.peaks)
+
+
+@quick
+@given(modules())
+def test_the_memory_profile_agrees_with_the_peaks(module):
+    right(module)
+    expected = reference(inlined(module), MACHINE)
+    simulation = simulate(module, MACHINE)
+    profile = simulation.memory()
+    highest, last = {}, {}
+    with shown(module):
+        for point in profile.points():
+            assert point.nbytes >= 0
+            assert point.time >= last.get(point.memory, 0.0), "time runs forwards"
+            last[point.memory] = point.time
+            highest[point.memory] = max(highest.get(point.memory, 0), point.nbytes)
+        assert nonzero(highest) == nonzero(expected.peaks)
+        for memory, peak in expected.peaks.items():
+            nbytes, event, live = profile.peak(memory)
+            assert nbytes == peak
+            temporary = 0
+            if event is not None:
+                temporary = dict(simulation.timeline().effects[event].temporary).get(memory, 0)
+            assert sum(value.nbytes for value in live) + temporary == peak, "what is live makes up the peak"
+            assert [v.nbytes for v in live] == sorted((v.nbytes for v in live), reverse=True)
+            for limit in {0, peak // 2, peak - 1, peak}:
+                over = profile.first_over(memory, limit)
+                assert (over is None) == (peak <= limit)
+                if over is not None and limit == peak - 1:
+                    assert over == (event, live)
+
+
+@quick
+@given(modules(), st.integers(0, 2**32))
+def test_laws_of_the_timeline(module, seed):
+    right(module)
+    simulation = simulate(module, MACHINE)
+    timeline = simulation.timeline()
+    tolerance = CLOSE * timeline.latency
+    free, idle = dict.fromkeys(timeline.clocks, 0.0), dict.fromkeys(timeline.clocks, 0.0)
+    with shown(module):
+        for event in timeline.events():
+            blocker = timeline.blocker(event.index)
+            if event.start == 0.0:
+                assert blocker is None
+            else:
+                assert timeline.end(blocker) == event.start
+                assert set(timeline.effects[blocker].devices) & set(event.effect.devices)
+            for device in event.effect.devices:
+                assert event.start >= free[device], "a device does one thing at a time"
+                idle[device] += event.start - free[device]
+                free[device] = event.end
+        waited = dict.fromkeys(timeline.clocks, 0.0)
+        for wait in timeline.waits:
+            waited[wait.device] += wait.seconds
+            assert wait.start + wait.seconds == pytest.approx(timeline.starts[wait.event], rel=CLOSE)
+            assert timeline.end(wait.blocker) == timeline.starts[wait.event]
+            assert wait.device not in timeline.effects[wait.blocker].devices
+        same(waited, idle)
+        for device, use in simulation.devices.items():
+            assert use.busy_s + use.idle_s == pytest.approx(timeline.latency, rel=1e-9)
+            assert 0 <= use.comm_s <= use.busy_s
+            assert device in timeline.clocks or use.busy_s == 0
+
+        path = timeline.critical_path()
+        if path:
+            assert timeline.starts[path[0]] == 0.0
+            assert timeline.end(path[-1]) == timeline.latency
+            assert all(timeline.end(a) == timeline.starts[b] for a, b in zip(path, path[1:], strict=False))
+        assert sum(timeline.effects[i].cost.seconds for i in path) == pytest.approx(timeline.latency, rel=1e-9)
+        assert all(timeline.slack[i] == 0.0 for i in path), "what is critical has no slack"
+        assert all(s >= 0 for s in timeline.slack)
+
+        # An op may take longer by its slack, not by more, before the program does.
+        flat, rng = inlined(module), random.Random(seed)
+        for index in rng.sample(range(len(timeline)), min(3, len(timeline))):
+            seconds = timeline.effects[index].cost.seconds
+            slower = reference(flat, MACHINE, {index: seconds + timeline.slack[index]})
+            assert slower.latency <= timeline.latency + tolerance
+            more = timeline.slack[index] + timeline.latency / 8 + 1e-6
+            slower = reference(flat, MACHINE, {index: seconds + more})
+            added = more - timeline.slack[index]
+            assert slower.latency == pytest.approx(timeline.latency + added, rel=1e-9)

@@ -1,0 +1,64 @@
+"""The checker on files that state what they expect, and on every documented example of every code."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from expectations import codes_in, expected_diagnostics, surprises
+
+from distir.diagnostics import CODES, Severity
+from distir.diagnostics import codes as families
+
+FILES = sorted((Path(__file__).parent / "check").glob("*.dir"), key=lambda path: path.name)
+
+NOT_OF_TEXTS = {"DIR118": "100 brackets on a line", "DIR119": "bytes that are no text"}
+"""Codes of the checker that no file here can show well; tests/test_bad_input.py does."""
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_has_the_diagnostics_that_it_states(path):
+    assert "\n".join(surprises(path.read_text())) == ""
+
+
+def test_every_code_of_the_checker_is_shown_in_several_ways():
+    shown = sum((codes_in(path.read_text()) for path in FILES), Counter())
+    checked = {n for n in CODES if re.match(r"DIR([234]\d\d|9\d\d|1[0-4]\d)", n)}
+    assert {n for n in shown if n not in CODES} == set()
+    few = {n for n in checked - NOT_OF_TEXTS.keys() if shown[n] < 2}
+    assert few == set()
+
+
+def test_all_families_are_imported_with_the_registry():
+    folder = Path(families.__file__).parent
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} <= set(vars(families))
+
+
+def documented():
+    for number, code in sorted(CODES.items()):
+        for index, (language, text) in enumerate(BLOCK.findall(code.documentation)):
+            if language == "dir":
+                yield pytest.param(code, text, id=f"{number}-{index}")
+
+
+@pytest.mark.parametrize(("code", "text"), documented())
+def test_a_documented_example_shows_its_code_and_nothing_else(code, text):
+    assert "\n".join(surprises(text)) == ""
+    assert {e.code for e in expected_diagnostics(text)} <= {code.number}
+
+
+@pytest.mark.parametrize("code", [c for c in CODES.values() if c.number not in NOT_OF_TEXTS], ids=str)
+def test_a_code_that_a_program_can_show_is_shown_in_its_documentation(code):
+    if re.match(r"DIR([234]\d\d|9\d\d|1[0-4]\d)", code.number):
+        blocks = [text for language, text in BLOCK.findall(code.documentation) if language == "dir"]
+        assert any(list(expected_diagnostics(text)) for text in blocks)
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=str)
+def test_a_code_says_what_it_means(code):
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", code.name)
+    assert code.title
+    assert code.documentation.count("```") % 2 == 0
+    assert isinstance(code.severity, Severity)
