@@ -112,6 +112,7 @@ roles = st.dictionaries(words, st.just(True) | constants, max_size=2).map(
     lambda items: Attributes(items) if items else NO_ATTRIBUTES
 )
 
+
 def has_name(arg):
     """Whether a value stands in an argument; a list in which none does is a constant."""
     return isinstance(arg, str) or (isinstance(arg, tuple) and any(map(has_name, arg)))

@@ -16,6 +16,9 @@ from distir.ir import Apply, Function
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 
+ROUNDING = 1e-9
+"""Times that differ by less than this part of the latency are the same: sums of many durations are rounded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -130,6 +133,7 @@ class Timeline:
     def slack(self) -> array[float]:
         """By event: by how many seconds it could end later without the program ending later."""
         latest = dict.fromkeys(self.clocks, self.latency)
+        rounding = ROUNDING * self.latency
         slack = array("d", bytes(8 * len(self)))
         for index in range(len(self) - 1, -1, -1):
             effect = self.effects[index]
@@ -137,7 +141,8 @@ class Timeline:
             start = end - effect.cost.seconds
             for device in effect.devices:
                 latest[device] = start
-            slack[index] = max(0.0, start - self.starts[index])
+            spare = start - self.starts[index]
+            slack[index] = spare if spare > rounding else 0.0
         return slack
 
     @cached_property

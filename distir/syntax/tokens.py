@@ -109,6 +109,7 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({INT, "host", "?"}), frozenset({INT, "host", "?"}), ("a device",)),
     (frozenset({IDENT, "?"}), frozenset({IDENT, "?"}), ("an element type",)),
     (frozenset({"(", "??"}), frozenset({"(", "??"}), ("a shape such as `(2, 3)`",)),
+    (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
 """Kinds that stand for something together if all are expected; what they take with them; what all that is called."""

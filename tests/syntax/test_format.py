@@ -12,7 +12,9 @@ from distir.syntax import format, parse, print_module
 from distir.syntax.tokens import TOKEN
 
 GAPS = st.sampled_from([" ", " ", " ", "  ", "\t", "/* a */", " /* b\n   c */ ", "/**/"])
-BREAKS = st.sampled_from(["\n", "\n", "\n\n\n", " // x\n", "\n  // own\n\n", "\n/* own */\n", " /* y */ // z \n", "\n// 1\n// 2\n"])
+BREAKS = st.sampled_from(
+    ["\n", "\n", "\n\n\n", " // x\n", "\n  // own\n\n", "\n/* own */\n", " /* y */ // z \n", "\n// 1\n// 2\n"]
+)
 
 
 @st.composite
@@ -82,7 +84,9 @@ func @f( // the weights come first
 } // after
 // last
 """
-    assert format(parse(text)) == """\
+    assert (
+        format(parse(text))
+        == """\
 // the file
 
 // before
@@ -106,6 +110,7 @@ func @f(
 
 // last
 """
+    )
 
 
 def test_a_long_head_has_a_line_per_parameter():
