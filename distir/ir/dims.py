@@ -32,6 +32,30 @@ class SymbolicDim:
     def names(self) -> frozenset[str]:
         return frozenset(name for names, _ in self.terms for name in names)
 
+    # Arithmetic with operators, so that arrays of dimensions go through the ops' reference implementations.
+
+    def __add__(self, other: int | SymbolicDim) -> Dim:
+        return add(self, other)
+
+    def __sub__(self, other: int | SymbolicDim) -> Dim:
+        return subtract(self, other)
+
+    def __rsub__(self, other: int) -> Dim:
+        return subtract(other, self)
+
+    def __mul__(self, other: int | SymbolicDim) -> Dim:
+        return multiply(self, other)
+
+    def __floordiv__(self, other: int | SymbolicDim) -> Dim:
+        return divide(self, other)
+
+    def __neg__(self) -> Dim:
+        return multiply(self, -1)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+    __truediv__ = __floordiv__
+
 
 Dim = int | SymbolicDim | None
 Shape = tuple[Dim, ...]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
+from distir.ir.dims import SymbolicDim
 from distir.ir.dtypes import DType
 from distir.ir.types import HOST, TensorType
 
@@ -20,11 +21,15 @@ Scalar = bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """A tensor that is known: `dense<Int64, [2, 3]>`. `values` in row-major order, `len(values) == product(shape)`."""
+    """A tensor that is known: `dense<Int64, [2, 3]>`. `values` in row-major order, `len(values) == product(shape)`.
+
+    A host value that holds sizes may hold symbolic ones too: the shape of a tensor whose dimensions are named. Such a
+    constant is a result of inference; no program text spells it.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
-    values: tuple[Scalar, ...]
+    values: tuple[Scalar | SymbolicDim, ...]
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +49,11 @@ class Dense:
     def type(self) -> TensorType:
         """The type of this constant as a host value."""
         return TensorType(self.dtype, self.shape, HOST)
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether some values are symbolic dimensions."""
+        return any(isinstance(value, SymbolicDim) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,19 @@ from typing import Any
 
 from distir.diagnostics.codes import names as codes
 from distir.diagnostics.nearest import nearest
-from distir.ir import DTYPES, NO_ATTRIBUTES, Arg, Attributes, Constant, Dense, DType, External, Literal, Part
+from distir.ir import (
+    DTYPES,
+    NO_ATTRIBUTES,
+    Arg,
+    Attributes,
+    Constant,
+    Dense,
+    DType,
+    External,
+    Literal,
+    Part,
+    SymbolicDim,
+)
 from distir.ops.core import OPS, REQUIRED, AttributeSpec, Op
 from distir.ops.unify import Reject
 
@@ -41,7 +53,7 @@ def _str(value: Constant) -> str:
 
 def _ints(value: Constant) -> tuple[int, ...]:
     if isinstance(value, Dense) and len(value.shape) == 1:
-        value = value.values
+        value = tuple(v for v in value.values if not isinstance(v, SymbolicDim))
     if isinstance(value, tuple):
         return tuple(map(_int, value))
     raise ValueError

@@ -11,10 +11,10 @@ from typing import Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import DTYPES, Constant, Dense, Dim, DType, External, Shape, TensorType, Type, types
+from distir.ir import DTYPES, Constant, Dense, Dim, DType, External, Shape, SymbolicDim, TensorType, Type, types
 from distir.ir.dtypes import INTEGER_RANGES
 from distir.ops.core import op
-from distir.ops.host import Operand, known_ints, length
+from distir.ops.host import Operand, known_dims, length
 from distir.ops.infer import ADDRESSABLE
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
 from distir.ops.unify import Reject, normal_axis
@@ -70,11 +70,11 @@ def _(input: Operand, *, value: Constant) -> TensorType:
         raise Reject(
             name_codes.ATTRIBUTE_TYPE, "`ConstantOfShape` expected a number, found an external tensor", "value"
         )
-    sizes = known_ints(input)
+    sizes = known_dims(input)
     if sizes is None:
         rank = length(input)
         return TensorType(filling.dtype, (None,) * rank if isinstance(rank, int) else None)
-    if any(size < 0 for size in sizes):
+    if any(isinstance(size, int) and size < 0 for size in sizes):
         message = f"`ConstantOfShape` expected sizes from 0, found {list(sizes)}"
         raise Reject(type_codes.BAD_VALUE, message, "input")
     return TensorType(filling.dtype, sizes)
@@ -130,7 +130,7 @@ def _(data: Operand, *, start: int, end: int | None = None) -> Shape:
 def _(data: Operand, *, start: int, end: int | None = None) -> Dense:
     if data.shape is None:
         return NotImplemented
-    sizes = [dim for dim in data.shape[start:end] if isinstance(dim, int)]
+    sizes = [dim for dim in data.shape[start:end] if dim is not None]
     if len(sizes) < len(data.shape[start:end]):
         return NotImplemented
     return Dense(DTYPES["Int64"], (len(sizes),), tuple(sizes))
@@ -148,7 +148,7 @@ def Size(data: Array) -> Array:
 @Size.partial
 def _(data: Operand) -> Dense:
     elements: Dim = math.prod(data.shape) if isinstance(data, Dense) else data.elements
-    return Dense(DTYPES["Int64"], (), (elements,)) if isinstance(elements, int) else NotImplemented
+    return Dense(DTYPES["Int64"], (), (elements,)) if elements is not None else NotImplemented
 
 
 def _written(*, elements: int, t: int, dtype: DType | None = None, **_: Any) -> int:
@@ -227,6 +227,8 @@ def _depth(depth: Operand) -> int | None:
     if not isinstance(depth, Dense):
         return None
     size = depth.values[0]
+    if isinstance(size, SymbolicDim):
+        return None
     if not (math.isfinite(size) and size >= 0):
         raise Reject(type_codes.BAD_VALUE, f"`OneHot` expected a size from 0, found {size}", "depth")
     return int(size)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dense, Dim, TensorType
+from distir.ir import Dense, Dim, SymbolicDim, TensorType
 from distir.ops.unify import Reject, normal_axis
 
 Operand = TensorType | Dense
@@ -18,7 +18,14 @@ Operand = TensorType | Dense
 
 def known_ints(operand: Operand | None) -> tuple[int, ...] | None:
     """The integers that the operand holds, or None if they are not known, or the operand is left out."""
-    return cast("tuple[int, ...]", operand.values) if isinstance(operand, Dense) else None
+    if not isinstance(operand, Dense) or operand.symbolic:
+        return None
+    return cast("tuple[int, ...]", operand.values)
+
+
+def known_dims(operand: Operand | None) -> tuple[int | SymbolicDim, ...] | None:
+    """The sizes that the operand holds, symbolic ones too, or None if they are not known."""
+    return cast("tuple[int | SymbolicDim, ...]", operand.values) if isinstance(operand, Dense) else None
 
 
 def length(operand: Operand) -> Dim:

@@ -113,7 +113,12 @@ def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -
     if any(isinstance(value, External) for value in [*matched.values, *bound.values()]):
         return None
     arrays = [None if v is None else to_array(cast(Dense, v)) for v in matched.values]
-    return tuple(to_dense(array) for array in run(op, arrays, bound, count))
+    if not any(isinstance(v, Dense) and v.symbolic for v in matched.values):
+        return tuple(to_dense(array) for array in run(op, arrays, bound, count))
+    try:
+        return tuple(to_dense(array) for array in run(op, arrays, bound, count))
+    except (TypeError, ValueError, ArithmeticError, AttributeError):  # what bodies do to symbols that they cannot take
+        return None
 
 
 def run(op: Op, operands: Sequence[Any], attrs: Attributes, count: int) -> tuple[Any, ...]:

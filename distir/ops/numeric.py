@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, cast
 
-from distir.ir import DTYPES, Constant, Dense, DType, Scalar
+from distir.ir import DTYPES, Constant, Dense, DType, Scalar, SymbolicDim
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,12 +57,20 @@ def dtype_of(array: Array) -> DType:
 
 
 def to_array(constant: Dense) -> Array:
-    """The array of a constant; element type and shape as there."""
+    """The array of a constant; element type and shape as there, or of objects where some values are symbolic."""
+    if constant.symbolic:
+        return np.array(constant.values, dtype=object).reshape(constant.shape)
     return np.array(constant.values, dtype=numpy_dtype(constant.dtype)).reshape(constant.shape)
 
 
 def to_dense(array: Array) -> Dense:
-    """The constant that holds an array."""
+    """The constant that holds an array. Raises ValueError for objects that are no dimensions."""
+    if array.dtype == object:
+        sizes = cast(list[object], array.reshape(-1).tolist())
+        known = tuple(size for size in sizes if isinstance(size, (int, SymbolicDim)))
+        if len(known) != len(sizes):
+            raise ValueError("a size is unknown")
+        return Dense(DTYPES["Int64"], tuple(array.shape), known)
     values = cast(list[Scalar], array.reshape(-1).tolist())
     return Dense(dtype_of(array), tuple(array.shape), tuple(values))
 

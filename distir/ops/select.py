@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dense, Dim, Part, Shape, dims, types
+from distir.ir import Dense, Dim, Part, Shape, SymbolicDim, dims, types
 from distir.ops.core import op
 from distir.ops.host import Operand, distinct_axes, known_ints, length
 from distir.ops.numeric import Array, np
@@ -324,8 +324,9 @@ def _check_range(name: str, data: Operand, indices: Operand, axis: int) -> None:
         _check_positions(name, indices.values, data.shape[axis])
 
 
-def _check_positions(name: str, found: Iterable[float], size: Dim) -> None:
-    wrong = next((v for v in found if isinstance(size, int) and not -size <= v < size), None)
+def _check_positions(name: str, found: Iterable[float | SymbolicDim], size: Dim) -> None:
+    known = (v for v in found if not isinstance(v, SymbolicDim))
+    wrong = next((v for v in known if isinstance(size, int) and not -size <= v < size), None)
     if wrong is not None:
         expected = f"indices from -{size} to {cast(int, size) - 1}" if size else "no indices into a dimension of 0"
         raise Reject(codes.BAD_VALUE, f"`{name}` expected {expected}, found {wrong}", "indices")

@@ -8,7 +8,7 @@ from typing import Any, cast
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, DimensionError, Shape, dims, types
 from distir.ops.core import op
-from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.host import Operand, distinct_axes, known_dims, known_ints, length
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, broadcast, normal_axis
 
@@ -28,7 +28,7 @@ def Reshape(data: Array, shape: Array, *, allowzero: bool = False) -> Array:
 
 @Reshape.shapes
 def _(data: Operand, shape: Operand, *, allowzero: bool) -> Shape | None:
-    sizes = known_ints(shape)
+    sizes = known_dims(shape)
     if sizes is None:
         rank = length(shape)
         return (None,) * rank if isinstance(rank, int) else None
@@ -139,7 +139,7 @@ def Expand(input: Array, shape: Array) -> Array:
 
 @Expand.shapes
 def _(input: Operand, shape: Operand) -> Shape | None:
-    sizes: Shape | None = known_ints(shape)
+    sizes: Shape | None = known_dims(shape)
     if sizes is None:
         rank = length(shape)
         sizes = (None,) * rank if isinstance(rank, int) else None
@@ -234,9 +234,9 @@ def _(data: Operand, pads: Operand, constant_value: Any = None, axes: Operand | 
     return tuple(padded)
 
 
-def _reshaped(shape: Shape | None, sizes: Sequence[int], allowzero: bool) -> Shape:
+def _reshaped(shape: Shape | None, sizes: Sequence[Dim], allowzero: bool) -> Shape:
     """The shape that `Reshape` gives. Raises Reject where the sizes do not fit."""
-    wrong = next((size for size in sizes if size < -1), None)
+    wrong = next((size for size in sizes if isinstance(size, int) and size < -1), None)
     if wrong is not None or sizes.count(-1) > 1 or (allowzero and -1 in sizes and 0 in sizes):
         expected = "sizes from 0 and at most one -1" + (", and no 0 beside it" if allowzero else "")
         raise _bad_shape(f"`Reshape` expected {expected}, found {list(sizes)}")
@@ -248,13 +248,13 @@ def _reshaped(shape: Shape | None, sizes: Sequence[int], allowzero: bool) -> Sha
         raise _bad_shape(f"`Reshape` expected {found} only where `data` has such a dimension, found rank {len(shape)}")
     left = dims.product(dim for i, dim in enumerate(shape) if i not in copied)
     stated = dims.product(size for i, size in enumerate(sizes) if size != -1 and i not in copied)
-    if -1 not in sizes and isinstance(left, int) and left != stated:
+    if -1 not in sizes and isinstance(left, int) and isinstance(stated, int) and left != stated:
         raise _mismatch(shape, sizes)
     rest = _rest(shape, sizes, left, stated) if -1 in sizes else None
     return tuple(shape[i] if i in copied else rest if size == -1 else size for i, size in enumerate(sizes))
 
 
-def _rest(shape: Shape, sizes: Sequence[int], left: Dim, stated: Dim) -> Dim:
+def _rest(shape: Shape, sizes: Sequence[Dim], left: Dim, stated: Dim) -> Dim:
     """What a size of -1 stands for: `left` elements over `stated`."""
     try:
         return dims.divide(left, stated)
@@ -262,7 +262,7 @@ def _rest(shape: Shape, sizes: Sequence[int], left: Dim, stated: Dim) -> Dim:
         raise _mismatch(shape, sizes) from None
 
 
-def _mismatch(shape: Shape, sizes: Sequence[int]) -> Reject:
+def _mismatch(shape: Shape, sizes: Sequence[Dim]) -> Reject:
     elements = dims.show(dims.product(shape))
     message = f"`Reshape` expected sizes that hold the {elements} elements of {types.show_shape(shape)}"
     return _bad_shape(f"{message}, found {list(sizes)}")
