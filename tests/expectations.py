@@ -39,16 +39,19 @@ def expected_types(text):
             function = head.group(1)
         for kind, rest in EXPECTATION.findall(line):
             if kind == "type":
-                name, _, type = rest.partition(" ")
-                yield function, name.removeprefix("%"), type.strip()
+                name, _, stated = rest.partition(" ")
+                yield function, name.removeprefix("%"), stated.strip()
 
 
-def surprises(text):
-    """Where what is expected and what is found differ, as lines for people; nothing if all is well."""
+def surprises(text, more=None):
+    """Where what is expected and what is found differ, as lines for people; nothing if all is well.
+
+    `more`: from the program to diagnostics beside the checker's.
+    """
     program = read(text)
     found = [
         (program.source.position(d.site.start)[0], d.severity.value, d.code.number, d.message)
-        for d in program.diagnostics
+        for d in [*program.diagnostics, *(more(program) if more else ())]
     ]
     missing = list(expected_diagnostics(text))
     for line, severity, code, message in found:
@@ -60,11 +63,11 @@ def surprises(text):
     for e in missing:
         near = [message for line, _, code, message in found if line == e.line and code == e.code]
         yield f"line {e.line}: missing {e.severity} {e.code} {e.words}".rstrip() + (f"; found {near}" if near else "")
-    for function, name, type in expected_types(text):
+    for function, name, stated in expected_types(text):
         state = program.analysis.states[function]
         actual = str(type_of(state[name])) if name in state else "nothing"
-        if actual != type:
-            yield f"@{function}: expected %{name} {type}, found {actual}"
+        if actual != stated:
+            yield f"@{function}: expected %{name} {stated}, found {actual}"
 
 
 def codes_in(text):

@@ -167,6 +167,9 @@ class Devices(Types):
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
         return tuple(_placed(type_of(w)) for w in super().apply(op, vs))
 
+    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+        return tuple(_placed(type_of(w)) for w in super().call(call, vs))
+
 
 @dataclass
 class Values(Domain):

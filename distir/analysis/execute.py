@@ -10,6 +10,7 @@ from distir.analysis.check import check
 from distir.analysis.domains import Values, abstract
 from distir.analysis.interpret import interpret
 from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import types as codes
 from distir.ir import (
     HOST,
     AnyType,
@@ -78,9 +79,14 @@ class _Located(Values):
     def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
         try:
             return super().apply(op, vs)
-        except Reject as reject:
-            sites = (Site(f.name, i) for f in self.module for i, s in enumerate(f.body) if s is op)
-            raise ProgramError([Diagnostic(reject.code, next(sites), reject.message, (), reject.help)]) from None
+        except InputError:
+            raise
+        except (IndexError, ValueError, ArithmeticError, TypeError) as error:  # numpy's word on values it cannot take
+            reject = Reject(codes.BAD_VALUE, f"`{op.op}` cannot be computed: {error}")
+        except Reject as rejection:
+            reject = rejection
+        sites = (Site(f.name, i) for f in self.module for i, s in enumerate(f.body) if s is op)
+        raise ProgramError([Diagnostic(reject.code, next(sites), reject.message, (), reject.help)])
 
 
 def result_names(function: Function) -> list[str]:

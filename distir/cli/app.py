@@ -6,16 +6,15 @@ of ours. 130: interrupted. 141: nobody read the output to its end.
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
 from distir.cli import output
+from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.check import check
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
 from distir.cli.explain import explain
@@ -35,9 +34,6 @@ UNREAD = 141
 
 TRACEBACK = "--traceback"
 
-UsageError: type[Exception] = typer.BadParameter.__base__ or Exception
-"""What typer raises for arguments that it cannot make sense of."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` without `arguments`) and give the exit code. Never raises."""
@@ -45,15 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wants_traceback = TRACEBACK in given
     given = [word for word in given if word != TRACEBACK]
     try:
-        code = _run(given or ["--help"])
-        sys.stdout.flush()
-        return code
+        return _run(given or ["--help"])
     except (Closed, BrokenPipeError):
         _abandon(sys.stdout)
         return UNREAD
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, no traceback reaches a user who did not ask for it
+    except Exception as error:  # whatever it is, no traceback reaches a user who did not ask for it
         if wants_traceback:
             import traceback
 
@@ -65,17 +59,9 @@ def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")  # what the terminal cannot show is shown by number
-    command = typer.main.get_command(_app())
-    code = command.main(args=arguments, prog_name="distir", standalone_mode=False)
-    return code if isinstance(code, int) else 0
-
-
-def _app() -> typer.Typer:
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback(help=_help(_global))(_global)
-    for command in COMMANDS:
-        app.command(command.__name__, help=_help(command))(command)
-    return app
+    code = call(arguments, COMMANDS, _global)
+    sys.stdout.flush()
+    return code
 
 
 def _global(
@@ -87,7 +73,7 @@ def _global(
     Exit codes: 0 done and nothing wrong, 1 the program was read and found wrong, 2 the request could not be carried
     out. Settings come from the nearest distir.toml beside or above the program; flags win.
 
-    Examples:
+    For instance:
 
         distir check program.dir
 
@@ -96,17 +82,15 @@ def _global(
     del traceback  # `main` has seen to it
 
 
-def _help(command: Callable[..., object]) -> str:
-    r"""A docstring as help. Indented paragraphs are kept as they are, which `\b` asks for."""
-    return re.sub(r"\n\n(?= {4})", "\n\n\b\n", inspect.getdoc(command) or "")
-
-
 def _explained(error: Exception) -> int:
     """Say what went wrong in a line or two, and give the exit code for it."""
     from distir.config import ConfigError
     from distir.cost import HardwareError
     from distir.diagnostics import terminal
 
+    if isinstance(error, UsageError):
+        output.complain("error", *complaint(error))
+        return REFUSED
     match error:
         case Wrong():
             terminal.write(error.reports, sys.stderr)
@@ -119,8 +103,6 @@ def _explained(error: Exception) -> int:
             for problem in error.problems:
                 place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
                 output.complain("error", f"{place}: {problem.message}" if place else problem.message, problem.help)
-        case UsageError():
-            output.complain("error", *_usage(error))
         case OSError():
             name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
             output.complain("error", f"{name}{reason(error)}")
@@ -130,15 +112,6 @@ def _explained(error: Exception) -> int:
             text = " ".join(str(error).split())
             output.complain("error", f"this is a bug in DistIR: {type(error).__name__}: {text}", _where_to_report())
     return REFUSED
-
-
-def _usage(error: Exception) -> tuple[str, str]:
-    """What typer says of the arguments, in our style, and where to read more."""
-    message: str = getattr(error, "format_message", error.__str__)().rstrip(".")
-    message = re.sub(r"'([^']*)'", r"`\1`", message)
-    context = getattr(error, "ctx", None)
-    command: str = getattr(context, "command_path", "distir")
-    return message[:1].lower() + message[1:], f"`{command} --help` shows what can be given"
 
 
 def _where_to_report() -> str:
@@ -153,10 +126,9 @@ def _where_to_report() -> str:
     return f"please report it{f' at {page}' if page else ' to the maintainers'}; `{TRACEBACK}` shows where it came up"
 
 
-def _abandon(stream: object) -> None:
+def _abandon(stream: TextIO) -> None:
     """Let what is still buffered go nowhere, so that the end of the process does not complain again."""
     try:
-        fileno: int = stream.fileno()  # type: ignore[attr-defined]
-        os.dup2(os.open(os.devnull, os.O_WRONLY), fileno)
-    except (OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):  # no file of the system's, as in tests
         return

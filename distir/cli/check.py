@@ -32,10 +32,8 @@ class Demands:
 
 
 def check(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input.")
-    ],
-    format: Annotated[  # noqa: A002 - as the option is called
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input.")],
+    format: Annotated[
         str, typer.Option(metavar="|".join(FORMAT_NAMES), help="How diagnostics are written; all but text to stdout.")
     ] = "text",
     hardware: options.HardwareName = None,
@@ -48,7 +46,7 @@ def check(
     or with a [budget] in distir.toml, each program is simulated too, and must fit into memory and budget. Warnings
     alone leave the exit code 0.
 
-    Examples:
+    For instance:
 
         distir check program.dir
 
@@ -112,7 +110,7 @@ def _simulated(program: Program, path: str, demands: Demands) -> tuple[Diagnosti
     return simulating.findings(program, simulation, limits)
 
 
-def _write(reports: list[Report], format: str) -> None:  # noqa: A002
+def _write(reports: list[Report], format: str) -> None:
     if format == "text":
         terminal.write(reports, sys.stderr)
         return

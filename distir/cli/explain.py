@@ -13,13 +13,14 @@ from distir.cli.endings import Refused
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(metavar="CODE", help="The number or name of a diagnostic; without it, all are listed.")
+        str | None,
+        typer.Argument(metavar="CODE", help="The number or name of a diagnostic; without it, all are listed."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """What a diagnostic means, with an example.
 
-    Examples:
+    For instance:
 
         distir explain DIR301
 

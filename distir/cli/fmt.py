@@ -18,8 +18,9 @@ def fmt(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input to output.")
     ],
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; list what would change, with exit code 1.")]
-    = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list what would change, with exit code 1.")
+    ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change.")] = False,
 ) -> int:
     """Rewrite programs in canonical form.
@@ -27,7 +28,7 @@ def fmt(
     Comments are kept. A file is replaced at once or not at all, and left alone if it is canonical already or has syntax
     errors.
 
-    Examples:
+    For instance:
 
         distir fmt models/
 

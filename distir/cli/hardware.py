@@ -18,9 +18,9 @@ def hardware(
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """The known hardware profiles, or every figure of one with its source.
+    """Hardware profiles, or all figures of one with sources.
 
-    Examples:
+    For instance:
 
         distir hardware
 

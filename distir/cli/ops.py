@@ -23,7 +23,7 @@ def ops(
 
     In a signature, a repeated letter must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
 
-    Examples:
+    For instance:
 
         distir ops MatMul
 

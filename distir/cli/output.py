@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-PLAIN_WIDTH = 140
-"""How wide a layout may be, in cells, where it is not written to a terminal."""
+PLAIN_WIDTH = 10_000
+"""How wide a layout may be, in cells, where it is not written to a terminal: a row is a line, for `grep`."""
 
 PATIENCE_S = 1.0
 """Seconds after which somebody at a terminal is told what is going on."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from distir.ir import Constant, Function
     from distir.simulate import Simulation
 
+LARGEST_SIZE = 2**63
+
 Quantity = TypeVar("Quantity", int, float)
 
 
@@ -84,9 +86,10 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
     Raises Refused.
     """
     from distir.ir import HOST, types
+    from distir.syntax import print_literal
 
-    names = {p.name for p in function.params if types.device_of(p.type) == HOST}
-    names.update(*(types.dim_names(p.type) for p in function.params))
+    sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
+    names = sizes | {p.name for p in function.params if types.device_of(p.type) == HOST}
     bound = {
         name: _literal(value, f"`{name}` in `[bind]` of `{config.path}`") if isinstance(value, str) else value
         for name, value in config.bind.items()
@@ -97,7 +100,14 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
         name = name.strip().removeprefix("%")
         if not (equals and name):
             raise Refused(f"`--bind {flag}`: expected a name and a value", "write for example `--bind B=64`")
+        if name not in names:
+            known = ", ".join(f"`{n}`" for n in sorted(names)) or "nothing"
+            raise Refused(f"`--bind {flag}`: `@{function.name}` has no `{name}`", f"what can be bound: {known}")
         bound[name] = _literal(value, f"`--bind {flag}`")
+    for name in sizes & bound.keys():
+        if type(size := bound[name]) is not int or not 0 <= size < LARGEST_SIZE:
+            shown = print_literal(size)
+            raise Refused(f"`{name}` is a dimension: expected an integer from 0, found `{shown}`")
     return bound
 
 
@@ -112,9 +122,7 @@ def limits(max_latency: str | None, max_memory: str | None, config: Config) -> L
     return Limits(latency, memory)
 
 
-def simulation(
-    program: Program, machine: Machine, function: Function, bind: dict[str, Constant]
-) -> Simulation:
+def simulation(program: Program, machine: Machine, function: Function, bind: dict[str, Constant]) -> Simulation:
     """One program on one machine. Raises Wrong where it cannot be simulated, Refused for a bad `bind`."""
     from distir.simulate import BindError, arguments, plan
 

@@ -20,7 +20,7 @@ from distir.ir.core import (
     results,
 )
 from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
-from distir.ir.dtypes import DTYPES, DType
+from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
 from distir.ir.types import HOST, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
@@ -28,6 +28,7 @@ __all__ = [
     "DISCARD",
     "DTYPES",
     "HOST",
+    "INTEGER_RANGES",
     "NO_ATTRIBUTES",
     "UNKNOWN",
     "AnyType",

@@ -15,6 +15,7 @@ from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
     HOST,
+    INTEGER_RANGES,
     AnyType,
     Attributes,
     Dense,
@@ -113,12 +114,12 @@ def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -
     if any(isinstance(value, External) for value in [*matched.values, *bound.values()]):
         return None
     arrays = [None if v is None else to_array(cast(Dense, v)) for v in matched.values]
-    if not any(isinstance(v, Dense) and v.symbolic for v in matched.values):
-        return tuple(to_dense(array) for array in run(op, arrays, bound, count))
     try:
         return tuple(to_dense(array) for array in run(op, arrays, bound, count))
-    except (TypeError, ValueError, ArithmeticError, AttributeError):  # what bodies do to symbols that they cannot take
-        return None
+    except (TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
+        if any(isinstance(v, Dense) and v.symbolic for v in matched.values):
+            return None  # a symbol where a number is needed
+        raise Reject(type_codes.BAD_VALUE, f"`{op.name}` cannot be computed: {error}", Part("callee")) from None
 
 
 def run(op: Op, operands: Sequence[Any], attrs: Attributes, count: int) -> tuple[Any, ...]:
@@ -229,6 +230,10 @@ def _strong(op: Op, literal: Literal, place: Operand, bindings: Bindings, part: 
     if not fits or (natural.dtype.kind == "float" and wanted.kind != "float"):
         message = f"`{op.name}` expected {wanted} elements, found {describe(value)}"
         raise Reject(type_codes.DTYPE_MISMATCH, message, part)
+    holds = INTEGER_RANGES.get(wanted)
+    if holds is not None and any(v not in holds for v in natural.values):
+        message = f"`{op.name}` expected numbers that {wanted} can hold, found {describe(value)}"
+        raise Reject(type_codes.BAD_VALUE, message, part)
     return dense(value, wanted)
 
 
@@ -285,9 +290,8 @@ def _with_shapes(
     """The results' types with the shapes that the op's own rule finds."""
     outcome = _call_rule(rule, matched, bound, count)
     shapes = cast("list[Shape | TensorType | None]", outcome if isinstance(outcome, list) else [outcome])
-    template = given[0]
-    if len(shapes) != len(given):  # a starred result: the rule knows how many
-        given = (template,) * len(shapes)
+    if len(shapes) != len(given) and given:  # a starred result: the rule knows how many
+        given = (given[0],) * len(shapes)
     return tuple(_shaped(t, shape) if isinstance(t, TensorType) else t for t, shape in zip(given, shapes, strict=True))
 
 

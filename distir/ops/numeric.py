@@ -83,7 +83,8 @@ def dense(value: Constant, dtype: DType | None = None) -> Dense:
     if isinstance(value, Dense):
         return value
     shape, values = _flatten(value)
-    return Dense(dtype or _default_dtype(values), shape, tuple(_scalar(v, dtype) for v in values))
+    dtype = dtype or _default_dtype(values)
+    return Dense(dtype, shape, tuple(_scalar(v, dtype) for v in values))
 
 
 def _flatten(value: Constant) -> tuple[tuple[int, ...], tuple[Scalar, ...]]:
@@ -105,9 +106,7 @@ def _default_dtype(values: tuple[Scalar, ...]) -> DType:
     return DTYPES["Float32"] if any(isinstance(v, float) for v in values) else DTYPES["Int64"]
 
 
-def _scalar(value: Scalar, dtype: DType | None) -> Scalar:
-    if dtype is None:
-        return value
+def _scalar(value: Scalar, dtype: DType) -> Scalar:
     return float(value) if dtype.kind == "float" else bool(value) if dtype.kind == "bool" else int(value)
 
 

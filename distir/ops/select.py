@@ -232,6 +232,8 @@ def _(
 
 def _parts(dim: Dim, count: int) -> Sequence[Dim]:
     """The sizes of `count` equal parts; of an integer the last one may be smaller. Raises Reject were it negative."""
+    if count < 1:
+        raise Reject(codes.BAD_VALUE, f"`Split` expected one part at least, found {count}", "num_outputs")
     if not isinstance(dim, int):
         return [dims.divide(dim, count)] * count
     size = -(-dim // count)

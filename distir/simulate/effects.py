@@ -85,7 +85,7 @@ class Effects:
         done = work(definition, vs, ws, op.attrs)
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
         # A constant is a view of nothing: its result has a leaf, but no operand has one.
-        view = (definition.view and bool(inputs)) or self._within_one_memory(done, devices)
+        view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
         if definition.view or done == NO_WORK:
             devices = ()
         return Effect(
@@ -107,10 +107,12 @@ class Effects:
             needed[memory] = needed.get(memory, 0) + done.temporary
         return tuple(needed.items())
 
-    def _within_one_memory(self, done: Work, devices: Sequence[int]) -> bool:
-        """Whether this is a transfer between streams of one device, which moves nothing."""
+    def _within_one_memory(self, done: Work, devices: Sequence[int], inputs: Sequence[Type]) -> bool:
+        """Whether this is a transfer between streams of one device, which moves nothing. Host values do move."""
         pattern = done.communication.pattern if done.communication is not None else None
-        return pattern == "send" and len({self.memory(d) for d in devices}) == 1 and len(devices) > 1
+        if pattern != "send" or len(devices) < 2 or len({self.memory(d) for d in devices}) > 1:
+            return False
+        return all(leaf.device != HOST for v in inputs for leaf in types.leaves(v))
 
     def _cost(self, done: Work, devices: tuple[int, ...]) -> Cost:
         if not devices:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Union, cast
-
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Union, cast
 
 from distir.syntax.tokens import END
+
+if TYPE_CHECKING:  # lark is imported when something is parsed: not every command does
+    from lark import Lark, Token, Tree
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 Kinds = tuple[str, ...]
 Child = Union["Node", int, None]
@@ -66,8 +66,10 @@ def forget() -> None:
 @cache
 def lark() -> Lark:
     """The grammar as it stands in `dir.lark`. Building it takes some 40 ms."""
+    from lark import Lark
+
     return Lark(
-        resources.files("distir.syntax").joinpath("dir.lark").read_text("utf-8"),
+        Path(__file__).with_name("dir.lark").read_text("utf-8"),
         parser="lalr",
         lexer="basic",
         start=["module", "line", "head", "type", "literal", "example"],
@@ -88,6 +90,8 @@ def _kinds_of_terminals() -> dict[str, str]:
 
 
 def _parse(rule: str, kinds: Kinds) -> Node | Unexpected:
+    from lark import Token, UnexpectedToken
+
     terminals = _terminals()
     parser = lark().parse_interactive(start=rule)  # pyright: ignore[reportUnknownMemberType]: partly untyped
     for index, kind in enumerate(kinds):
@@ -111,6 +115,8 @@ def _unexpected(index: int, parser: InteractiveParser) -> Unexpected:
 
 
 def _node(tree: Tree[Token]) -> Node:
+    from lark import Tree
+
     children = tuple(
         _node(child) if isinstance(child, Tree) else None if child is None else child.start_pos  # pyright: ignore[reportUnnecessaryComparison]: an absent optional part is None
         for child in tree.children

@@ -6,7 +6,6 @@ skeletons and errors, goes the long way through `statements`.
 
 from __future__ import annotations
 
-import gc
 import re
 from array import array
 from typing import Final
@@ -14,9 +13,11 @@ from typing import Final
 from distir.diagnostics import Code, Diagnostic, Source, Span
 from distir.diagnostics.codes import syntax as codes
 from distir.ir import Broken, Function, Module, Statement
+from distir.ir.collection import paused_collection
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import FunctionSyntax, Spelling, Syntax
 from distir.syntax.problems import Problem
+from distir.syntax.reuse import Earlier, Prefix, Tail
 from distir.syntax.statements import TOO_DEEP_MESSAGE, Words, defined, statement, words
 from distir.syntax.templates import Line, Template, template
 from distir.syntax.tokens import NAME
@@ -33,18 +34,14 @@ Skeleton = tuple[str, ...]
 _lines: dict[Spelling | None, dict[Skeleton, Line]] = {}
 
 
-def parse(text: str, path: str = "<text>", spelling: Spelling | None = None) -> Syntax:
+def parse(text: str, path: str = "<text>", spelling: Spelling | None = None, previous: Syntax | None = None) -> Syntax:
     """Read a text. Never raises, whatever the text: what cannot be read is among the diagnostics.
 
-    `spelling` makes statements canonical; without it they stay as written.
+    `spelling` makes statements canonical; without it they stay as written. `previous`, an earlier version of the text,
+    makes no difference but in time: functions that did not change are the same objects as there.
     """
-    was_collecting = gc.isenabled()
-    gc.disable()  # what is made here lives on, and walking it again and again doubles the time
-    try:
-        return _Parser(text, path, spelling).syntax()
-    finally:
-        if was_collecting:
-            gc.enable()
+    with paused_collection():
+        return _Parser(text, path, spelling, previous).syntax()
 
 
 def forget() -> None:
@@ -54,9 +51,11 @@ def forget() -> None:
 
 
 class _Parser:
-    def __init__(self, text: str, path: str, spelling: Spelling | None) -> None:
+    def __init__(self, text: str, path: str, spelling: Spelling | None, previous: Syntax | None) -> None:
         self.source = Source(path, text)
         self.text = scan.normalized(text)
+        is_usable = previous is not None and previous.spelling is spelling
+        self.earlier = Earlier(previous, self.text) if previous is not None and is_usable else None
         self.spelling = spelling
         self.diagnostics: list[Diagnostic] = []
         if len(_lines) > 16:
@@ -124,6 +123,11 @@ class _Parser:
         return end
 
     def function(self, start: int) -> FunctionSyntax:
+        unchanged = self.earlier.function(start) if self.earlier else None
+        if unchanged is not None:
+            function, found = unchanged
+            self.diagnostics += found
+            return function
         comments: scan.Comments = []
         extent = scan.head(self.text, start, comments)
         self.check_comments(comments)
@@ -138,6 +142,8 @@ class _Parser:
             end = start + len(piece.text)
             self.report(codes.UNEXPECTED, end, end, "expected `{` after the function's head", "add `{`")
         body = _Body(self, extent.end + is_open, comments)
+        if self.earlier is not None and is_open:
+            body.reuse(self.earlier.prefix(start), self.earlier.tail(start))
         end = body.read(name if is_open else None)
         return FunctionSyntax(
             Function(head.name, head.params, tuple(body.statements), head.result_types),
@@ -173,12 +179,35 @@ class _Body:
         self.statements: list[Statement] = []
         self.starts: array[int] = array("q")
         self.ends: array[int] = array("q")
+        self.tail: Tail | None = None
+
+    def reuse(self, prefix: Prefix | None, tail: Tail | None) -> None:
+        """Begin with what stands before an edit, and mind what stands after it."""
+        if prefix is not None:
+            self.statements += prefix.statements
+            self.starts += prefix.starts
+            self.ends += prefix.ends
+            self.comments[:] = prefix.comments
+            self.parser.diagnostics += prefix.diagnostics
+            self.at = prefix.end
+        self.tail = tail if tail is not None and tail.start >= self.at else None
+
+    def take_tail(self, tail: Tail) -> int:
+        """End with what stood after an edit; give the offset after the function."""
+        self.statements += tail.statements
+        self.starts += tail.starts
+        self.ends += tail.ends
+        self.comments += tail.comments
+        self.parser.diagnostics += tail.diagnostics
+        return tail.end
 
     def read(self, opened_by: Span | None) -> int:
         """Read up to the closing `}` and give the offset after it. `opened_by` is what a missing `}` is reported at."""
         text, size = self.text, len(self.text)
         while True:
             line, stop = self.known_lines()
+            if self.tail is not None and self.at == self.tail.start:
+                return self.take_tail(self.tail)
             known = len(self.comments)
             at = self.parser.skip(self.at, self.comments)
             if text.startswith("}", at):
@@ -215,6 +244,7 @@ class _Body:
         text, find, known, cut = self.text, self.text.find, self.lines.get, _VALUE.split
         add, starts, ends = self.statements.append, self.starts.append, self.ends.append
         at = self.at
+        tail_start = self.tail.start if self.tail is not None else -1
         while True:
             stop = find("\n", at, at + _LONGEST_LINE)
             if stop < 0:
@@ -225,7 +255,7 @@ class _Body:
             pieces = cut(text[at:stop])
             skeleton = tuple(pieces[::2])
             line = known(skeleton)
-            if line is None:
+            if line is None or at == tail_start:
                 self.at = at
                 return None if '"' in text[at:stop] else skeleton, stop
             template, before, after = line

@@ -22,6 +22,7 @@ from distir.ir import (
     Return,
     Scalar,
     Statement,
+    SymbolicDim,
     Type,
 )
 from distir.ir.types import UNKNOWN, show_shape
@@ -135,9 +136,11 @@ def _arg(arg: Arg) -> str:
     return print_literal(arg.value) if isinstance(arg, Literal) else f"[{_args(arg)}]"
 
 
-def _number(value: Scalar) -> str:
+def _number(value: Scalar | SymbolicDim) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, SymbolicDim):  # an inferred constant, which no text can hold, is shown all the same
+        return str(value)
     return repr(value)  # `inf` and `nan` are spelled as Python does; other floats keep a point or an exponent
 
 

@@ -127,9 +127,10 @@ def _opens_body(text: str, start: int) -> bool:
 
 
 def _goes_on(text: str, newline: int) -> int:
-    """Where a head that could end here has its `->` or `{` in a later line; else `newline`."""
+    """Where a head that could end here goes on in a later line; else `newline`."""
     after = skip(text, newline, [])
-    return after if text.startswith(("{", "->"), after) else newline
+    goes_on = text.startswith(("(", "->", "{"), after) or text[newline - 80 : newline].rstrip().endswith("->")
+    return after if goes_on else newline
 
 
 def blanked(text: str, start: int, end: int, comments: Comments) -> str:

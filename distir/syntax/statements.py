@@ -8,7 +8,7 @@ from typing import Any
 
 from distir.diagnostics import Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import DISCARD, Apply, Call, Constant, Param, Return, Statement, Type
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Constant, Param, Return, Statement, Type
 from distir.syntax import scan
 from distir.syntax.core import Spelling, SpellingError, SyntaxProblem
 from distir.syntax.fault import Fault
@@ -119,13 +119,16 @@ def parse_example(text: str, spelling: Spelling | None = None) -> tuple[tuple[Pa
     Raises SyntaxProblem.
     """
     written: Written = _whole("example", text)
-    params = {param.name: param for param in reversed(written.operation.annotations)}
+    params: dict[str, Param] = {}
+    for param in written.operation.annotations:
+        if params.setdefault(param.name, param).type == UNKNOWN:
+            params[param.name] = param
     try:
         made = canonical(written, spelling)
     except SpellingError as error:
         raise SyntaxProblem(error.message, Span(0, len(text)), error.help, codes.BAD_SPELLING) from error
     assert isinstance(made, Apply)
-    return tuple(reversed(params.values())), made
+    return tuple(params.values()), made
 
 
 def _whole(rule: str, text: str) -> Any:

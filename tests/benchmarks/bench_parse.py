@@ -84,6 +84,12 @@ def main() -> None:
         first = lines / cpu(lambda text=text: cold(text))
         again = lines / cpu(lambda text=text: parse(text))
         print(f"{name}: {first:,.0f} lines/s, again {again:,.0f}; Lark alone {baseline:,.0f} ({first / baseline:.1f}x)")
+    text = pipeline(50_000)
+    syntax = parse(text)
+    middle = text.index("\n", len(text) // 2)
+    edited = text[:middle] + " // edited" + text[middle:]
+    seconds = cpu(lambda: parse(edited, previous=syntax))
+    print(f"one line of 50,000 edited: {1000 * seconds:,.1f} ms; read anew {1000 * cpu(lambda: parse(edited)):,.1f} ms")
     text = pipeline(500_000)
     lines = text.count("\n")
     seconds = cpu(lambda: parse(text), 2)
@@ -93,7 +99,7 @@ def main() -> None:
     kept = parse(text)
     after = tracemalloc.get_traced_memory()[0]
     print(
-        f"memory: {(after - before) / lines:,.0f} bytes per statement, text not counted ({len(kept.functions)} function)"
+        f"memory: {(after - before) / lines:,.0f} bytes per statement, without the text; {len(kept.functions)} function"
     )
 
 

@@ -77,10 +77,10 @@ def _planned(domain, machine, statement, rho):
         done = replace(done, communication=replace(done.communication, root=done.communication.root - base))
     seconds = machine.cost(done, tuple(d - base for d in devices)).seconds if devices else 0.0
     memories = {machine.memory_of(d - base) for d in devices}
-    shares = statement.op == "Send" and len(devices) == 2 and len(memories) == 1
-    return Planned(
-        statement, _leaves(statement, rho), ws, devices, seconds, done.communication is not None, done.temporary, shares
-    )
+    operands = _leaves(statement, rho)
+    # Between streams of one GPU nothing is copied, unless something comes from the host.
+    shares = statement.op == "Send" and len(devices) > 1 and len(memories) == 1 and None not in operands
+    return Planned(statement, operands, ws, devices, seconds, done.communication is not None, done.temporary, shares)
 
 
 def _base(rho):
@@ -180,11 +180,7 @@ def _memory(function, plans, machine, rho, ran):
             memory = machine.memory_of(d - base)
             temporary[memory] = temporary.get(memory, 0) + p.temporary
         _note(alive, storages, ran, temporary, index)
-        alive = {
-            s
-            for s in alive
-            if s in permanent or needed_after(s, index)
-        }
+        alive = {s for s in alive if s in permanent or needed_after(s, index)}
 
 
 def _mentioned(args):

@@ -63,7 +63,12 @@ def machine(memory="1GB"):
 def scratch_op():
     """Register an op that needs temporary memory: twice its operand. Forget it with `OPS.remove("Scratch")`."""
 
-    @op("Tensor[t, s, d] -> Tensor[t, s, d]", flops=3, temporary=lambda elements, t, **_: 2 * elements * t, leafwise=True)
+    @op(
+        "Tensor[t, s, d] -> Tensor[t, s, d]",
+        flops=3,
+        temporary=lambda elements, t, **_: 2 * elements * t,
+        leafwise=True,
+    )
     def Scratch(x):
         """Sorts, say."""
         return x

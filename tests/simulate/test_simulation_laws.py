@@ -3,6 +3,7 @@
 import os
 import random
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -153,7 +154,7 @@ def test_laws_of_the_timeline(module, seed):
         if path:
             assert timeline.starts[path[0]] == 0.0
             assert timeline.end(path[-1]) == timeline.latency
-            assert all(timeline.end(a) == timeline.starts[b] for a, b in zip(path, path[1:], strict=False))
+            assert all(timeline.end(a) == timeline.starts[b] for a, b in pairwise(path))
         assert sum(timeline.effects[i].cost.seconds for i in path) == pytest.approx(timeline.latency, rel=1e-9)
         assert all(timeline.slack[i] == 0.0 for i in path), "what is critical has no slack"
         assert all(s >= 0 for s in timeline.slack)

@@ -3,7 +3,7 @@
 import pytest
 
 from distir.ir import Apply, Call, Literal
-from distir.syntax import format, parse
+from distir.syntax import format, parse  # noqa: A004
 
 FIGURE_2 = """\
 func @dense(%w, %x) {

@@ -15,7 +15,7 @@ from distir.syntax.reading import RULES, Written
 from distir.syntax.statements import canonical
 from distir.syntax.tokens import TOKEN, kinds
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 
 
 @given(modules)

@@ -295,7 +295,7 @@ Every function ends in one `return`: it is missing, or statements stand after it
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {  // error: DIR212
-  %y = Relu(%x)
+  _ = Relu(%x)
 }
 ```
 

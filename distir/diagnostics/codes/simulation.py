@@ -6,8 +6,24 @@ UNKNOWN_COST = code(
     "DIR501",
     "unknown-cost",
     """
-An op's time cannot be told, because a dimension, a shape or an element type of its operands is unknown. Type the
-entry function's parameters, or bind named dimensions with `--bind B=64` or `[bind]` in `distir.toml`.
+An op's time, or a value's size, cannot be told, because a dimension, a shape or an element type is unknown.
+
+```dir
+func @main(%x: Tensor[Float32, (?, 768), 1]) {  // error: DIR501
+  %y = Relu(%x)
+  return %y
+}
+```
+
+Type the entry function's parameters, with a name for what is to be chosen later, and give that a size with
+`--bind B=64` or under `[bind]` in `distir.toml`:
+
+```dir
+func @main(%x: Tensor[Float32, (B, 768), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
 """,
 )
 
@@ -16,7 +32,13 @@ NO_COST_RULE = code(
     "no-cost-rule",
     """
 The op declares no work: neither `flops` nor `communication` nor `view`. Without one of them there is no honest time
-for it. State it where the op is defined.
+for it. State it where the op is defined:
+
+```python
+@op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+def Cube(x):
+    ...
+```
 """,
 )
 
@@ -24,8 +46,23 @@ UNPLACED = code(
     "DIR503",
     "unplaced-value",
     """
-The op runs on devices, but on which is not known: a parameter of the entry function leaves its device open. State it
-in the parameter's type.
+The op runs on devices, but on which is not known: a parameter of the entry function leaves its device open.
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768)]) {  // error: DIR503
+  %y = Relu(%x)
+  return %y
+}
+```
+
+State it in the parameter's type:
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+```
 """,
 )
 
@@ -34,7 +71,16 @@ DEVICE_NOT_IN_HARDWARE = code(
     "device-not-in-hardware",
     """
 The program uses a device that the hardware lacks. Devices are numbered from 1, or from 0 where a program uses
-device 0. Choose a larger machine with `--hardware`, or fewer devices.
+device 0. On a machine of 8:
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1]) {
+  %y = Send[device = 9](%x)  // error: DIR504
+  return %y
+}
+```
+
+Choose a larger machine with `--hardware`, or fewer devices.
 """,
 )
 
@@ -43,7 +89,16 @@ OUT_OF_MEMORY = code(
     "out-of-memory",
     """
 At this op the values that are live on a device, and the memory that the op needs while it runs, exceed the device's
-memory. The notes name the largest live values.
+memory. The notes name the largest live values. On a device of 80 GB:
+
+```dir
+func @main(%x: Tensor[Float32, (131072, 131072), 1]) {
+  %y = Relu(%x)  // error: DIR505
+  return %y
+}
+```
+
+Spread the values over more devices, or compute again what can be computed again.
 """,
     severity=Severity.ERROR,
 )
@@ -53,7 +108,16 @@ OVER_LATENCY_BUDGET = code(
     "over-latency-budget",
     """
 The simulated latency exceeds the budget given by `--max-latency`, or by `max_latency` under `[budget]` in
-`distir.toml`.
+`distir.toml`. With a budget of `1ms`:
+
+```dir
+func @main(%x: Tensor[Float32, (8192, 8192), 1]) {  // error: DIR506
+  %y = MatMul(%x, %x)
+  return %y
+}
+```
+
+`distir simulate` shows the critical path: what to make faster, or to spread over devices.
 """,
 )
 
@@ -62,7 +126,16 @@ OVER_MEMORY_BUDGET = code(
     "over-memory-budget",
     """
 A device's simulated peak memory exceeds the budget given by `--max-memory`, or by `max_memory` under `[budget]` in
-`distir.toml`.
+`distir.toml`. With a budget of `1GB`:
+
+```dir
+func @main(%x: Tensor[Float16, (16384, 16384), 1]) {
+  %y = Relu(%x)  // error: DIR507
+  return %y
+}
+```
+
+The diagnostic stands at the first op at which the budget is exceeded; its notes name the largest live values.
 """,
 )
 
@@ -70,6 +143,20 @@ UNBOUND = code(
     "DIR508",
     "unbound-dimension",
     """
-A named dimension of the entry function has no size. Give one with `--bind B=64`, or under `[bind]` in `distir.toml`.
+A named dimension of the entry function has no size.
+
+```dir
+func @main(%x: Tensor[Float32, (B, 768), 1]) {  // error: DIR508
+  %y = Relu(%x)
+  return %y
+}
+```
+
+Give one with `--bind B=64`, or in `distir.toml`:
+
+```toml
+[bind]
+B = 64
+```
 """,
 )

@@ -1,0 +1,68 @@
+"""From words to a call of a command: what typer is asked to do, and what its complaints become.
+
+Knows no commands. A command is a function whose annotated parameters are its arguments and options, and whose docstring
+is its help.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import typer
+
+UsageError = cast("type[Exception]", typer.BadParameter.__base__)
+"""What typer raises for words that it cannot make sense of."""
+
+
+def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callable[..., None]) -> int:
+    """Call the command that `words` name, and give its exit code. `about`: the options that stand before a command.
+
+    Raises UsageError, and what the command raises.
+    """
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=_help(about))(about)
+    for command in commands:
+        app.command(command.__name__, help=_help(command))(command)
+    built = typer.main.get_command(app)
+    _take_as_given(built)
+    code = built.main(args=words, prog_name="distir", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def complaint(error: Exception) -> tuple[str, str]:
+    """What a UsageError says, in our style, and what to do."""
+    message: str = getattr(error, "format_message", error.__str__)().rstrip(".")
+    message = re.sub(r"'([^']*)'", r"`\1`", message)
+    message, _, meant = message.partition(". Did you mean ")
+    command: str = getattr(getattr(error, "ctx", None), "command_path", "distir")
+    hint = f"did you mean {meant}" if meant else f"`{command} --help` shows what can be given"
+    return message[:1].lower() + message[1:], hint
+
+
+def _help(command: Callable[..., object]) -> str:
+    r"""A docstring as help. Indented paragraphs are kept as they are, which `\b` asks for."""
+    return re.sub(r"\n\n(?= {4})", "\n\n\b\n", inspect.getdoc(command) or "")
+
+
+class _AsGiven:
+    """Takes a value as it was given."""
+
+    def coerce(self, value: Any, param: Any, ctx: object) -> Any:
+        del ctx
+        return () if value is None and (param.multiple or param.nargs == -1) else value
+
+
+def _take_as_given(command: Any) -> None:
+    """Let texts and switches be taken as they are given.
+
+    typer has each validated by pydantic, and only to load that takes longer than to check a program. A typer that works
+    otherwise is left alone.
+    """
+    for param in command.params:
+        if getattr(getattr(param, "type_descriptor", None), "annotation", None) in (bool, str, list[str]):
+            param._runtime_param = _AsGiven()
+    for inner in getattr(command, "commands", {}).values():
+        _take_as_given(inner)

@@ -1,0 +1,247 @@
+"""What `distir simulate` says of a simulation, as text and as JSON.
+
+Times are in seconds, memory in bytes. Lines are those of the program's text, from 1; null where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from distir.cli.output import table
+from distir.cli.simulating import Machine
+from distir.cost import show_bytes, show_seconds
+from distir.ir import Apply, Site
+from distir.simulate import Event, Simulation, Wait
+from distir.simulate.body import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distir.analysis.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one kind of op in one function costs, over all its runs. `occupied_s` counts each device it occupies."""
+
+    op: str
+    function: str
+    bound: str
+    count: int
+    total_s: float
+    occupied_s: float
+
+
+def costliest(simulation: Simulation) -> list[Spent]:
+    """All kinds of ops that take time, the one that occupies devices longest first."""
+    known: dict[int, dict[tuple[str, str, str], tuple[int, float, float]]] = {}
+
+    def spent(body: Body) -> dict[tuple[str, str, str], tuple[int, float, float]]:
+        if id(body) in known:
+            return known[id(body)]
+        total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+        for step in body.timed:
+            if isinstance(step, Body):
+                entries = spent(step)
+            else:
+                seconds = step.cost.seconds
+                entry = (1, seconds, seconds * len(step.devices))
+                entries = {(step.op, body.instance.function.name, step.cost.bound): entry}
+            for key, (count, seconds, occupied) in entries.items():
+                before = total.get(key, (0, 0.0, 0.0))
+                total[key] = (before[0] + count, before[1] + seconds, before[2] + occupied)
+        known[id(body)] = total
+        return total
+
+    found = [Spent(*key, *amounts) for key, amounts in spent(simulation.body).items()]
+    return sorted(filter(lambda s: s.total_s, found), key=lambda s: (-s.occupied_s, s.op, s.function, s.bound))
+
+
+def longest_waits(simulation: Simulation, count: int) -> list[Wait]:
+    """The longest times that a device idles for another's op, the earliest first of equal ones."""
+    return sorted(simulation.timeline().waits, key=lambda w: (-w.seconds, w.event, w.device))[:count]
+
+
+def as_document(program: Program, simulation: Simulation, top: int) -> dict[str, Any]:
+    """The simulation as one JSON document; the critical path whole, ops and waits the first `top`."""
+    timeline, line_of = simulation.timeline(), _lines(program)
+    busy = sum(use.busy_s for use in simulation.devices.values())
+    return {
+        "hardware": simulation.hardware.name,
+        "function": simulation.function.name,
+        "latency_s": simulation.latency_s,
+        "ops": simulation.ops,
+        "devices": {
+            str(device): {
+                "busy_s": use.busy_s,
+                "idle_s": use.idle_s,
+                "comm_s": use.comm_s,
+                "peak_memory_bytes": use.peak_memory_bytes,
+                "capacity_bytes": use.capacity_bytes,
+            }
+            for device, use in simulation.devices.items()
+        },
+        "costliest": [
+            {
+                "op": s.op,
+                "function": s.function,
+                "bound": s.bound,
+                "count": s.count,
+                "total_s": s.total_s,
+                "share": s.occupied_s / busy if busy else 0.0,
+            }
+            for s in costliest(simulation)[:top]
+        ],
+        "critical_path": [
+            {
+                "op": event.effect.op,
+                "function": event.function.name,
+                "line": line_of(event),
+                "start_s": event.start,
+                "duration_s": event.effect.cost.seconds,
+                "devices": list(event.effect.devices),
+            }
+            for event in map(timeline.event, timeline.critical_path())
+        ],
+        "waits": [
+            {
+                "device": wait.device,
+                "start_s": wait.start,
+                "duration_s": wait.seconds,
+                "for": _entry(timeline.event(wait.blocker), line_of),
+                "before": _entry(timeline.event(wait.event), line_of),
+            }
+            for wait in longest_waits(simulation, top)
+        ],
+    }
+
+
+def as_text(program: Program, simulation: Simulation, machine: Machine, top: int) -> list[Any]:
+    """The simulation for people: what rich lays out."""
+    from rich.text import Text
+
+    line_of = _lines(program)
+    head = f"@{simulation.function.name} on {machine.hardware.name} ({machine.named}): {machine.hardware.title}"
+    latency = f"{show_seconds(simulation.latency_s)} latency, {simulation.ops} ops"
+    parts: list[Any] = [Text(head), Text(latency, style="bold")]
+    sections = (
+        ("devices", _devices(simulation)),
+        ("costliest ops", _costliest(simulation, top)),
+        ("critical path", _critical_path(simulation, top, line_of)),
+        ("longest waits", _waits(simulation, top, line_of)),
+    )
+    for title, section in sections:
+        if section.row_count:
+            parts += ["", Text(title, style="bold underline"), section]
+    return parts
+
+
+def _devices(simulation: Simulation) -> Any:
+    listed = table("device", "busy", "idle", "of the time", "communication", "peak memory", "of", right="0123456")
+    for device, use in simulation.devices.items():
+        listed.add_row(
+            str(device),
+            show_seconds(use.busy_s),
+            show_seconds(use.idle_s),
+            _percent(use.idle_s, simulation.latency_s),
+            show_seconds(use.comm_s),
+            show_bytes(use.peak_memory_bytes),
+            f"{show_bytes(use.capacity_bytes)} ({_percent(use.peak_memory_bytes, use.capacity_bytes)})",
+        )
+    return listed
+
+
+def _costliest(simulation: Simulation, top: int) -> Any:
+    from rich.text import Text
+
+    busy = sum(use.busy_s for use in simulation.devices.values())
+    listed = table("op", "in", "count", "total", "of busy time", "bound by", right="234")
+    for s in costliest(simulation)[:top]:
+        share = _percent(s.occupied_s, busy)
+        listed.add_row(Text(s.op), Text(f"@{s.function}"), str(s.count), show_seconds(s.total_s), share, s.bound)
+    return listed
+
+
+def _critical_path(simulation: Simulation, top: int, line_of: Callable[[Event], int | None]) -> Any:
+    timeline = simulation.timeline()
+    path = [index for index in timeline.critical_path() if timeline.effects[index].cost.seconds]
+    listed = table("start", "takes", "device", "op", "in", "line", right="015")
+    head = path if len(path) <= top + 1 else path[: (top + 1) // 2]
+    tail = path[len(path) - top // 2 :] if len(head) < len(path) else []
+    for event in map(timeline.event, head):
+        listed.add_row(*_path_row(event, line_of))
+    if len(head) < len(path):
+        left_out = path[len(head) : len(path) - len(tail)]
+        seconds = sum(timeline.effects[index].cost.seconds for index in left_out)
+        listed.add_row("…", show_seconds(seconds), "", f"{len(left_out)} more ops", "", "")
+    for event in map(timeline.event, tail):
+        listed.add_row(*_path_row(event, line_of))
+    return listed
+
+
+def _path_row(event: Event, line_of: Callable[[Event], int | None]) -> Iterable[Any]:
+    from rich.text import Text
+
+    yield show_seconds(event.start)
+    yield show_seconds(event.effect.cost.seconds)
+    yield _numbers(event.effect.devices)
+    yield Text(_named(event))
+    yield Text(f"@{event.function.name}")
+    yield str(line_of(event) or "")
+
+
+def _waits(simulation: Simulation, top: int, line_of: Callable[[Event], int | None]) -> Any:
+    from rich.text import Text
+
+    timeline = simulation.timeline()
+    listed = table("device", "idles", "from", "before", "because of", "on", right="012")
+    for wait in longest_waits(simulation, top):
+        event, blocker = timeline.event(wait.event), timeline.event(wait.blocker)
+        listed.add_row(
+            str(wait.device),
+            show_seconds(wait.seconds),
+            show_seconds(wait.start),
+            Text(_placed(event, line_of)),
+            Text(_placed(blocker, line_of)),
+            _numbers(blocker.effect.devices),
+        )
+    return listed
+
+
+def _entry(event: Event, line_of: Callable[[Event], int | None]) -> dict[str, Any]:
+    return {"op": event.effect.op, "function": event.function.name, "line": line_of(event)}
+
+
+def _lines(program: Program) -> Callable[[Event], int | None]:
+    """From an event to the line that its op stands in."""
+
+    @cache
+    def line(function: str, index: int) -> int | None:
+        span = program.syntax.source_map(Site(function, index))
+        return program.source.position(span.start)[0] if span is not None else None
+
+    return lambda event: line(event.function.name, event.path[-1][1])
+
+
+def _named(event: Event) -> str:
+    """`%x_1 = Split`, as it stands in the program; a first result is enough."""
+    statement = event.statement
+    assert isinstance(statement, Apply)
+    return statement.op if event.label == statement.op else f"{event.label} = {statement.op}"
+
+
+def _placed(event: Event, line_of: Callable[[Event], int | None]) -> str:
+    line = line_of(event)
+    return f"{_named(event)} in @{event.function.name}" + (f", line {line}" if line is not None else "")
+
+
+def _numbers(devices: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, devices[:8]))
+    return f"{shown}, … ({len(devices)})" if len(devices) > 8 else shown
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f}%" if whole else "0.0%"

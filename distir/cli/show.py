@@ -1,0 +1,72 @@
+"""`distir show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import Wrong
+from distir.cli.files import shown
+from distir.cli.programs import settings, sound_program
+
+if TYPE_CHECKING:
+    from distir.analysis import Instance
+    from distir.analysis.program import Program
+    from distir.ir import Constant, Function
+
+
+def show(
+    file: options.File,
+    hardware: options.HardwareName = None,
+    function: options.FunctionName = None,
+    bind: options.Bindings = None,
+) -> int:
+    """The program as text, with all that is known of it written in.
+
+    Every inferred type and device is annotated. What holds for one call alone stands in comments, for each function as
+    it is first called: types, known host values, and how long each op takes, when it starts and on which devices. The
+    result is a .dir program again. One that cannot be simulated is shown without times, the reason on standard error.
+
+    For instance:
+
+        distir show program.dir
+
+        distir show program.dir --hardware dgx2-v100 --bind B=64
+    """
+    from distir.simulate.show import annotated
+
+    program = sound_program(file)
+    if not program.module.functions:
+        output.write_exactly(program.source.text.encode())
+        return 0
+    config = settings(file)
+    machine = simulating.machine(hardware, config)
+    entry = simulating.entry(program, function, config)
+    bound = simulating.binding(bind or (), config, entry)
+    with output.progress(f"simulating {shown(file)}"):
+        simulation, reasons = None, ()
+        try:
+            simulation = simulating.simulation(program, machine, entry, bound)
+            instance = simulation.instance
+        except Wrong as wrong:
+            reasons = wrong.reports[0].diagnostics
+            instance = _instance(program, entry, bound)
+        text = annotated(program, instance, simulation)
+    output.write_exactly(text.encode())
+    if simulation is None:
+        for diagnostic in reasons:
+            output.complain("warning", f"shown without times: {diagnostic.message}", diagnostic.help)
+    else:
+        output.tell_terminal(f"times are for {machine}")
+    return 0
+
+
+def _instance(program: Program, entry: Function, bound: dict[str, Constant]) -> Instance:
+    """The entry function for the arguments that are bound; for its own parameters' types where some are not."""
+    from distir.diagnostics import ProgramError
+    from distir.simulate import arguments
+
+    try:
+        return program.analysis.instance(entry, arguments(entry, bound))
+    except ProgramError:
+        return program.analysis.instance(entry, tuple(p.type for p in entry.params))

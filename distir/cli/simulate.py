@@ -1,0 +1,95 @@
+"""`distir simulate`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import WRONG
+from distir.cli.files import shown, write_with
+from distir.cli.programs import settings, sound_program
+from distir.diagnostics import Report, terminal
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+    from distir.ir import Site
+    from distir.simulate import Simulation
+
+
+def simulate(
+    file: options.File,
+    hardware: options.HardwareName = None,
+    function: options.FunctionName = None,
+    bind: options.Bindings = None,
+    as_json: options.AsJson = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="OUT.json", help="Write a trace for chrome://tracing or ui.perfetto.dev.")
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="OUT.html", help="Write the timeline and the memory as a page to look at.")
+    ] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many ops and waits are listed.")] = 10,
+    max_latency: options.MaxLatency = None,
+    max_memory: options.MaxMemory = None,
+) -> int:
+    """Latency, use of devices and peak memory on a machine.
+
+    Also the costliest ops, the critical path and the longest waits. A program that does not fit into the devices'
+    memory is simulated all the same, with a warning; with a budget, by flags or by [budget] in distir.toml, what
+    exceeds it is an error (exit code 1).
+
+    For instance:
+
+        distir simulate program.dir --hardware dgx-a100 --bind B=64
+
+        distir simulate program.dir --html timeline.html --trace trace.json
+
+        distir simulate program.dir --json
+    """
+    from distir.cli.report import as_document, as_text
+
+    program = sound_program(file)
+    config = settings(file)
+    machine = simulating.machine(hardware, config)
+    limits = simulating.limits(max_latency, max_memory, config)
+    entry = simulating.entry(program, function, config)
+    bound = simulating.binding(bind or (), config, entry)
+    with output.progress(f"simulating {shown(file)}"):
+        simulation = simulating.simulation(program, machine, entry, bound)
+        _export(program, simulation, trace, html)
+        found = simulating.findings(program, simulation, limits)
+        document = as_document(program, simulation, top) if as_json else None
+        parts = [] if as_json else as_text(program, simulation, machine, top)
+    if document is not None:
+        output.write_json({**document, "bind": {n: v for n, v in bound.items() if isinstance(v, (int, float, str))}})
+    else:
+        output.lay_out(*parts)
+    for path in filter(None, (trace, html)):
+        output.tell_terminal(f"wrote {path}")
+    if limits.given and found:
+        terminal.write([Report(program.source, found)], sys.stderr)
+        return WRONG
+    for diagnostic in found:
+        output.complain("warning", f"out of memory: {diagnostic.message}")
+    return 0
+
+
+def _export(program: Program, simulation: Simulation, trace: str | None, html: str | None) -> None:
+    if trace is not None:
+        from distir.simulate.trace import write_chrome_trace
+
+        write_with(trace, lambda path: write_chrome_trace(simulation, path, lambda site: _place(program, site)))
+    if html is not None:
+        from distir.cli.files import replace_file
+        from distir.simulate.page import timeline_page
+
+        replace_file(html, timeline_page(simulation, program.source, program.syntax.source_map).encode())
+
+
+def _place(program: Program, site: Site) -> str | None:
+    """Where a statement stands, as `program.dir:12`."""
+    span = program.syntax.source_map(site)
+    return None if span is None else f"{program.source.path}:{program.source.position(span.start)[0]}"

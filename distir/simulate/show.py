@@ -1,0 +1,226 @@
+"""A program with all that is known of it written in: types, devices, known values, and when each op runs.
+
+Types that hold wherever a function is called become annotations, so that what is written checks as before. What holds
+for one call alone, its types, values and times, becomes comments: for each function, of its first
+call in program order. Knows no terminal; the editor takes `occurrences` and `moment` from here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from distir.analysis import Checker, Instance, State
+from distir.analysis.program import Program
+from distir.cost import show_seconds
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
+from distir.ops import Value, canonical, type_of
+from distir.simulate.body import Body
+from distir.simulate.simulation import Simulation
+from distir.simulate.timeline import Timeline
+from distir.syntax import FunctionSyntax, format, parse, print_literal, print_statement  # noqa: A004
+
+WIDEST_ALIGNED = 110
+"""Comments line up behind statements up to this many characters; behind longer ones they just follow."""
+
+VALUES_SHOWN = 16
+"""Known values of more elements are not written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A function as one call runs it. `body` is None where nothing was simulated, `caller` for the entry function."""
+
+    instance: Instance
+    body: Body | None
+    first_event: int
+    """The number of its first event on the timeline."""
+    caller: tuple[Function, int] | None
+    """The function and the statement that calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a statement runs, in seconds from the start of the program, and on which devices. For a call: all of it."""
+
+    start: float
+    seconds: float
+    devices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{show_seconds(self.seconds)} @{show_seconds(self.start)} on {', '.join(map(str, self.devices))}"
+
+
+def occurrences(domain: Checker, entry: Instance, body: Body | None) -> dict[str, Occurrence]:
+    """The first occurrence of each function that is reached from the entry function, by name."""
+    found: dict[str, Occurrence] = {}
+    seen: set[int] = set()
+    waiting = [Occurrence(entry, body, 0, None)]
+    while waiting:
+        current = waiting.pop()
+        found.setdefault(current.instance.function.name, current)
+        if id(current.instance) not in seen:  # what it calls has been found already
+            seen.add(id(current.instance))
+            waiting += reversed(list(_called(domain, current)))
+    return found
+
+
+def moment(timeline: Timeline, occurrence: Occurrence, index: int) -> Moment | None:
+    """When a statement runs; None for one that takes no time on any device."""
+    body = occurrence.body
+    if body is None or body.first_events[index] == body.first_events[index + 1]:
+        return None
+    events = range(
+        occurrence.first_event + body.first_events[index], occurrence.first_event + body.first_events[index + 1]
+    )
+    start = min(timeline.starts[event] for event in events)
+    end = max(map(timeline.end, events))
+    if end == start:
+        return None
+    devices = {device for event in events for device in timeline.effects[event].devices}
+    return Moment(start, end - start, tuple(sorted(devices)))
+
+
+def show_value(value: Dense) -> str | None:
+    """A known value as people write it, `[256, 8, 768]`, `[B, 768]`; None for one that is too large."""
+    if len(value.values) > VALUES_SHOWN:
+        return None
+    return _nested([str(v) if isinstance(v, SymbolicDim) else print_literal(v) for v in value.values], value.shape)
+
+
+def annotated(program: Program, entry: Instance, simulation: Simulation | None) -> str:
+    """The text of a program without errors, canonical and with its comments, with what is known written in.
+
+    `entry`: the entry function for the arguments it is shown for. Without a simulation there are no times. The text
+    parses to the same program with annotations added.
+    """
+    analysis = program.analysis
+    found = occurrences(analysis.domain, entry, simulation.body if simulation is not None else None)
+    functions = tuple(_with_claims(f, analysis.states[f.function.name]) for f in program.syntax.functions)
+    text = format(replace(program.syntax, functions=functions)).replace("\r\n", "\n").replace("\r", "\n")
+    timeline = simulation.timeline() if simulation is not None else None
+    syntax = parse(text, program.source.path, canonical)
+    lines = text.split("\n")
+    above: dict[int, list[str]] = {}
+    for written in syntax.functions:
+        name = written.function.name
+        occurrence = found.get(name) or Occurrence(analysis.domain.own[name], None, 0, None)
+        notes = {
+            syntax.source.position(end)[0] - 1: note
+            for index, end in enumerate(written.ends)
+            if (note := _note(written.function.body[index], index, occurrence, timeline))
+        }
+        _put_behind(lines, notes)
+        above[syntax.source.position(written.span.start)[0] - 1] = _introduction(occurrence, simulation)
+    return "\n".join(line for number, line in enumerate(lines) for line in (*above.get(number, ()), line))
+
+
+def _nested(values: Sequence[str], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return values[0]
+    step = len(values) // shape[0] if shape[0] else 0
+    return f"[{', '.join(_nested(values[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}]"
+
+
+def _called(domain: Checker, caller: Occurrence) -> Iterator[Occurrence]:
+    instance, body = caller.instance, caller.body
+    for index, statement in enumerate(instance.function.body):
+        if isinstance(statement, Call):
+            callee = domain.instance(statement.function, instance.state(statement.args))
+            step = body.steps[index] if body is not None else None
+            first = caller.first_event + (body.first_events[index] if body is not None else 0)
+            yield Occurrence(callee, step if isinstance(step, Body) else None, first, (instance.function, index))
+
+
+def _with_claims(written: FunctionSyntax, own: State) -> FunctionSyntax:
+    """The function with annotations of all that is known of its values for its own parameters' types."""
+    function = written.function
+    body = tuple(_claimed(statement, own) for statement in function.body)
+    result_types = function.result_types
+    returned = tuple(map(type_of, own.returned))
+    if returned and all(map(_is_known, returned)):
+        result_types = returned
+    return replace(written, function=replace(function, body=body, result_types=result_types))
+
+
+def _claimed(statement: Statement, own: State) -> Statement:
+    if not isinstance(statement, (Apply, Call)):
+        return statement
+    stated = statement.claims or (None,) * len(statement.results)
+    claims = tuple(_claim(own, name) or claim for name, claim in zip(statement.results, stated, strict=True))
+    return replace(statement, claims=claims if any(claims) else ())
+
+
+def _claim(own: State, name: str) -> Type | None:
+    found = type_of(own[name]) if name != DISCARD else UNKNOWN
+    return found if _is_known(found) else None
+
+
+def _is_known(type: Type) -> bool:
+    """Whether nothing is open but perhaps the device."""
+    return all(
+        isinstance(leaf, TensorType) and leaf.dtype is not None and leaf.shape is not None and None not in leaf.shape
+        for leaf in types.leaves(type)
+    )
+
+
+def _note(statement: Statement, index: int, occurrence: Occurrence, timeline: Timeline | None) -> str:
+    """What to write behind a statement: types that are not annotated, known values, the time."""
+    if not isinstance(statement, (Apply, Call)):
+        return ""
+    state = occurrence.instance.state
+    stated = statement.claims or (None,) * len(statement.results)
+    parts: list[str] = []
+    for name, claim in zip(statement.results, stated, strict=True):
+        shown = _known(state[name], claim, statement) if name != DISCARD else None
+        if shown is not None:
+            parts.append(f"%{name}: {shown}" if len(statement.results) > 1 else shown)
+    when = moment(timeline, occurrence, index) if timeline is not None else None
+    parts += [str(when)] if when is not None else []
+    return "; ".join(parts)
+
+
+def _known(value: Value, claim: Type | None, statement: Statement) -> str | None:
+    """What is known of a result beyond its annotation."""
+    if isinstance(value, Dense) and not (isinstance(statement, Apply) and statement.op == "Constant"):
+        shown = show_value(value)
+        if shown is not None:
+            return shown
+    found = type_of(value)
+    return None if found in (claim, UNKNOWN) else str(found)
+
+
+def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list[str]:
+    """Comments above a function: what it is shown for."""
+    function, args = occurrence.instance.function, occurrence.instance.args
+    lines: list[str] = []
+    if occurrence.caller is None:
+        if simulation is not None and occurrence.body is simulation.body:
+            lines.append(f"// Takes {show_seconds(simulation.latency_s)} on {simulation.hardware.name}.")
+        elif args != tuple(p.type for p in function.params):
+            lines.append("// Shown for these arguments.")
+    elif any(type_of(v) != p.type for p, v in zip(function.params, args, strict=True)):
+        caller, index = occurrence.caller
+        bare = replace(caller.body[index], claims=())  # type: ignore[call-arg]  # a call
+        lines.append(f"// Shown as first called, by @{caller.name}: {print_statement(bare)}")
+    return lines + [
+        f"//   %{param.name}: {type_of(value)}{_shown_argument(value)}"
+        for param, value in zip(function.params, args, strict=True)
+        if type_of(value) != param.type
+    ]
+
+
+def _shown_argument(value: Value) -> str:
+    shown = show_value(value) if isinstance(value, Dense) else None
+    return f" = {shown}" if shown is not None else ""
+
+
+def _put_behind(lines: list[str], notes: dict[int, str]) -> None:
+    """Write comments behind lines, one below the other where the lines are short enough."""
+    column = _column([len(lines[number]) for number in notes])
+    for number, note in notes.items():
+        lines[number] = f"{lines[number]:<{column}}  // {note}"
+
+
+def _column(widths: Sequence[int]) -> int:
+    return max((width for width in widths if width <= WIDEST_ALIGNED), default=0)

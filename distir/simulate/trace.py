@@ -1,0 +1,208 @@
+"""The timeline as a Chrome trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+One process with a thread per device; ops as slices, memory as counters, transfers as arrows. Owns the file format
+(Google, "Trace Event Format"); knows nothing of positions in texts but what `locate` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distir.ir import DISCARD, Function, Site
+from distir.simulate.timeline import Event, Timeline, Wait
+from distir.syntax import print_statement
+
+if TYPE_CHECKING:
+    from distir.simulate.simulation import Simulation
+
+PID = 1
+INWARDS = ("gather", "reduce")
+"""Patterns that end at their root; all others with a root begin there."""
+
+_RECENT = 4096
+"""How many statements' texts are remembered: calls repeat them, flat programs need none twice."""
+
+Record = dict[str, Any]
+"""One trace event."""
+
+
+def write_chrome_trace(
+    simulation: Simulation, path: str | os.PathLike[str], locate: Callable[[Site], str | None] | None = None
+) -> None:
+    """Write the simulation's timeline to a file, which appears only when it is whole.
+
+    Times are rounded to nanoseconds and written in microseconds, as the format wants; `duration_us` among an op's
+    arguments is exact. `locate` says where a statement stands, for example `mlp.dir:12`. Raises OSError.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+            separator = ""
+            for record in _records(simulation, locate):
+                file.write(separator)
+                file.write(json.dumps(record, separators=(",", ":")))
+                separator = ",\n"
+            file.write("\n]}\n")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _records(simulation: Simulation, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
+    yield from _threads(simulation)
+    yield from _slices(simulation.timeline(), locate)
+    yield from _counters(simulation)
+
+
+def _threads(simulation: Simulation) -> Iterator[Record]:
+    title = f"@{simulation.function.name} on {simulation.hardware.name}"
+    yield {"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": title}}
+    for device in simulation.devices:
+        thread = {"ph": "M", "pid": PID, "tid": _thread(device)}
+        yield thread | {"name": "thread_name", "args": {"name": f"device {device}"}}
+        yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
+
+
+def _thread(device: int) -> int:
+    return device + 1  # viewers take thread 0 for the idle thread
+
+
+def _slices(timeline: Timeline, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
+    @lru_cache(_RECENT)
+    def described(function: str, index: int, statement: Any) -> Record:
+        place = locate(Site(function, index)) if locate is not None else None
+        text = {"statement": print_statement(statement), "function": f"@{function}"}
+        return text if place is None else text | {"place": place}
+
+    critical = set(timeline.critical_path())
+    waits = iter(timeline.waits)
+    wait = next(waits, None)
+    for event in timeline.events():
+        waited: list[Wait] = []
+        while wait is not None and wait.event == event.index:
+            waited.append(wait)
+            wait = next(waits, None)
+        function, index = event.path[-1]
+        is_critical = event.index in critical
+        arguments = described(function.name, index, event.statement) | {
+            "duration_us": event.effect.cost.seconds * 1e6,
+            "bound": event.effect.cost.bound,
+            "slack_us": timeline.slack[event.index] * 1e6,
+            "critical": is_critical,
+        }
+        if len(event.path) > 1:
+            arguments["calls"] = call_path(event.path)
+        if waited:
+            arguments["waits"] = [_waited(timeline, wait) for wait in waited]
+        start, end = nanoseconds(event.start), nanoseconds(event.end)
+        category = "compute" if event.effect.work.communication is None else "communication"
+        for device in event.effect.devices:
+            yield {
+                "ph": "X",
+                "pid": PID,
+                "tid": _thread(device),
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "name": event.statement.op,
+                "cat": f"{category},critical" if is_critical else category,
+                "args": arguments,
+            }
+        if end > start:
+            yield from _arrows(event, start, end)
+
+
+def call_path(path: Iterable[tuple[Function, int]]) -> str:
+    """The calls that lead to an op: `@main › %h = @layer › %y = @dense`."""
+    *calls, (function, _) = path
+    steps = [f"@{calls[0][0].name}" if calls else f"@{function.name}"]
+    for (caller, index), (callee, _) in zip(calls, [*calls[1:], (function, 0)], strict=True):
+        names = [f"%{name}" for name in getattr(caller.body[index], "results", ()) if name != DISCARD]
+        steps.append(f"{', '.join(names)} = @{callee.name}" if names else f"@{callee.name}")
+    return " › ".join(steps)
+
+
+def _waited(timeline: Timeline, wait: Wait) -> Record:
+    blocker = timeline.event(wait.blocker)
+    return {"device": wait.device, "us": wait.seconds * 1e6, "for": f"{blocker.statement.op} {blocker.label}"}
+
+
+def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:
+    """What flows between the slices of one transfer: from or to its root, or once through all of its devices."""
+    communication, devices = event.effect.work.communication, event.effect.devices
+    if communication is None or len(devices) < 2:
+        return
+    root = communication.root
+    if root is None or root not in devices:
+        routes = [devices]
+    else:
+        others = [device for device in devices if device != root]
+        inwards = communication.pattern in INWARDS
+        routes = [(other, root) if inwards else (root, other) for other in others]
+    last = (start + end) // 2  # an arrow must end while the slice is there, and not before it began
+    for number, route in enumerate(routes):
+        for device in route:
+            phase = "s" if device == route[0] else "f" if device == route[-1] else "t"
+            arrow: Record = {
+                "ph": phase,
+                "pid": PID,
+                "tid": _thread(device),
+                "ts": (start if phase == "s" else last) / 1000,
+                "id": f"{event.index}.{number}",
+                "name": communication.pattern,
+                "cat": "communication",
+            }
+            yield arrow | {"bp": "e"} if phase == "f" else arrow
+
+
+def _counters(simulation: Simulation) -> Iterator[Record]:
+    names = memory_names(simulation)
+    for memory, moment, nbytes in memory_steps(simulation):
+        yield {
+            "ph": "C",
+            "pid": PID,
+            "tid": 0,
+            "ts": moment / 1000,
+            "name": f"memory of {names[memory]}",
+            "args": {"bytes": nbytes},
+        }
+
+
+def memory_steps(simulation: Simulation) -> Iterator[tuple[int, int, int]]:
+    """Memory, nanoseconds and the bytes in use from then on. Of changes at one moment, the highest and the last."""
+    pending: dict[int, tuple[int, int, int]] = {}
+    for point in simulation.memory().points():
+        moment = nanoseconds(point.time)
+        before = pending.get(point.memory)
+        highest = point.nbytes
+        if before is not None and before[0] == moment:
+            highest = max(highest, before[1])
+        elif before is not None:
+            yield from _steps(point.memory, *before)
+        pending[point.memory] = moment, highest, point.nbytes
+    for memory, left in sorted(pending.items()):
+        yield from _steps(memory, *left)
+
+
+def _steps(memory: int, moment: int, highest: int, last: int) -> Iterator[tuple[int, int, int]]:
+    if highest != last:
+        yield memory, moment, highest
+    yield memory, moment, last
+
+
+def memory_names(simulation: Simulation) -> dict[int, str]:
+    """By physical memory: `device 1`, or `devices 1, 4` for streams that share one."""
+    users: dict[int, list[int]] = {}
+    for device in simulation.devices:
+        users.setdefault(simulation.memory_of(device), []).append(device)
+    return {m: f"device{'s' if len(ds) > 1 else ''} {', '.join(map(str, ds))}" for m, ds in users.items()}
+
+
+def nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
