@@ -46,6 +46,9 @@ class Body:
     functions: dict = field(default_factory=dict)
     """Callable functions: the types of parameters on one device, and how to tell the results' types."""
 
+    is_typed: bool = False
+    """Whether the parameters' types are written. (A literal beside an untyped operand is a test of its own.)"""
+
     def fresh(self):
         return f"v{len(self.env)}"
 
@@ -84,7 +87,8 @@ def _unary(draw, body, x):
 
 
 def _binary(draw, body, x):
-    other = draw(st.sampled_from([*body.like(body.env[x]), Literal(2.0), Literal(-1)]))
+    literals = [Literal(2.0), Literal(-1)] if body.is_typed else []
+    other = draw(st.sampled_from([*body.like(body.env[x]), *literals]))
     body.apply([body.env[x]], draw(st.sampled_from(["Add", "Sub", "Mul"])), x, other)
 
 
@@ -256,13 +260,14 @@ def programs(draw, most=12):
         function, results = _finish(draw, f"f{index}", params, body)
         functions.append(function)
         callable_[function.name] = (inputs, results)
-    body, params = Body(functions=callable_), []
+    body, params = Body(functions=callable_, is_typed=True), []
     for device in DEVICES[: draw(st.integers(1, 3))]:
         for number in range(draw(st.integers(1, 2))):
             name, type = f"x{device}{number}", tensor(shape, device)
             body.env[name] = type
             params.append(Param(name, type))
-    _grow(draw, body, ANYWHERE, 1, most)
+    _unary(draw, body, draw(st.sampled_from(body.tensors())))  # so that there is always a statement
+    _grow(draw, body, ANYWHERE, 0, most)
     main, _ = _finish(draw, "main", params, body)
     return Program(Module([*functions, main]), {n: t for n, t in body.env.items() if t != UNKNOWN}, body.known)
 

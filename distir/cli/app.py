@@ -64,8 +64,18 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from distir import __version__
+
+        output.write(f"distir {__version__}\n")
+        raise typer.Exit
+
+
 def _global(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
     traceback: Annotated[bool, typer.Option(TRACEBACK, help="Show where in DistIR an error came up.")] = False,
 ) -> None:
     """A workbench for distributed neural-network programs.
@@ -79,7 +89,7 @@ def _global(
 
         distir simulate program.dir --hardware dgx-a100
     """
-    del traceback  # `main` has seen to it
+    del version, traceback  # seen to already
 
 
 def _explained(error: Exception) -> int:

@@ -61,7 +61,7 @@ def _take_as_given(command: Any) -> None:
     typer has each validated by pydantic, and only to load that takes longer than to check a program. A typer that works
     otherwise is left alone.
     """
-    for param in command.params:
+    for param in command.get_params(typer.Context(command)):
         if getattr(getattr(param, "type_descriptor", None), "annotation", None) in (bool, str, list[str]):
             param._runtime_param = _AsGiven()
     for inner in getattr(command, "commands", {}).values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -64,20 +65,26 @@ def replace_file(path: str, data: bytes) -> None:
 def replacing(path: str) -> Generator[str]:
     """A temporary file beside `path`, to be written in the block; afterwards it takes the place of `path`.
 
-    Whatever happens in between, `path` holds either the old or the new. Permissions are kept and links are followed.
-    Raises Refused where the system refuses.
+    Whatever happens in between, `path` holds either the old or the new. Permissions are kept and links are followed;
+    what is no file, as `/dev/null`, is written to. Raises Refused where the system refuses.
     """
     target = os.path.realpath(path)
     temporary = ""
     try:
         mode = _mode(target)
         folder, name = os.path.split(target)
-        handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=folder)
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{name[:100]}.", suffix=".tmp", dir=tempfile.gettempdir() if mode is None else folder
+        )
         os.close(handle)
         yield temporary
-        os.chmod(temporary, mode)
-        _to_disk(temporary)
-        os.replace(temporary, target)
+        if mode is None:
+            with open(temporary, "rb") as written, open(target, "wb") as special:
+                shutil.copyfileobj(written, special)
+        else:
+            os.chmod(temporary, mode)
+            _to_disk(temporary)
+            os.replace(temporary, target)
     except OSError as error:
         raise Refused(f"cannot write `{path}`: {reason(error)}") from None
     finally:
@@ -97,8 +104,8 @@ def _programs(folder: str) -> Iterator[str]:
         yield from (os.path.join(root, name) for name in names if name.endswith(SUFFIX) and not name.startswith("."))
 
 
-def _mode(target: str) -> int:
-    """The permissions that a file has, or that a new one gets. Raises OSError for a file that may not be written."""
+def _mode(target: str) -> int | None:
+    """The permissions that a file has, or that a new one gets; None for a device. Raises OSError where none may be."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
@@ -109,7 +116,7 @@ def _mode(target: str) -> int:
         raise IsADirectoryError(21, "Is a directory")
     if not os.access(target, os.W_OK):
         raise PermissionError(13, "Permission denied")
-    return stat.S_IMODE(status.st_mode)
+    return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
 def _to_disk(path: str) -> None:

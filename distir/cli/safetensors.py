@@ -84,7 +84,7 @@ def load(path: str, entry: Entry) -> Any:
     if math.prod(entry.shape) == 0:
         return np.empty(entry.shape, dtype)
     try:
-        return np.memmap(path, dtype=dtype, mode="r", offset=entry.start, shape=entry.shape)
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=entry.start, shape=entry.shape))
     except (OSError, ValueError) as error:
         raise Refused(f"cannot read `{path}`: {error}") from None
 

@@ -50,6 +50,7 @@ def simulate(
         distir simulate program.dir --json
     """
     from distir.cli.report import as_document, as_text
+    from distir.syntax import print_literal
 
     program = sound_program(file)
     config = settings(file)
@@ -64,7 +65,7 @@ def simulate(
         document = as_document(program, simulation, top) if as_json else None
         parts = [] if as_json else as_text(program, simulation, machine, top)
     if document is not None:
-        output.write_json({**document, "bind": {n: v for n, v in bound.items() if isinstance(v, (int, float, str))}})
+        output.write_json({**document, "bind": {name: print_literal(value) for name, value in bound.items()}})
     else:
         output.lay_out(*parts)
     for path in filter(None, (trace, html)):

@@ -3,14 +3,14 @@
 import json
 import random
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from simulate_samples import machine, random_module, scratch_op
+from simulate_samples import machine, random_module
 
 from distir.analysis import check
-from distir.ops import OPS
 from distir.simulate import simulate
 from distir.simulate.trace import write_chrome_trace
 from distir.syntax import parse, print_statement
@@ -34,13 +34,6 @@ func @main(%w1: Tensor[Float32, (8, 8), 1], %w2: Tensor[Float32, (8, 8), 2], %x:
   return %e_1, %e_2
 }
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _scratch():
-    scratch_op()
-    yield
-    OPS.remove("Scratch")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +89,7 @@ def valid(records):
             flows[record["id"]].append(record)
     assert set(slices) <= set(threads)
     for own in slices.values():
-        for (start, end, _), (following, _, _) in zip(own, own[1:], strict=False):
+        for (start, end, _), (following, _, _) in pairwise(own):
             assert start <= end <= following, "slices of a thread come in order and do not overlap"
     for times in counters.values():
         assert times == sorted(times)

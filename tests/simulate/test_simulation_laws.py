@@ -9,10 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_reference import reference
-from simulate_samples import inlined, machine, random_module, scratch_op
+from simulate_samples import inlined, machine, random_module
 
 from distir.analysis import check
-from distir.ops import OPS
 from distir.simulate import simulate
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
@@ -22,13 +21,6 @@ MACHINE = machine()
 CLOSE = 1e-12
 
 quick = settings(max_examples=PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _scratch():
-    scratch_op()
-    yield
-    OPS.remove("Scratch")
 
 
 @st.composite

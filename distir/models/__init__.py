@@ -1,0 +1,13 @@
+"""Sequential models of any size, straight from types: no weights, no framework. The paper's six by name (section 5).
+
+A model is an ordinary program on device 1: `@main`, which holds the weights as `{param}` parameters, and one function
+per kind of layer, which `@main` calls once per layer. So a program is as long as it has layers, whatever their width.
+Knows nothing of how programs are distributed, imported or trained; the transforms take it from here.
+"""
+
+from distir.models.catalogue import NAMED, Named, named
+from distir.models.perceptron import mlp
+from distir.models.sizes import ModelError, parameter_count
+from distir.models.transformer import gpt2
+
+__all__ = ["NAMED", "ModelError", "Named", "gpt2", "mlp", "named", "parameter_count"]

@@ -1,0 +1,68 @@
+"""The six models of the paper's evaluation, by name (table 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from distir.diagnostics.nearest import nearest
+from distir.ir import Module
+from distir.models.perceptron import mlp
+from distir.models.sizes import ModelError
+from distir.models.transformer import gpt2
+
+SEQUENCE = 8
+"""Tokens in a sequence of the paper's inference workloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A row of table 1. `heads` is None for a perceptron; the table does not give it for the others."""
+
+    layers: int
+    width: int
+    table_gb: float
+    """The size that the table prints, in 10^9 bytes, two for each parameter."""
+    heads: int | None = None
+
+    @property
+    def training(self) -> bool:
+        """Whether the workload is a training step; else it is inference."""
+        return self.heads is None
+
+
+NAMED: Final = {
+    "mlp-1b": Named(16, 8192, 2.2),
+    "mlp-17b": Named(64, 16384, 34.4),
+    "mlp-103b": Named(96, 32768, 206.2),
+    "gpt2-1.6b": Named(24, 2048, 3.2, heads=16),
+    "gpt2-13b": Named(40, 5140, 25.8, heads=20),
+    "gpt2-175b": Named(96, 12288, 394.4, heads=96),
+}
+"""By name, in the table's order. See `named` for where the table contradicts itself."""
+
+
+def named(name: str, batch: int | None = None) -> Module:
+    """A model of the paper's evaluation in Float16: a training step for `mlp-...`, inference on 8 tokens for `gpt2-...`.
+
+    Without `batch` the batch dimension is called `B`, as the batch size is part of the paper's search. Layers and width
+    are those of table 1. The sizes printed there follow from them, two bytes for each parameter, but for:
+
+    - `mlp-1b`: 2.15 GB, printed as 2.2.
+    - `gpt2-1.6b`: 24 layers of width 2048 hold 1.31 billion parameters, 2.6 GB, not 1.6 billion and 3.2 GB (which
+      are nearly those of GPT-2 XL, 48 layers of width 1600).
+    - `gpt2-13b`: 12.95 billion parameters, 25.9 GB, printed as 25.8. The width 5140 comes from table 2.1 of Brown et
+      al. (arXiv:2005.14165), with 40 heads of size 128 there, which would make 5120. Of a width of 5140 only 1, 2, 4,
+      5, 10, 20 or 257 heads and more can be made: here 20, of size 257, next to the 128 of that table.
+    - `gpt2-175b`: 174.6 billion parameters, 349.2 GB; the 394.4 in print look like 349.4 with two digits swapped.
+
+    All have GPT-2's vocabulary of 50257 tokens, 1024 positions, and logits from the token embedding. Raises ModelError.
+    """
+    model = NAMED.get(name)
+    if model is None:
+        near = nearest(name, NAMED)
+        hint = f"did you mean `{near}`?" if near else f"one of {', '.join(NAMED)}"
+        raise ModelError(f"there is no model `{name}`; {hint}")
+    if model.heads is None:
+        return mlp(model.layers, model.width, batch, training=True)
+    return gpt2(model.layers, model.width, model.heads, SEQUENCE, batch)

@@ -1,0 +1,73 @@
+"""What models have in common: their sizes, said by a user and checked, and how many parameters they hold.
+
+Knows no model.
+"""
+
+from __future__ import annotations
+
+import math
+
+from distir.diagnostics.nearest import nearest
+from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
+from distir.ir.builder import FunctionBuilder
+
+DEVICE = 1
+"""Where a sequential model lives."""
+
+BATCH = dims.named("B")
+"""The batch dimension wherever it is not a number. In functions of layers it always has a name: they fit any batch."""
+
+
+class ModelError(ValueError):
+    """Sizes that make no model, or the name of no model; the text says what was expected."""
+
+
+def at_least_one(**sizes: int) -> None:
+    """Raises ModelError for the first size that is not positive."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
+
+
+def batch_dimension(batch: int | None) -> Dim:
+    """The batch dimension of the entry function: the number, or `B`. Raises ModelError."""
+    if batch is None:
+        return BATCH
+    at_least_one(batch=batch)
+    return batch
+
+
+def float_type(name: str) -> DType:
+    """The element type of that name. Raises ModelError, with the nearest name, for what is no type of floats."""
+    known = [dtype.name for dtype in DTYPES.values() if dtype.kind == "float"]
+    if name in known:
+        return DTYPES[name]
+    near = nearest(name, known)
+    hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+    raise ModelError(f"expected a floating-point type as `dtype`, found `{name}`; {hint}")
+
+
+def add_weights(
+    f: FunctionBuilder, weights: dict[str, tuple[int, ...]], dtype: DType, prefix: str = "", device: int | None = None
+) -> list[str]:
+    """Add a parameter for each weight, in order, and give their names. On a device they are marked `{param}`."""
+    roles = {} if device is None else {"param": True}
+    return [f.param(prefix + name, TensorType(dtype, shape, device), **roles) for name, shape in weights.items()]
+
+
+def parameter_count(module: Module) -> int:
+    """How many numbers the `{param}` parameters of a module's entry function hold; 0 without an entry function.
+
+    Raises ModelError where the shape of one is not known.
+    """
+    entry = module.entry()
+    params = [p for p in entry.params if "param" in p.roles] if entry else []
+    total = 0
+    for param in params:
+        for leaf in types.leaves(param.type):
+            shape = leaf.shape if isinstance(leaf, TensorType) else None
+            sizes = [dim for dim in shape or () if isinstance(dim, int)]
+            if shape is None or len(sizes) < len(shape):
+                raise ModelError(f"expected `%{param.name}` to be of a known shape, found `{leaf}`")
+            total += math.prod(sizes)
+    return total

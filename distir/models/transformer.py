@@ -1,0 +1,169 @@
+"""GPT-2 of any size, as Hugging Face's `GPT2LMHeadModel` computes it, with the names and shapes of its weights.
+
+Radford et al., *Language Models are Unsupervised Multitask Learners*, 2019: a decoder with normalisation before each
+block, learned positions, the tanh form of Gelu, and logits from the token embedding. There is no dropout, which does
+nothing in inference.
+
+The arrangement is one that can be split. Activations are (batch, sequence, width) throughout, a dense layer is a
+`MatMul` over the width and an `Add`, and no constant names the batch or the number of heads: reshaping by the size of a
+head leaves the count of heads to what is there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from distir.ir import DTYPES, HOST, DType, Function, Literal, Module, TensorType
+from distir.ir.builder import FunctionBuilder
+from distir.models.sizes import (
+    BATCH,
+    DEVICE,
+    ModelError,
+    add_weights,
+    at_least_one,
+    batch_dimension,
+    float_type,
+)
+
+EPSILON = 1e-5
+"""What layer normalisation adds to the variance."""
+
+POSITIONS = 1024
+"""How many positions GPT-2 has an embedding for."""
+
+VOCABULARY = 50257
+"""How many tokens GPT-2 knows: 256 bytes, 50,000 merges, and the end of a text."""
+
+
+def gpt2(
+    layers: int,
+    width: int,
+    heads: int,
+    sequence: int,
+    batch: int | None = None,
+    vocabulary: int = VOCABULARY,
+    dtype: str = "Float16",
+    *,
+    positions: int | None = None,
+    head: bool = True,
+) -> Module:
+    """The forward pass of a GPT-2: `layers` layers, `width` wide, with `heads` heads of attention each.
+
+    `@main` takes the weights, named as in Hugging Face's state dict (`%wte.weight`, `%h.0.attn.c_attn.weight`, ...; a
+    weight of the layers is (inputs, outputs)), and the tokens `%input_ids: (batch, sequence)`, Int64. It returns the
+    logits `(batch, sequence, vocabulary)`; without `head`, the last hidden state `(batch, sequence, width)`. Without
+    `batch` that dimension is called `B`. There are embeddings for `positions` positions: 1024, or as many as the
+    sequence is long where it is longer.
+
+    The causal mask is a host value of `sequence * sequence` truth values, made once for all layers.
+
+    Raises ModelError, for one where `heads` does not divide `width`.
+    """
+    at_least_one(layers=layers, width=width, heads=heads, sequence=sequence, vocabulary=vocabulary)
+    if width % heads:
+        raise ModelError(f"expected `heads` to divide the width {width}, found {heads}; {_divisors(width, heads)} do")
+    held = max(POSITIONS, sequence) if positions is None else positions
+    if held < sequence:
+        raise ModelError(f"expected `positions` to be {sequence} or more, as long as the sequence, found {held}")
+    t = float_type(dtype)
+    f = FunctionBuilder("main")
+    wte, wpe = add_weights(f, {"wte.weight": (vocabulary, width), "wpe.weight": (held, width)}, t, device=DEVICE)
+    blocks = [add_weights(f, _layer_weights(width), t, f"h.{i}.", DEVICE) for i in range(layers)]
+    last = add_weights(f, {"ln_f.weight": (width,), "ln_f.bias": (width,)}, t, device=DEVICE)
+    tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (batch_dimension(batch), sequence), DEVICE), batch=0)
+
+    (position,) = f.apply("Range", 0, sequence, 1, results=("position",))
+    (query,) = f.apply("Unsqueeze", position, Literal((1,)), results=("query",))
+    (mask,) = f.apply("LessOrEqual", position, query, results=("mask",))
+    (embedded,) = f.apply("Gather", wte, tokens, axis=0, results=("embedded",))
+    (placed,) = f.apply("Gather", wpe, position, axis=0, results=("placed",))
+    (x,) = f.apply("Add", embedded, placed, results=("x0",))
+    for i, weights in enumerate(blocks, 1):
+        (x,) = f.call("layer", x, mask, *weights, results=(f"x{i}",))
+    (hidden,) = f.apply("LayerNormalization", x, *last, epsilon=EPSILON, results=("hidden",))
+    if not head:
+        return Module([_layer(width, heads, sequence, t), f.returns(hidden)])
+    # `Gemm` reads the embedding transposed; a `Transpose` would copy it.
+    (rows,) = f.apply("Reshape", hidden, Literal((-1, width)), results=("rows",))
+    (scores,) = f.apply("Gemm", rows, wte, transB=True, results=("scores",))
+    (logits,) = f.apply("Reshape", scores, Literal((-1, sequence, vocabulary)), results=("logits",))
+    return Module([_layer(width, heads, sequence, t), f.returns(logits)])
+
+
+def _layer_weights(width: int) -> dict[str, tuple[int, ...]]:
+    """The weights of a layer by name, with their shapes. In `c_attn` stand those of queries, keys and values."""
+    return {
+        "ln_1.weight": (width,),
+        "ln_1.bias": (width,),
+        "attn.c_attn.weight": (width, 3 * width),
+        "attn.c_attn.bias": (3 * width,),
+        "attn.c_proj.weight": (width, width),
+        "attn.c_proj.bias": (width,),
+        "ln_2.weight": (width,),
+        "ln_2.bias": (width,),
+        "mlp.c_fc.weight": (width, 4 * width),
+        "mlp.c_fc.bias": (4 * width,),
+        "mlp.c_proj.weight": (4 * width, width),
+        "mlp.c_proj.bias": (width,),
+    }
+
+
+def _layer(width: int, heads: int, sequence: int, dtype: DType) -> Function:
+    """`@layer`: attention, then a perceptron, each normalised before and added to what came in."""
+    f = FunctionBuilder("layer")
+    x = f.param("x", TensorType(dtype, (BATCH, sequence, width)))
+    mask = f.param("mask", TensorType(DTYPES["Bool"], (sequence, sequence), HOST))
+    names = add_weights(f, _layer_weights(width), dtype)
+    attention, perceptron = names[:6], names[6:]
+    (mixed,) = _attention(f, x, mask, attention, width // heads)
+    (attended,) = f.apply("Add", x, mixed, results=("attended",))
+    (changed,) = _perceptron(f, attended, perceptron)
+    (y,) = f.apply("Add", attended, changed, results=("y",))
+    return f.returns(y)
+
+
+def _attention(f: FunctionBuilder, x: str, mask: str, weights: list[str], size: int) -> tuple[str, ...]:
+    """Causal self-attention with heads of `size`."""
+    scale, shift, w_qkv, b_qkv, w_out, b_out = weights
+    (normal,) = f.apply("LayerNormalization", x, scale, shift, epsilon=EPSILON, results=("normal_1",))
+    (qkv,) = _dense(f, normal, w_qkv, b_qkv, "qkv")
+    q, k, v = f.apply("Split", qkv, axis=-1, num_outputs=3, results=("q", "k", "v"))
+    # (batch, heads, sequence, size); the keys transposed once more, for the product with them
+    queries = _by_head(f, q, size, (0, 2, 1, 3), "queries")
+    keys = _by_head(f, k, size, (0, 2, 3, 1), "keys")
+    values = _by_head(f, v, size, (0, 2, 1, 3), "values")
+    (products,) = f.apply("MatMul", queries, keys, results=("products",))
+    (scores,) = f.apply("Mul", products, 1 / math.sqrt(size), results=("scores",))
+    (causal,) = f.apply("Where", mask, scores, -math.inf, results=("causal",))
+    (shares,) = f.apply("Softmax", causal, axis=-1, results=("shares",))
+    (by_head,) = f.apply("MatMul", shares, values, results=("by_head",))
+    (by_token,) = f.apply("Transpose", by_head, perm=(0, 2, 1, 3), results=("by_token",))
+    (joined,) = f.apply("Reshape", by_token, Literal((0, 0, -1)), results=("joined",))
+    return _dense(f, joined, w_out, b_out, "mixed")
+
+
+def _perceptron(f: FunctionBuilder, x: str, weights: list[str]) -> tuple[str, ...]:
+    """Two dense layers, four times as wide between them."""
+    scale, shift, w_in, b_in, w_out, b_out = weights
+    (normal,) = f.apply("LayerNormalization", x, scale, shift, epsilon=EPSILON, results=("normal_2",))
+    (inner,) = _dense(f, normal, w_in, b_in, "inner")
+    (active,) = f.apply("Gelu", inner, approximate="tanh", results=("active",))
+    return _dense(f, active, w_out, b_out, "changed")
+
+
+def _dense(f: FunctionBuilder, x: str, w: str, b: str, result: str) -> tuple[str, ...]:
+    (product,) = f.apply("MatMul", x, w, results=(f"{result}_product",))
+    return f.apply("Add", product, b, results=(result,))
+
+
+def _by_head(f: FunctionBuilder, x: str, size: int, perm: tuple[int, ...], result: str) -> str:
+    (split,) = f.apply("Reshape", x, Literal((0, 0, -1, size)), results=(f"{x}_heads",))
+    return f.apply("Transpose", split, perm=perm, results=(result,))[0]
+
+
+def _divisors(width: int, heads: int) -> str:
+    """The divisors of `width` next to `heads`, at most three on either side."""
+    small = [n for n in range(1, math.isqrt(width) + 1) if width % n == 0]
+    every = sorted({*small, *(width // n for n in small)})
+    below, above = [n for n in every if n < heads][-3:], [n for n in every if n > heads][:3]
+    return ", ".join(map(str, below + above))

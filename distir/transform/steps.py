@@ -1,0 +1,156 @@
+"""Steps: transforms by name, with options, as the command line and the API write them.
+
+    @step
+    def pp(module: Module, value: int, *, microbatches: int = 1, schedule: str = "1f1b") -> Module:
+        '''Pipeline parallelism over `value` devices.'''
+
+A step is a function Module -> Module. A parameter after the module, if there is one, is what stands behind `=`
+(`pp=4`); keyword-only parameters are options, which words of their own give (`microbatches=8`). The docstring is what
+`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distir.diagnostics.nearest import nearest
+from distir.ir import Module
+
+Transform = Callable[..., Module]
+
+
+class StepError(ValueError):
+    """A step or option that does not exist, or a value that does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a step takes: its kind is the parameter's annotation as written; `required` if it has no default."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transform by name."""
+
+    name: str
+    transform: Transform
+    value: Option | None
+    options: Mapping[str, Option]
+
+    @property
+    def documentation(self) -> str:
+        return inspect.getdoc(self.transform) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A step with what it is given."""
+
+    step: Step
+    value: Any
+    options: Mapping[str, Any]
+
+    def __call__(self, module: Module) -> Module:
+        values = () if self.step.value is None or self.value is None else (self.value,)
+        return self.step.transform(module, *values, **self.options)
+
+
+STEPS: dict[str, Step] = {}
+"""Every step by its name."""
+
+
+def step(transform: Transform) -> Transform:
+    """Register a transform under its own name."""
+    parameters = list(inspect.signature(transform).parameters.values())[1:]
+    values = [_option(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    options = {p.name: _option(p) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    name = transform.__name__
+    STEPS[name] = Step(name, transform, values[0] if values else None, options)
+    return transform
+
+
+def parse_steps(words: Sequence[str], keywords: Mapping[str, Any] | None = None) -> list[Application]:
+    """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them.
+
+    `keywords` go to every step that takes them. Raises StepError.
+    """
+    found: list[tuple[Step, Any, dict[str, Any]]] = []
+    for word in words:
+        name, equals, text = word.partition("=")
+        if name in STEPS:
+            chosen = STEPS[name]
+            found.append((chosen, _given(chosen.value, name, text) if equals else _absent(chosen), {}))
+        elif found and name in found[-1][0].options:
+            found[-1][2][name] = _given(found[-1][0].options[name], name, text if equals else "true")
+        else:
+            raise StepError(_unknown(name, found[-1][0] if found else None))
+    for name, value in (keywords or {}).items():
+        takers = [options for chosen, _, options in found if name in chosen.options]
+        if not takers:
+            raise StepError(f"none of the steps takes the option `{name}`")
+        for options in takers:
+            options.setdefault(name, value)
+    return [Application(chosen, value, options) for chosen, value, options in found]
+
+
+def transform(module: Module, *words: str, **keywords: Any) -> Module:
+    """Apply steps in turn. Raises StepError for steps that do not exist, ProgramError where one cannot be applied."""
+    for application in parse_steps(words, keywords):
+        module = application(module)
+    return module
+
+
+def _option(parameter: inspect.Parameter) -> Option:
+    required = parameter.default is inspect.Parameter.empty
+    default = None if required else parameter.default
+    return Option(parameter.name, str(parameter.annotation), required, default)
+
+
+def _absent(chosen: Step) -> None:
+    if chosen.value is not None and chosen.value.required:
+        raise StepError(f"the step `{chosen.name}` needs a value: `{chosen.name}=…`")
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False, "1": True, "0": False}[text]
+
+
+KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "int": ("an integer", int),
+    "float": ("a number", float),
+    "bool": ("true or false", _flag),
+    "str": ("a word", str),
+    "tuple[int, ...]": ("integers with commas between them", _integers),
+    "tuple[str, ...]": ("words with commas between them", lambda text: tuple(text.split(","))),
+}
+"""What options can be, by the annotation of their parameter: in words, and how a text is read as one."""
+
+
+def _given(option: Option | None, name: str, text: str) -> Any:
+    if option is None:
+        raise StepError(f"the step `{name}` takes no value")
+    words, read = KINDS[option.kind.removesuffix(" | None")]
+    try:
+        return read(text)
+    except (ValueError, KeyError):
+        raise StepError(f"`{name}` expected {words}, found `{text}`") from None
+
+
+def _unknown(name: str, before: Step | None) -> str:
+    known: Iterable[str] = [*STEPS, *(before.options if before else ())]
+    near = nearest(name, known)
+    hint = f"did you mean `{near}`?" if near else f"the steps are {', '.join(sorted(STEPS))}"
+    after = f" after `{before.name}`" if before else ""
+    return f"there is no step or option `{name}`{after}; {hint}"

@@ -1,0 +1,283 @@
+"""What a simulation says of a program: memory and budgets exceeded, sizes that are not known, devices that are not there."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulate_samples import machine
+
+from distir.diagnostics import ProgramError
+from distir.diagnostics.codes import simulation as codes
+from distir.ir import Part, Site
+from distir.simulate import BindError, simulate
+from distir.syntax import parse
+
+MACHINE = machine()
+X = "Tensor[Float32, (10, 10), 1]"
+"""400 bytes."""
+
+
+def module(text):
+    parsed = parse(text)
+    assert not parsed.diagnostics
+    return parsed.module
+
+
+def run(text, machine=MACHINE, **options):
+    return simulate(module(text), machine, **options)
+
+
+def peak(text, device=1):
+    return run(text).devices[device].peak_memory_bytes
+
+
+def fails(text, machine=MACHINE, **options):
+    with pytest.raises(ProgramError) as raised:
+        run(text, machine, **options)
+    (found,) = raised.value.diagnostics
+    return found
+
+
+# Memory, by hand.
+
+
+def test_a_value_lives_to_its_last_use():
+    assert peak(f"func @main(%x: {X}) {{ %a = Relu(%x)\n %b = Relu(%a)\n %c = Relu(%b)\n return %c }}") == 1200
+    assert peak(f"func @main(%x: {X}) {{ %a = Relu(%x)\n %b = Relu(%a)\n %c = Add(%a, %b)\n return %c }}") == 1600
+
+
+def test_views_and_tuples_take_no_memory():
+    text = f"""func @main(%x: {X}) {{
+      %a = Reshape(%x, [100])
+      %t = MakeTuple(%a, %x)
+      %b, %c = UnpackTuple(%t)
+      return %b, %c
+    }}"""
+    simulation = run(text)
+    assert simulation.devices[1].peak_memory_bytes == 400
+    assert simulation.latency_s == 0
+    assert len(simulation.timeline()) == 0
+
+
+def test_a_constant_takes_no_memory_wherever_it_stands():
+    text = f"""func @f(%c, %x) {{ %y = Mul(%x, %c)\n return %c, %y }}
+    func @main(%x: {X}) {{
+      %c = Constant[value = 2.0]()
+      %t = MakeTuple(%c, %x)
+      %d, %e = UnpackTuple(%t)
+      %g, %y = @f(%d, %e)
+      %h, %z = @f(%g, %y)
+      return %z
+    }}"""
+    assert peak(text) == 1200
+
+
+def test_an_optimizer_updates_in_place():
+    assert peak(f"func @main(%w: {X}, %g: {X}) {{ %n = SGD(%w, %g)\n return %n }}") == 800
+
+
+def test_an_optimizer_leaves_alone_what_is_still_needed():
+    assert peak(f"func @main(%w: {X}, %g: {X}) {{ %n = SGD(%w, %g)\n return %n, %w }}") == 1200
+    assert peak(f"func @main(%w: {X}, %g: {X}) {{ %n = SGD(%w, %g)\n %r = Relu(%w)\n return %n }}") == 1600
+    nested = f"func @f(%w, %g) {{ %n = SGD(%w, %g)\n return %n }}\n"
+    assert peak(nested + f"func @main(%w: {X}, %g: {X}) {{ %n = @f(%w, %g)\n return %n, %w }}") == 1200
+    assert peak(nested + f"func @main(%w: {X}, %g: {X}) {{ %n = @f(%w, %g)\n return %n }}") == 800
+
+
+def test_a_callee_frees_what_the_caller_needs_no_more():
+    callee = "func @f(%a) { %b = Relu(%a)\n %c = Relu(%b)\n return %c }\n"
+    text = callee + f"func @main(%x: {X}) {{ %a = Relu(%x)\n %c = @f(%a)\n return %c }}"
+    assert peak(text) == 1200
+    text = callee + f"func @main(%x: {X}) {{ %a = Relu(%x)\n %c = @f(%a)\n return %c, %a }}"
+    assert peak(text) == 1600
+
+
+def test_temporary_memory_counts_while_the_op_runs():
+    assert peak(f"func @main(%x: {X}) {{ %a = Scratch(%x)\n return %a }}") == 400 + 400 + 800
+
+
+def test_streams_share_memory_and_send_for_free():
+    """Positions 0 and 3 are streams of one GPU: devices 1 and 4."""
+    text = f"func @main(%x: {X}) {{ %a = Relu(%x)\n %b = Send[device = 4](%a)\n %c = Relu(%b)\n return %c }}"
+    simulation = run(text)
+    assert simulation.memory_of(1) == simulation.memory_of(4)
+    assert simulation.devices[1].peak_memory_bytes == simulation.devices[4].peak_memory_bytes == 1200
+    first, send, last = simulation.timeline().events()
+    assert send.effect.cost.seconds == 0
+    assert send.start == last.start == first.end
+
+
+def test_tuples_over_several_streams_need_temporary_memory_on_each():
+    text = f"""func @main(%x: {X}, %y: Tensor[Float32, (10, 10), 4]) {{
+      %t = MakeTuple(%x, %y)
+      %s = Scratch(%t)
+      return %s
+    }}"""
+    simulation = run(text)
+    values, temporary = 4 * 400, 2 * 2 * 800  # both devices are given room for all leaves
+    assert simulation.devices[1].peak_memory_bytes == values + temporary
+    assert max(p.nbytes for p in simulation.memory().points()) == values + temporary
+
+
+# Calls.
+
+
+def test_calls_may_be_deep():
+    depth = 3000
+    chain = "".join(f"func @f{i}(%x) {{ %y = @f{i - 1}(%x)\n return %y }}\n" for i in range(1, depth))
+    text = f"func @f0(%x) {{ %y = Relu(%x)\n return %y }}\n{chain}func @main(%x: {X}) {{ %y = @f{depth - 1}(%x)\n return %y }}"
+    simulation = run(text)
+    assert simulation.ops == 1
+    assert simulation.devices[1].peak_memory_bytes == 800
+    (event,) = simulation.timeline().events()
+    assert len(event.path) == depth + 1
+    assert sum(1 for _ in simulation.memory().points()) > 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 12), st.integers(1, 3))
+def test_calls_count_as_if_inlined(depth, width):
+    """A tower of functions, each of which calls the one below several times."""
+    lines = [f"func @f0(%x) {{ %y = Relu(%x)\n return %y }}"]
+    for i in range(1, depth + 1):
+        calls = "\n".join(f"%v{k + 1} = @f{i - 1}(%v{k})" for k in range(1, width))
+        lines.append(f"func @f{i}(%v0) {{ %v1 = @f{i - 1}(%v0)\n {calls}\n return %v{width} }}")
+    if width**depth > 5000:
+        return
+    lines.append(f"func @main(%x: {X}) {{ %y = @f{depth}(%x)\n return %y }}")
+    simulation = run("\n".join(lines))
+    assert simulation.ops == len(simulation.timeline()) == width**depth
+    relu = simulation.timeline().effects[0].cost.seconds
+    assert simulation.latency_s == pytest.approx(relu * width**depth)
+    assert simulation.devices[1].peak_memory_bytes == (800 if width**depth == 1 else 1200)
+
+
+# Findings.
+
+
+SMALL = machine("2000B")
+GROWING = f"""func @grow(%a) {{
+  %b = Neg(%a)
+  %c = Concat[axis = 0](%a, %b)
+  return %c
+}}
+func @main(%x: {X}) {{
+  %a = Relu(%x)
+  %c = @grow(%a)
+  %d = Relu(%c)
+  return %d
+}}"""
+"""400, 800; in @grow 1200, then 2000; then 400 + 800 + 800."""
+
+
+def test_nothing_is_found_where_all_fits():
+    assert run(GROWING, SMALL).findings() == ()
+
+
+def test_out_of_memory_is_found_at_the_op_that_overflows():
+    (found,) = run(GROWING, machine("1900B")).findings()
+    assert found.code == codes.OUT_OF_MEMORY
+    assert found.site == Site("grow", 1)
+    sizes = [note.message for note in found.notes]
+    assert sizes[0].startswith("`%c` takes")
+    assert [note.site for note in found.notes] == [
+        Site("grow", 1),
+        Site("main", None, Part("name")),
+        Site("main", 0),
+        Site("grow", 0),
+    ]
+
+
+def test_parameters_alone_may_be_too_much():
+    (found,) = run(GROWING, machine("300B")).findings()
+    assert found.code == codes.OUT_OF_MEMORY
+    assert found.site == Site("main", None, Part("name"))
+
+
+def test_streams_of_one_gpu_run_out_of_memory_once():
+    text = f"func @main(%x: {X}) {{ %b = Send[device = 4](%x)\n %c = Relu(%b)\n return %c }}"
+    assert [d.code for d in run(text, machine("700B")).findings()] == [codes.OUT_OF_MEMORY]
+
+
+def test_budgets():
+    simulation = run(GROWING)
+    assert simulation.findings(max_latency_s=simulation.latency_s, max_memory_bytes=2000) == ()
+    latency, memory = simulation.findings(max_latency_s=simulation.latency_s / 2, max_memory_bytes=1999)
+    assert latency.code == codes.OVER_LATENCY_BUDGET
+    assert memory.code == codes.OVER_MEMORY_BUDGET
+    assert memory.site == Site("grow", 1)
+
+
+# Devices.
+
+
+def test_devices_count_from_zero_where_zero_is_used():
+    text = (
+        "func @main(%x: Tensor[Float32, (10, 10), {0}]) {{ %y = Send[device = {1}](%x)\n %z = Relu(%y)\n return %z }}"
+    )
+    from_zero, from_one = run(text.format(0, 2)), run(text.format(1, 3))
+    assert from_zero.latency_s == from_one.latency_s
+    assert list(from_zero.devices) == [0, 2]
+    assert list(from_one.devices) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "site"),
+    [
+        (f"func @main(%x: {X}) {{ %y = Send[device = 6](%x)\n return %y }}", Site("main", 0)),
+        (f"func @main(%x: {X}) {{ _ = Send[device = 6](%x)\n return %x }}", Site("main", 0)),
+        ("func @main(%x: Float32[6]) { return %x }", Site("main", None, Part("param_type", 0))),
+        (
+            f"func @f(%x) {{ %y = Send[device = 6](%x)\n return }}\nfunc @main(%x: {X}) {{ @f(%x)\n return }}",
+            Site("f", 0),
+        ),
+    ],
+)
+def test_a_device_that_the_machine_lacks(text, site):
+    found = fails(text)
+    assert found.code == codes.DEVICE_NOT_IN_HARDWARE
+    assert "no device 6" in found.message
+    assert found.site == site
+
+
+# What must be known.
+
+
+def test_named_dimensions_are_bound():
+    text = "func @main(%x: Tensor[Float32, (B, 10), 1]) { %y = Relu(%x)\n return %y }"
+    assert run(text, bind={"B": 7}).devices[1].peak_memory_bytes == 2 * 280
+    found = fails(text)
+    assert (found.code, found.site) == (codes.UNBOUND, Site("main", None, Part("param_type", 0)))
+    for bind in ({"C": 1, "B": 2}, {"B": -1}, {"B": "many"}, {"B": 2.5}):
+        with pytest.raises(BindError):
+            run(text, bind=bind)
+
+
+def test_a_dimension_that_must_divide():
+    text = "func @main(%x: Tensor[Float32, (B/2, 10), 1]) { %y = Relu(%x)\n return %y }"
+    assert run(text, bind={"B": 6}).devices[1].peak_memory_bytes == 2 * 120
+    with pytest.raises(BindError):
+        run(text, bind={"B": 7})
+
+
+def test_host_parameters_are_bound():
+    text = (
+        "func @main(%x: Tensor[Float32, (4, 6), 1], %s: Tensor[Int64, (2,), host]) { %y = Expand(%x, %s)\n return %y }"
+    )
+    assert run(text, bind={"s": (4, 6)}).devices[1].peak_memory_bytes == 2 * 96
+    with pytest.raises(BindError):
+        run(text, bind={"s": (4, 6, 8)})
+
+
+def test_what_is_not_known_has_no_time():
+    found = fails("func @main(%x: Tensor[Float32, (?, 10), 1]) { %y = Relu(%x)\n return %y }")
+    assert found.code == codes.UNKNOWN_COST
+    found = fails("func @main(%x: Tensor[Float32, (4, 10)]) { %y = Relu(%x)\n return %y }")
+    assert found.code == codes.UNPLACED
+
+
+def test_functions_are_found_by_name():
+    text = f"func @a(%x: {X}) {{ %y = Relu(%x)\n return %y }}\nfunc @b(%x: {X}) {{ return %x }}"
+    assert run(text, function="a").ops == 1
+    assert run(text).ops == 0
+    with pytest.raises(LookupError):
+        run(text, function="c")
