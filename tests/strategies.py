@@ -140,6 +140,8 @@ def defined(draw):
 def statements(draw):
     (results, claims), op, operands = draw(defined()), draw(words), draw(args)
     if draw(st.booleans()):
+        if operands and draw(st.booleans()):
+            operands = (*operands, DISCARD, "x")
         return Apply(results, op, operands, draw(attributes), claims)
     return Call(results, draw(names), operands, claims)
 

@@ -41,6 +41,7 @@ from distir.ops import (
     Reject,
     Value,
     bind,
+    bridge,
     dense,
     dtype_of,
     infer_partial,
@@ -218,8 +219,8 @@ def lookup(name: str) -> Op:
     """The op of that name. Raises Reject, with the nearest name, if there is none."""
     if name in OPS:
         return OPS[name]
-    near = nearest(name, OPS)
-    hint = f"did you mean `{near}`?" if near else "`distir ops` lists them all"
+    near = nearest(name, [*OPS, *bridge.NAMES])
+    hint = bridge.hint(name) or (f"did you mean `{near}`?" if near else "`distir ops` lists them all")
     raise Reject(name_codes.UNKNOWN_OP, f"there is no op `{name}`", Part("callee"), help=hint)
 
 

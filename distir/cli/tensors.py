@@ -124,11 +124,10 @@ def _read_archive(path: str) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise Refused(
-                    f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`"
-                )
+        loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise Refused(f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`")
+        with loaded as archive:
             return {name.removeprefix("%"): archive[name] for name in archive.files}
     except OSError as error:
         raise Refused(f"cannot read `{path}`: {reason(error)}") from None
@@ -138,7 +137,9 @@ def _read_archive(path: str) -> dict[str, Any]:
 
 def _brief(error: Exception) -> str:
     text = str(error).split("\n")[0].rstrip(".").lower()
-    return "it holds something else than numbers" if "pickle" in text else text or type(error).__name__
+    if "pickle" in text or "object" in text:
+        return "it holds something else than numbers"
+    return text or type(error).__name__
 
 
 def _spelled(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,13 @@ class FunctionBuilder:
 def _arg(operand: Operand) -> Arg:
     if isinstance(operand, (str, Literal)):
         return operand
-    if isinstance(operand, tuple):
+    if isinstance(operand, tuple) and _mentions_values(operand):
         return tuple(map(_arg, operand))
-    return Literal(operand)
+    return Literal(operand)  # type: ignore[arg-type]
+
+
+def _mentions_values(operand: Operand) -> bool:
+    """Whether a list holds values' names, so that it is a list of operands, not a constant."""
+    if isinstance(operand, tuple):
+        return any(map(_mentions_values, operand))
+    return isinstance(operand, (str, Literal))

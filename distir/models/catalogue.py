@@ -43,20 +43,24 @@ NAMED: Final = {
 
 
 def named(name: str, batch: int | None = None) -> Module:
-    """A model of the paper's evaluation in Float16: a training step for `mlp-...`, inference on 8 tokens for `gpt2-...`.
+    """A model of the paper's evaluation, in Float16: `mlp-...` a training step, `gpt2-...` inference on 8 tokens.
 
-    Without `batch` the batch dimension is called `B`, as the batch size is part of the paper's search. Layers and width
+    Without `batch` the batch dimension is called `B`: the batch size is part of the paper's search. Layers and width
     are those of table 1. The sizes printed there follow from them, two bytes for each parameter, but for:
 
     - `mlp-1b`: 2.15 GB, printed as 2.2.
-    - `gpt2-1.6b`: 24 layers of width 2048 hold 1.31 billion parameters, 2.6 GB, not 1.6 billion and 3.2 GB (which
-      are nearly those of GPT-2 XL, 48 layers of width 1600).
-    - `gpt2-13b`: 12.95 billion parameters, 25.9 GB, printed as 25.8. The width 5140 comes from table 2.1 of Brown et
-      al. (arXiv:2005.14165), with 40 heads of size 128 there, which would make 5120. Of a width of 5140 only 1, 2, 4,
-      5, 10, 20 or 257 heads and more can be made: here 20, of size 257, next to the 128 of that table.
+    - `gpt2-1.6b`: 24 layers of width 2048 hold 1.31 billion parameters, 2.6 GB, not 1.6 billion and 3.2 GB (GPT-2 XL,
+      48 layers of width 1600, holds 1.56 billion).
+    - `gpt2-13b`: 12.95 billion parameters, 25.9 GB, printed as 25.8.
     - `gpt2-175b`: 174.6 billion parameters, 349.2 GB; the 394.4 in print look like 349.4 with two digits swapped.
 
-    All have GPT-2's vocabulary of 50257 tokens, 1024 positions, and logits from the token embedding. Raises ModelError.
+    All have GPT-2's vocabulary of 50257 tokens, 1024 positions, and logits from the token embedding. Their heads, of
+    which table 1 is silent, are of size 128 as in table 2.1 of Brown et al. (arXiv:2005.14165), except in `gpt2-13b`:
+    the width 5140 printed there and here is not 40 heads of 128, which make 5120, and 40 do not divide it. Of its
+    divisors 1, 2, 4, 5, 10, 20, 257, ... it has 20 heads, of size 257; so they can be split among 2 or 4 devices, and
+    not among 8.
+
+    Raises ModelError.
     """
     model = NAMED.get(name)
     if model is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distir.ir import DTYPES, DType, Function, Literal, Module, TensorType
+from distir.ir import DISCARD, DTYPES, DType, Function, Literal, Module, TensorType
 from distir.ir.builder import FunctionBuilder
-from distir.models.sizes import BATCH, DEVICE, add_weights, at_least_one, batch_dimension, float_type
+from distir.models.sizes import BATCH, DEVICE, add_weights, batch_dimension, check_sizes, float_type
 
-Weights = Mapping[str, tuple[int, ...]]
+Weights = Mapping[str, TensorType]
+"""Those of a layer by name, the device left open."""
 
 
 def mlp(
@@ -34,15 +35,15 @@ def mlp(
 
     Raises ModelError.
     """
-    at_least_one(layers=layers, width=width)
+    check_sizes(layers=layers, width=width)
     t, rows = float_type(dtype), batch_dimension(batch)
-    weights: dict[str, tuple[int, ...]] = {"w": (width, width)}
+    weights = {"w": TensorType(t, (width, width))}
     if bias:
-        weights["b"] = (width,)
+        weights["b"] = TensorType(t, (width,))
     activation = TensorType(t, (BATCH, width))
     f = FunctionBuilder("main")
     held = [
-        add_weights(f, {f"{name}{i}": shape for name, shape in weights.items()}, t, device=DEVICE)
+        add_weights(f, {f"{name}{i}": weight for name, weight in weights.items()}, device=DEVICE)
         for i in range(1, layers + 1)
     ]
     x = f.param("x", TensorType(t, (rows, width), DEVICE), batch=0)
@@ -76,7 +77,7 @@ def _training_step(
     gradients: list[tuple[str, ...]] = []
     for i in range(layers, 0, -1):
         before, after = activations[i - 1], activations[i]
-        names = (*(f"d{name}{i}" for name in weights), f"da{i - 1}" if i > 1 else "")
+        names = (*(f"d{name}{i}" for name in weights), f"da{i - 1}" if i > 1 else DISCARD)
         *dws, slope = f.call("denseGrad", held[i - 1][0], before, after, slope, results=names)
         gradients.insert(0, tuple(dws))
     updated: list[str] = []
@@ -88,7 +89,7 @@ def _training_step(
 
 def _dense(weights: Weights, activation: TensorType) -> Function:
     f = FunctionBuilder("dense")
-    w, *b = _add_open(f, weights, activation)
+    w, *b = add_weights(f, weights)
     x = f.param("x", activation)
     (h,) = f.apply("Gemm", x, w, *b, results=("h",))
     (a,) = f.apply("Relu", h, results=("a",))
@@ -98,7 +99,7 @@ def _dense(weights: Weights, activation: TensorType) -> Function:
 def _dense_grad(weights: Weights, activation: TensorType) -> Function:
     """From a layer's matrix, input, result, and the gradient of the result: those of the weights and of the input."""
     f = FunctionBuilder("denseGrad")
-    (w,) = _add_open(f, {"w": weights["w"]}, activation)
+    (w,) = add_weights(f, {"w": weights["w"]})
     x, a, da = (f.param(name, activation) for name in ("x", "a", "da"))
     (dh,) = f.apply("ReluGrad", da, a, results=("dh",))
     gradients = f.apply("Gemm", x, dh, transA=True, results=("dw",))
@@ -125,9 +126,3 @@ def _loss_grad(activation: TensorType, width: int) -> Function:
     p, y = f.param("p", activation), f.param("y", activation)
     (dp,) = f.apply("MSELossGrad", 1 / width, p, y, reduction="sum", results=("dp",))
     return f.returns(dp)
-
-
-def _add_open(f: FunctionBuilder, weights: Weights, activation: TensorType) -> list[str]:
-    """Parameters for weights whose device is left open: a layer runs where its arguments live."""
-    assert activation.dtype is not None
-    return add_weights(f, dict(weights), activation.dtype)

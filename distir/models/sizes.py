@@ -6,34 +6,41 @@ Knows no model.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Final
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
 from distir.ir.builder import FunctionBuilder
 
-DEVICE = 1
+DEVICE: Final = 1
 """Where a sequential model lives."""
 
 BATCH = dims.named("B")
 """The batch dimension wherever it is not a number. In functions of layers it always has a name: they fit any batch."""
+
+LARGEST: Final = 2**31 - 1
+"""No dimension of a model is larger: sizes beyond it are slips of the pen."""
 
 
 class ModelError(ValueError):
     """Sizes that make no model, or the name of no model; the text says what was expected."""
 
 
-def at_least_one(**sizes: int) -> None:
-    """Raises ModelError for the first size that is not positive."""
+def check_sizes(**sizes: int) -> None:
+    """Raises ModelError for the first size that is not from 1 to LARGEST."""
     for name, size in sizes.items():
         if size < 1:
             raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
+        if size > LARGEST:
+            raise ModelError(f"expected `{name}` to be {LARGEST} at most, found {size}")
 
 
 def batch_dimension(batch: int | None) -> Dim:
     """The batch dimension of the entry function: the number, or `B`. Raises ModelError."""
     if batch is None:
         return BATCH
-    at_least_one(batch=batch)
+    check_sizes(batch=batch)
     return batch
 
 
@@ -48,11 +55,11 @@ def float_type(name: str) -> DType:
 
 
 def add_weights(
-    f: FunctionBuilder, weights: dict[str, tuple[int, ...]], dtype: DType, prefix: str = "", device: int | None = None
+    f: FunctionBuilder, weights: Mapping[str, TensorType], prefix: str = "", device: int | None = None
 ) -> list[str]:
     """Add a parameter for each weight, in order, and give their names. On a device they are marked `{param}`."""
     roles = {} if device is None else {"param": True}
-    return [f.param(prefix + name, TensorType(dtype, shape, device), **roles) for name, shape in weights.items()]
+    return [f.param(prefix + name, TensorType(t.dtype, t.shape, device), **roles) for name, t in weights.items()]
 
 
 def parameter_count(module: Module) -> int:

@@ -20,8 +20,8 @@ from distir.models.sizes import (
     DEVICE,
     ModelError,
     add_weights,
-    at_least_one,
     batch_dimension,
+    check_sizes,
     float_type,
 )
 
@@ -59,17 +59,20 @@ def gpt2(
 
     Raises ModelError, for one where `heads` does not divide `width`.
     """
-    at_least_one(layers=layers, width=width, heads=heads, sequence=sequence, vocabulary=vocabulary)
+    check_sizes(layers=layers, width=width, heads=heads, sequence=sequence, vocabulary=vocabulary)
     if width % heads:
         raise ModelError(f"expected `heads` to divide the width {width}, found {heads}; {_divisors(width, heads)} do")
     held = max(POSITIONS, sequence) if positions is None else positions
     if held < sequence:
         raise ModelError(f"expected `positions` to be {sequence} or more, as long as the sequence, found {held}")
     t = float_type(dtype)
+    vector = TensorType(t, (width,))
+    embeddings = {"wte.weight": TensorType(t, (vocabulary, width)), "wpe.weight": TensorType(t, (held, width))}
+    per_layer = _layer_weights(width, t)
     f = FunctionBuilder("main")
-    wte, wpe = add_weights(f, {"wte.weight": (vocabulary, width), "wpe.weight": (held, width)}, t, device=DEVICE)
-    blocks = [add_weights(f, _layer_weights(width), t, f"h.{i}.", DEVICE) for i in range(layers)]
-    last = add_weights(f, {"ln_f.weight": (width,), "ln_f.bias": (width,)}, t, device=DEVICE)
+    wte, wpe = add_weights(f, embeddings, device=DEVICE)
+    blocks = [add_weights(f, per_layer, f"h.{i}.", DEVICE) for i in range(layers)]
+    last = add_weights(f, {"ln_f.weight": vector, "ln_f.bias": vector}, device=DEVICE)
     tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (batch_dimension(batch), sequence), DEVICE), batch=0)
 
     (position,) = f.apply("Range", 0, sequence, 1, results=("position",))
@@ -90,9 +93,9 @@ def gpt2(
     return Module([_layer(width, heads, sequence, t), f.returns(logits)])
 
 
-def _layer_weights(width: int) -> dict[str, tuple[int, ...]]:
-    """The weights of a layer by name, with their shapes. In `c_attn` stand those of queries, keys and values."""
-    return {
+def _layer_weights(width: int, dtype: DType) -> dict[str, TensorType]:
+    """The weights of a layer by name, the device left open. In `c_attn` stand those of queries, keys and values."""
+    shapes = {
         "ln_1.weight": (width,),
         "ln_1.bias": (width,),
         "attn.c_attn.weight": (width, 3 * width),
@@ -106,6 +109,7 @@ def _layer_weights(width: int) -> dict[str, tuple[int, ...]]:
         "mlp.c_proj.weight": (4 * width, width),
         "mlp.c_proj.bias": (width,),
     }
+    return {name: TensorType(dtype, shape) for name, shape in shapes.items()}
 
 
 def _layer(width: int, heads: int, sequence: int, dtype: DType) -> Function:
@@ -113,7 +117,7 @@ def _layer(width: int, heads: int, sequence: int, dtype: DType) -> Function:
     f = FunctionBuilder("layer")
     x = f.param("x", TensorType(dtype, (BATCH, sequence, width)))
     mask = f.param("mask", TensorType(DTYPES["Bool"], (sequence, sequence), HOST))
-    names = add_weights(f, _layer_weights(width), dtype)
+    names = add_weights(f, _layer_weights(width, dtype))
     attention, perceptron = names[:6], names[6:]
     (mixed,) = _attention(f, x, mask, attention, width // heads)
     (attended,) = f.apply("Add", x, mixed, results=("attended",))

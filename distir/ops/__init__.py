@@ -3,6 +3,7 @@
 from distir.ops import (
     activation,
     attention,
+    bridge,
     communication,
     constant,
     elementwise,
@@ -55,6 +56,7 @@ __all__ = [
     "Value",
     "Work",
     "bind",
+    "bridge",
     "canonical",
     "dense",
     "dtype_of",

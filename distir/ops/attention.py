@@ -67,7 +67,8 @@ def Attention(
 
     Operands are (batch, heads, sequence, size), or (batch, sequence, heads * size) with `q_num_heads` and
     `kv_num_heads`. Fewer heads of keys and values are shared by groups of query heads. A Bool mask says who takes
-    part, another one is added to the scores; `is_causal` masks keys behind the query. `scale` is by default one over
+    part, another one is added to the scores; `is_causal` masks keys behind the query; a query for which all keys are
+    masked gives zeros. `scale` is by default one over
     the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`.
 
     %y = Attention(%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1])
@@ -84,8 +85,10 @@ def Attention(
         scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + wide(attn_mask)
     if is_causal:
         scores = np.where(_later(scores.shape[-2], scores.shape[-1]), -np.inf, scores)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    mixed = np.matmul(weights / weights.sum(axis=-1, keepdims=True), wide(values)).astype(q.dtype)
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(largest == -np.inf, 0, largest))
+    total = weights.sum(axis=-1, keepdims=True)
+    mixed = np.matmul(weights / np.where(total == 0, 1, total), wide(values)).astype(q.dtype)
     return mixed if q.ndim == 4 else _joined(mixed)
 
 

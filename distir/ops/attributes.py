@@ -59,6 +59,20 @@ def _ints(value: Constant) -> tuple[int, ...]:
     raise ValueError
 
 
+def _floats(value: Constant) -> tuple[float, ...]:
+    if isinstance(value, Dense) and len(value.shape) == 1:
+        value = value.values
+    if isinstance(value, tuple):
+        return tuple(map(_float, value))
+    raise ValueError
+
+
+def _strs(value: Constant) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return tuple(map(_str, value))
+    raise ValueError
+
+
 def _dtype(value: Constant) -> DType:
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
@@ -79,6 +93,8 @@ KINDS: dict[str, tuple[str, Coercion]] = {
     "bool": ("true or false", _bool),
     "str": ("a string", _str),
     "tuple[int, ...]": ("a list of integers", _ints),
+    "tuple[float, ...]": ("a list of numbers", _floats),
+    "tuple[str, ...]": ("a list of strings", _strs),
     "DType": ("an element type", _dtype),
     "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
 }

@@ -21,6 +21,7 @@ from distir.ops.unify import Reject, normal_axis
     communication="send",
     leafwise=True,
     foldable=False,
+    linear="jointly",
 )
 def Send(x: Array, *, device: int) -> Array:
     """A copy of `x` on `device`. Blocks the sender and the receiver until the message has arrived.
@@ -43,6 +44,7 @@ def _(x: TensorType, *, device: int) -> None:
     communication="broadcast",
     leafwise=True,
     foldable=False,
+    linear="jointly",
 )
 def MPIBroadcast(x: Array, *, devices: tuple[int, ...]) -> list[Array]:
     """A copy of `x` on each of `devices`, the one where it is among them.
@@ -61,6 +63,7 @@ def _(x: TensorType, *, devices: tuple[int, ...]) -> None:
     "Tensor[t, (*a, n@axis, *b), d] -> *Tensor[t, (*a, n / N, *b), devices_i]",
     communication="scatter",
     foldable=False,
+    linear="jointly",
 )
 def MPIScatter(x: Array, *, devices: tuple[int, ...], axis: int = 0) -> list[Array]:
     """`x` cut into equal parts along `axis`, one on each of `devices`, in that order.
@@ -79,6 +82,7 @@ def _(x: TensorType, *, devices: tuple[int, ...], axis: int) -> None:
     "*Tensor[t, (*a, n_i@axis, *b), d_i] -> Tensor[t, (*a, sum(n_i), *b), root]",
     communication="gather",
     foldable=False,
+    linear="jointly",
 )
 def MPIGather(*xs: Array, root: int, axis: int = 0) -> Array:
     """The operands, one per device, concatenated along `axis` on the device `root`.
@@ -97,6 +101,7 @@ def _(*xs: TensorType, root: int, axis: int) -> None:
     "*Tensor[t, (*a, n_i@axis, *b), d_i] -> *Tensor[t, (*a, sum(n_i), *b), d_i]",
     communication="allgather",
     foldable=False,
+    linear="jointly",
 )
 def MPIAllgather(*xs: Array, axis: int = 0) -> list[Array]:
     """The operands, one per device, concatenated along `axis` on every one of these devices.
@@ -112,6 +117,7 @@ def MPIAllgather(*xs: Array, axis: int = 0) -> list[Array]:
     communication="reduce",
     leafwise=True,
     foldable=False,
+    linear="jointly",
 )
 def MPIReduce(*xs: Array, root: int) -> Array:
     """The sum of the operands, one per device, on the device `root`.
@@ -132,6 +138,7 @@ def _(*xs: TensorType, root: int) -> None:
     inplace="each",
     leafwise=True,
     foldable=False,
+    linear="jointly",
 )
 def MPIAllreduce(*xs: Array) -> list[Array]:
     """The sum of the operands, one per device, on every one of these devices.
@@ -146,6 +153,7 @@ def MPIAllreduce(*xs: Array) -> list[Array]:
     "*Tensor[t:number, (*a, n@axis, *b), d_i] -> *Tensor[t, (*a, n / N, *b), d_i]",
     communication="reducescatter",
     foldable=False,
+    linear="jointly",
 )
 def MPIReduceScatter(*xs: Array, axis: int = 0) -> list[Array]:
     """The sum of the operands, one per device, cut into equal parts along `axis`, one for each of these devices.
@@ -159,6 +167,7 @@ def MPIReduceScatter(*xs: Array, axis: int = 0) -> list[Array]:
     "*Tensor[t, (*a, n@split_axis, *b), d_i] -> *Tensor[t, _, d_i]",
     communication="alltoall",
     foldable=False,
+    linear="jointly",
 )
 def MPIAlltoall(*xs: Array, split_axis: int = 0, concat_axis: int = 0) -> list[Array]:
     """Device i cuts its operand along `split_axis` and sends part j to device j, which joins them along `concat_axis`.

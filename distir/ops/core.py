@@ -76,6 +76,10 @@ class Op:
     """Memory in bytes that is needed on each device while the op runs."""
     leafwise: bool = False
     """Applied to tuples, the op is applied leaf by leaf."""
+    linear: tuple[str, ...] | Literal["jointly"] = ()
+    """Operands in which the op is linear, each by itself or all jointly: of partial sums it gives partial sums."""
+    whole: tuple[str, ...] = ()
+    """Letters of the signature whose dimensions may not be split over devices, beside those an attribute names."""
     foldable: bool = True
     """Host operands alone give host results, computed before the program runs."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -167,6 +171,14 @@ class Op:
         self.rules["types"] = rule
         return rule
 
+    def sharding(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule for how the op may be split over devices, where the signature cannot tell.
+
+        It takes what a `shapes` rule takes, and the shapes of the `results`, and gives a `Layout`.
+        """
+        self.rules["sharding"] = rule
+        return rule
+
     def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule that gives known results (`Dense`) of operands whose values are not all known.
 
@@ -186,6 +198,8 @@ class Registry(Mapping[str, Op]):
     """Ops by name: our own families, and those of packages that register under the entry-point group `distir.ops`.
 
     An entry point names a module whose import runs its `@op` decorators. They are looked for when a name is not found.
+    A name that is still not found is asked of the bridge to ONNX's standard ops. These are found by their names, but
+    not listed: an iteration would have to import onnx.
     """
 
     def __init__(self) -> None:
@@ -207,12 +221,14 @@ class Registry(Mapping[str, Op]):
     def __getitem__(self, name: str) -> Op:
         if name not in self._ops:
             self._load_plugins()
+        if name not in self._ops and (standard := _standard_op(name)) is not None:
+            return standard
         return self._ops[name]
 
     def __contains__(self, name: object) -> bool:
         if name not in self._ops:
             self._load_plugins()
-        return name in self._ops
+        return name in self._ops or (isinstance(name, str) and _standard_op(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         self._load_plugins()
@@ -233,6 +249,12 @@ class Registry(Mapping[str, Op]):
                 plugin.load()
             except Exception as error:  # whatever a package does wrong, the others still work
                 warnings.warn(f"the ops of `{plugin.value}` could not be loaded: {error!r}", stacklevel=2)
+
+
+def _standard_op(name: str) -> Op | None:
+    from distir.ops.bridge import standard_op  # it builds on this module
+
+    return standard_op(name)
 
 
 OPS: Final = Registry()

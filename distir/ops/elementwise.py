@@ -10,15 +10,13 @@ import math
 from functools import reduce
 from typing import Any, cast
 
-from distir.diagnostics.codes import types as codes
-from distir.ir import DType, TensorType
+from distir.ir import DType
 from distir.ops.core import op
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import narrow, wide
-from distir.ops.unify import Reject
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1)
+@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear="jointly")
 def Add(a: Array, b: Array) -> Array:
     """`a + b`. ONNX `Add`.
 
@@ -27,7 +25,7 @@ def Add(a: Array, b: Array) -> Array:
     return a + b
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1)
+@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear="jointly")
 def Sub(a: Array, b: Array) -> Array:
     """`a - b`. ONNX `Sub`.
 
@@ -36,7 +34,7 @@ def Sub(a: Array, b: Array) -> Array:
     return a - b
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1)
+@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear=("a", "b"))
 def Mul(a: Array, b: Array) -> Array:
     """`a * b`. ONNX `Mul`.
 
@@ -46,7 +44,7 @@ def Mul(a: Array, b: Array) -> Array:
     return a * b
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1)
+@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear=("a",))
 def Div(a: Array, b: Array) -> Array:
     """`a / b`; the quotient of integers is rounded towards zero. ONNX `Div`.
 
@@ -86,19 +84,10 @@ def _integer_power(x: Array, y: Array) -> Array:
 def Mod(a: Array, b: Array, *, fmod: bool = False) -> Array:
     """What is left of `a` divided by `b`, with the sign of `b`, or with that of `a` if `fmod`. ONNX `Mod`.
 
-    Floating-point operands require `fmod`.
-
     %c = Mod(%a: Tensor[Int64, (2, 3), 1], %b: Tensor[Int64, (2, 3), 1])
     %c = Mod[fmod = true](%a: Tensor[Float32, (2, 3), 1], 3.0)
     """
     return np.fmod(a, b) if fmod else np.remainder(a, b)
-
-
-@Mod.checks
-def _(a: TensorType, b: TensorType, *, fmod: bool) -> None:
-    if a.dtype is not None and a.dtype.kind == "float" and not fmod:
-        message = f"`Mod` expected integers where `fmod` is false, found {a.dtype}"
-        raise Reject(codes.DTYPE_MISMATCH, message, "a", help="write `Mod[fmod = true]`")
 
 
 @op("*Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: (N - 1) * elements)
@@ -123,6 +112,7 @@ def Max(*data: Array) -> Array:
     "*Tensor[t:number, (...), d] -> Tensor[t, (...), d]",
     flops=lambda N, elements, **_: (N - 1) * elements,
     leafwise=True,
+    linear="jointly",
 )
 def Sum(*data: Array) -> Array:
     """The sum of the operands, left to right; of tuples, leaf by leaf. ONNX `Sum`.
@@ -133,7 +123,7 @@ def Sum(*data: Array) -> Array:
     return sum(data[1:], start=data[0])
 
 
-@op("*Tensor[t:float, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: N * elements)
+@op("*Tensor[t:float, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: N * elements, linear="jointly")
 def Mean(*data: Array) -> Array:
     """The mean of the operands. ONNX `Mean`.
 
@@ -143,7 +133,7 @@ def Mean(*data: Array) -> Array:
     return (total / len(data)).astype(data[0].dtype, copy=False)
 
 
-@op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
+@op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1, linear="jointly")
 def Neg(x: Array) -> Array:
     """`-x`. ONNX `Neg`.
 
@@ -360,7 +350,7 @@ def Clip(input: Array, min: Array | None = None, max: Array | None = None) -> Ar
     return raised if max is None else np.minimum(raised, max)
 
 
-@op("Tensor[t, s, d] -> Tensor[to, s, d]", flops=0)
+@op("Tensor[t, s, d] -> Tensor[to, s, d]", flops=0, linear=("input",))
 def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     """The elements in another element type. ONNX `Cast`.
 
@@ -382,7 +372,7 @@ def _saturated(x: Array, dtype: DType) -> Array:
     return np.clip(wide(x) if narrow(x) else x.astype(np.float64), -largest, largest)
 
 
-@op("Tensor[t, s, d] -> Tensor[t, s, d]", view=True, leafwise=True)
+@op("Tensor[t, s, d] -> Tensor[t, s, d]", view=True, leafwise=True, linear="jointly")
 def Identity(input: Array) -> Array:
     """The operand itself. ONNX `Identity`.
 

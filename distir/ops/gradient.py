@@ -136,6 +136,7 @@ def LogSoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d]"
     " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d], Tensor[t, (n, *b), d]",
     flops=lambda a=1, n=1, b=1, **_: 17 * a * n * b,
+    whole=("b",),
 )
 def LayerNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
@@ -165,6 +166,7 @@ def LayerNormalizationGrad(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d]"
     " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d]",
     flops=lambda a=1, n=1, b=1, **_: 12 * a * n * b,
+    whole=("b",),
 )
 def RMSNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
@@ -237,6 +239,7 @@ def _rank(dy: TensorType, indices: TensorType) -> int | None:
 @op(
     "Tensor[t:number, _, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
     flops=lambda inputs=0, elements=0, r=0, **_: max(inputs - r - elements, 0),
+    linear=("x",),
 )
 def ReduceTo(x: Array, shape: Array) -> Array:
     """`x` summed down to `shape`, from which it could have been broadcast: the gradient of broadcasting.

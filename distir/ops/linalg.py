@@ -18,6 +18,7 @@ from distir.ops.unify import Reject, broadcast
     "Tensor[t:number, (..., m, k), d], Tensor[t:number, (k,), d] -> Tensor[t, (..., m), d]",
     "Tensor[t:number, (k,), d], Tensor[t:number, (k,), d] -> Tensor[t, (), d]",
     flops=lambda k, elements, **_: 2 * k * elements,
+    linear=("a", "b"),
 )
 def MatMul(a: Array, b: Array) -> Array:
     """Matrix product over the last two dimensions; leading dimensions broadcast. ONNX `MatMul`.

@@ -21,6 +21,7 @@ from distir.ops.unify import Reject, normal_axis
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d], Optional[Tensor[t:float, (n, *b), d]]"
     " -> Tensor[t, (*a, n, *b), d], *Tensor[Float32, _, d]",
     flops=lambda a=1, n=1, b=1, **_: 8 * a * n * b,
+    whole=("b",),
 )
 def LayerNormalization(
     x: Array,
@@ -75,6 +76,7 @@ def _(
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d] -> Tensor[t, (*a, n, *b), d]",
     flops=4,
+    whole=("b",),
 )
 def RMSNormalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
     """`x / sqrt(mean(x * x) + epsilon) * scale`, the mean over the dimensions from `axis` on. ONNX `RMSNormalization`.

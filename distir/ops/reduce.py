@@ -21,6 +21,7 @@ from distir.ops.unify import Reject, normal_axis
 @op(
     "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
     flops=lambda s, **_: s,
+    linear=("data",),
 )
 def ReduceSum(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
@@ -36,6 +37,7 @@ def ReduceSum(
 @op(
     "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
     flops=lambda s, **_: s,
+    linear=("data",),
 )
 def ReduceMean(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
@@ -51,34 +53,32 @@ def ReduceMean(
     return mean.astype(data.dtype, copy=False)
 
 
-@op(
-    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
-    flops=lambda s, **_: s,
-)
+@op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", flops=lambda s, **_: s)
 def ReduceMax(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Array:
-    """The greatest element along `axes`; of none, the least number of the element type. ONNX `ReduceMax`.
+    """The greatest element along `axes`; of none, the least of the element type. ONNX `ReduceMax`.
+
+    Of Bool elements true is the greater.
 
     %y = ReduceMax(%x: Tensor[Float32, (2, 3), 1], [1])
     """
-    least = -np.inf if data.dtype.kind not in "iu" else np.iinfo(data.dtype).min
+    least = _bounds(data)[0]
     along = _along(data, axes, noop_with_empty_axes)
     return np.max(wide(data), axis=along, keepdims=keepdims, initial=least).astype(data.dtype, copy=False)
 
 
-@op(
-    "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
-    flops=lambda s, **_: s,
-)
+@op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", flops=lambda s, **_: s)
 def ReduceMin(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Array:
-    """The least element along `axes`; of none, the greatest number of the element type. ONNX `ReduceMin`.
+    """The least element along `axes`; of none, the greatest of the element type. ONNX `ReduceMin`.
+
+    Of Bool elements false is the less.
 
     %y = ReduceMin(%x: Tensor[Float32, (2, 3), 1], [1])
     """
-    greatest = np.inf if data.dtype.kind not in "iu" else np.iinfo(data.dtype).max
+    greatest = _bounds(data)[1]
     along = _along(data, axes, noop_with_empty_axes)
     return np.min(wide(data), axis=along, keepdims=keepdims, initial=greatest).astype(data.dtype, copy=False)
 
@@ -152,6 +152,13 @@ def _along(data: Array, axes: Array | None, noop: bool) -> tuple[int, ...]:
     if axes is None or not axes.size:
         return () if noop else tuple(range(data.ndim))
     return tuple(axes.tolist())
+
+
+def _bounds(data: Array) -> tuple[float, float]:
+    """The least and the greatest that the element type can hold."""
+    if data.dtype.kind == "b":
+        return False, True
+    return (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max) if data.dtype.kind in "iu" else (-np.inf, np.inf)
 
 
 def _sum(data: Array, along: tuple[int, ...], keepdims: bool) -> Array:

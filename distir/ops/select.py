@@ -21,6 +21,7 @@ FAR = 2**31 - 1
     "Tensor[t, (*a, n@axis, *b), d], Optional[Tensor[Int64, (r,), host]] -> *Tensor[t, (*a, _, *b), d]",
     flops=0,
     aliases={"dim": "axis", "num_splits": "num_outputs"},
+    linear="jointly",
 )
 def Split(
     input: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, count: int
@@ -56,7 +57,7 @@ def _(
     return [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]
 
 
-@op("*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]", flops=0, aliases={"dim": "axis"})
+@op("*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]", flops=0, aliases={"dim": "axis"}, linear="jointly")
 def Concat(*inputs: Array, axis: int) -> Array:
     """The operands one after the other along `axis`. ONNX `Concat`.
 
@@ -185,6 +186,7 @@ def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> N
     " Optional[Tensor[i:int, (r,), host]], Optional[Tensor[i:int, (r,), host]] -> Tensor[t, _, d]",
     flops=0,
     bytes=lambda t, elements, **_: 2 * t * elements,
+    linear="jointly",
 )
 def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
     """The elements from `starts` to before `ends` in `steps`, along `axes` (the first dimensions, if left out).

@@ -13,7 +13,7 @@ from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, broadcast, normal_axis
 
 
-@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True)
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Reshape(data: Array, shape: Array, *, allowzero: bool = False) -> Array:
     """The elements of `data`, in the same order, in the shape `shape`. ONNX `Reshape`.
 
@@ -35,7 +35,7 @@ def _(data: Operand, shape: Operand, *, allowzero: bool) -> Shape | None:
     return _reshaped(data.shape, sizes, allowzero)
 
 
-@op("Tensor[t, s, d] -> Tensor[t, (_, _), d]", view=True)
+@op("Tensor[t, s, d] -> Tensor[t, (_, _), d]", view=True, linear="jointly")
 def Flatten(input: Array, *, axis: int = 1) -> Array:
     """A matrix: the dimensions before `axis` become its rows, the others its columns. ONNX `Flatten`.
 
@@ -50,7 +50,7 @@ def _(input: Operand, *, axis: int) -> Shape:
     return (None, None) if input.shape is None else _flattened(input.shape, axis)
 
 
-@op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", view=True)
+@op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Squeeze(data: Array, axes: Array | None = None) -> Array:
     """`data` without the dimensions `axes`, which must be 1; without all dimensions of 1 if none are named.
 
@@ -81,7 +81,7 @@ def _(data: Operand, axes: Operand | None = None) -> Shape | None:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
 
 
-@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True)
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Unsqueeze(data: Array, axes: Array) -> Array:
     """`data` with new dimensions of 1 that stand at `axes` of the result. ONNX `Unsqueeze`.
 
@@ -103,7 +103,7 @@ def _(data: Operand, axes: Operand) -> Shape | None:
     return tuple(1 if axis in new else next(old) for axis in range(rank))
 
 
-@op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0)
+@op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0, linear="jointly")
 def Transpose(data: Array, *, perm: tuple[int, ...] | None = None) -> Array:
     """`data` with its dimensions in the order `perm`, in reverse order if nothing is said. ONNX `Transpose`.
 
@@ -128,7 +128,7 @@ def _(data: Operand, *, perm: tuple[int, ...] | None = None) -> Shape | None:
     return tuple(data.shape[axis] for axis in perm)
 
 
-@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0)
+@op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0, linear="jointly")
 def Expand(input: Array, shape: Array) -> Array:
     """`input` broadcast together with the shape `shape`. ONNX `Expand`.
 
@@ -178,6 +178,8 @@ def _(input: Operand, repeats: Operand) -> Shape | None:
 
 @op(
     "Tensor[t, s, d], Tensor[Int64, (p,), host], Optional[Tensor[t, (), d]], Optional[Tensor[i:int, (r,), host]]"
+    " -> Tensor[t, _, d]",
+    "Tensor[t, s, d], Tensor[Int64, (p,), host], Optional[Tensor[t, (1,), d]], Optional[Tensor[i:int, (r,), host]]"
     " -> Tensor[t, _, d]",
     flops=0,
 )

@@ -10,7 +10,7 @@ from distir.ops.core import op
 from distir.ops.unify import Reject
 
 
-@op("T -> *U", view=True)
+@op("T -> *U", view=True, linear="jointly")
 def UnpackTuple(tuple: tuple[Any, ...]) -> Any:
     """The items of a tuple, in order.
 
@@ -28,7 +28,7 @@ def _(tuple: Type, *, count: int) -> list[Type]:
     return list(tuple.items)
 
 
-@op("*T -> U", view=True)
+@op("*T -> U", view=True, linear="jointly")
 def MakeTuple(*items: Any) -> tuple[Any, ...]:
     """A tuple of the operands.
 

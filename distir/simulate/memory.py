@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distir.ir import Apply, Call, Function, results
+from distir.ir import Function, results
 from distir.simulate.body import Body
 from distir.simulate.timeline import Timeline
 
@@ -134,46 +134,53 @@ class _Step:
         return next((name for name in results(self.function.body[self.index]) if name), "_")
 
 
-class _Walk:
-    """A walk over the inlined program; numbers storages as they appear, those of the entry's parameters first."""
+@dataclass(slots=True)
+class _Frame:
+    """A body that is being walked: its storages as numbered over the whole program, and the statement that is next."""
 
-    def __init__(self, body: Body) -> None:
-        self.next_storage = len(body.parameters)
-        self.next_event = 0
-
-    def steps(self, body: Body, ours: dict[int, int]) -> Iterator[_Step]:
-        function = body.instance.function
-        sizes = body.sizes
-        for index, step in enumerate(body.steps):
-            statement = function.body[index]
-            if isinstance(step, Body):
-                assert isinstance(statement, Call)
-                theirs = {i: ours[s] for i, s in enumerate(body.arguments[index])}
-                yield from self.steps(step, theirs)
-                for callee, caller in body.created[index]:
-                    if callee in theirs:
-                        ours[caller] = theirs[callee]
-                continue
-            if step is None:
-                continue
-            assert isinstance(statement, Apply)
-            taken = [(self._new(ours, storage), *sizes[storage]) for storage in body.taken[index]]
-            for new, old in body.moved.get(index, ()):
-                ours[new] = ours[old]
-            temporary = list(step.temporary)
-            event = self.next_event if step.devices else None
-            self.next_event += event is not None
-            rises = [(memory, size) for _, memory, size in taken] + temporary
-            falls = [(memory, -size) for memory, size in temporary]
-            falls += [(memory, -size) for memory, size in (sizes[storage] for storage in body.given[index])]
-            given = [ours[storage] for storage in body.given[index]]
-            yield _Step(function, index, event, taken, given, rises, falls)
-
-    def _new(self, ours: dict[int, int], storage: int) -> int:
-        ours[storage] = number = self.next_storage
-        self.next_storage += 1
-        return number
+    body: Body
+    ours: dict[int, int]
+    index: int = 0
 
 
 def _walk(body: Body) -> Iterator[_Step]:
-    return _Walk(body).steps(body, {i: i for i in range(len(body.parameters))})
+    """Walk the inlined program. Storages are numbered as they appear, those of the entry's parameters first.
+
+    With a stack of its own: calls may be deeper than Python's stack.
+    """
+    frames = [_Frame(body, {i: i for i in range(len(body.parameters))})]
+    storages, events = len(body.parameters), 0
+    while frames:
+        frame = frames[-1]
+        body, ours, index = frame.body, frame.ours, frame.index
+        if index == len(body.steps):
+            frames.pop()
+            if frames:
+                _return(frames[-1], ours)
+            continue
+        frame.index += 1
+        step = body.steps[index]
+        if isinstance(step, Body):
+            frames.append(_Frame(step, {i: ours[s] for i, s in enumerate(body.arguments[index])}))
+        elif step is not None:
+            taken: list[tuple[int, int, int]] = []
+            for storage in body.taken[index]:
+                ours[storage] = storages
+                taken.append((storages, *body.sizes[storage]))
+                storages += 1
+            for new, old in body.moved.get(index, ()):
+                ours[new] = ours[old]
+            rises = [(memory, size) for _, memory, size in taken]
+            rises += step.temporary
+            falls = [(memory, -size) for memory, size in step.temporary]
+            falls += [(memory, -size) for memory, size in (body.sizes[storage] for storage in body.given[index])]
+            given = [ours[storage] for storage in body.given[index]]
+            yield _Step(body.instance.function, index, events if step.devices else None, taken, given, rises, falls)
+            events += bool(step.devices)
+
+
+def _return(caller: _Frame, theirs: dict[int, int]) -> None:
+    """Let the caller know the storages that its last call created."""
+    for callee, ours in caller.body.created[caller.index - 1]:
+        if callee in theirs:
+            caller.ours[ours] = theirs[callee]

@@ -194,12 +194,14 @@ def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list
     """Comments above a function: what it is shown for."""
     function, args = occurrence.instance.function, occurrence.instance.args
     lines: list[str] = []
+    is_special = any(type_of(v) != p.type for p, v in zip(function.params, args, strict=True))
     if occurrence.caller is None:
         if simulation is not None and occurrence.body is simulation.body:
-            lines.append(f"// Takes {show_seconds(simulation.latency_s)} on {simulation.hardware.name}.")
-        elif args != tuple(p.type for p in function.params):
-            lines.append("// Shown for these arguments.")
-    elif any(type_of(v) != p.type for p, v in zip(function.params, args, strict=True)):
+            of = " with these arguments:" if is_special else ""
+            lines.append(f"// Takes {show_seconds(simulation.latency_s)} on {simulation.hardware.name}{of}")
+        elif is_special:
+            lines.append("// Shown for these arguments:")
+    elif is_special:
         caller, index = occurrence.caller
         bare = replace(caller.body[index], claims=())  # type: ignore[call-arg]  # a call
         lines.append(f"// Shown as first called, by @{caller.name}: {print_statement(bare)}")

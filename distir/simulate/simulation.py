@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,6 @@ from distir.ir import (
     Part,
     Site,
     TensorType,
-    results,
     types,
 )
 from distir.ir.collection import paused_collection
@@ -120,6 +119,12 @@ class Simulation:
             if leaf.device != HOST
         ]
         return MemoryProfile(self._timeline, self.body.parameters, names)
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline to a file that Perfetto and Chrome open. Raises OSError."""
+        from distir.simulate.trace import write_chrome_trace
+
+        write_chrome_trace(self, path)
 
     def memory_of(self, device: int) -> int:
         """The physical memory of the machine that a device of the program uses."""
@@ -236,22 +241,13 @@ def _host_value(name: str, type: types.Type, value: Constant) -> Value:
     return given
 
 
-def _place(domain: Checker, instance: Instance, machine: Hardware) -> dict[int, int]:
+def _place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]:
     """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    reached = [instance]
-    while reached:
-        current = reached.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        found |= _devices(current.state.values())
-        for statement in current.function.body:
-            if isinstance(statement, Call):
-                reached.append(domain.instance(statement.function, current.state(statement.args)))
-            elif isinstance(statement, Apply) and DISCARD in statement.results:
-                found |= _devices(domain.answer(statement, current.state(statement.args)))
+    reached = _reached(domain, entry)
+    found = {device for instance in reached for device in _devices(instance.state.values())}
+    for instance, _, statement in _applied(reached):
+        if DISCARD in statement.results:
+            found |= _devices(domain.answer(statement, instance.state(statement.args)))
     try:
         return machine.place(found)
     except HardwareError as error:
@@ -259,25 +255,46 @@ def _place(domain: Checker, instance: Instance, machine: Hardware) -> dict[int, 
         lacking = min(d for d in found if d - base >= machine.devices)
         last = machine.devices - 1 + base
         message = f"`{machine.name}` has no device {lacking}: it has {machine.devices}, numbered {base} to {last}"
-        site = _user(instance, lacking) or Site(instance.function.name, None, Part("name"))
+        site = _user(domain, reached, lacking)
         raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message)]) from error
+
+
+def _reached(domain: Checker, entry: Instance) -> list[Instance]:
+    """The instances that running the entry function runs, each once, callers first."""
+    found = [entry]
+    seen = {id(entry)}
+    for current in found:  # grows while it is walked
+        for statement in current.function.body:
+            if isinstance(statement, Call):
+                callee = domain.instance(statement.function, current.state(statement.args))
+                if id(callee) not in seen:
+                    seen.add(id(callee))
+                    found.append(callee)
+    return found
+
+
+def _applied(instances: Iterable[Instance]) -> Iterator[tuple[Instance, int, Apply]]:
+    for instance in instances:
+        for index, statement in enumerate(instance.function.body):
+            if isinstance(statement, Apply):
+                yield instance, index, statement
 
 
 def _devices(values: Iterable[Value]) -> set[int]:
     return {device for value in set(values) if value is not None for device in types.devices(type_of(value))}
 
 
-def _user(instance: Instance, device: int) -> Site | None:
-    """The first statement of a function that has a result on a device, or the parameter that lives there."""
-    name = instance.function.name
-    for index, value in enumerate(instance.args):
+def _user(domain: Checker, reached: Sequence[Instance], device: int) -> Site:
+    """The entry function's parameter that lives on a device, or else the first op that has a result there."""
+    entry = reached[0]
+    for index, value in enumerate(entry.args):
         if device in types.devices(type_of(value)):
-            return Site(name, None, Part("param_type", index))
-    for index, statement in enumerate(instance.function.body):
-        for result in results(statement):
-            if result and device in types.devices(type_of(instance.state[result])):
-                return Site(name, index)
-    return None
+            return Site(entry.function.name, None, Part("param_type", index))
+    for instance, index, statement in _applied(reached):
+        named = [instance.state[name] for name in statement.results if name != DISCARD]
+        if device in _devices([*named, *domain.answer(statement, instance.state(statement.args))]):
+            return Site(instance.function.name, index)
+    return Site(entry.function.name, None, Part("name"))
 
 
 def _cannot(unplanned: Unplanned) -> Diagnostic:

@@ -1,6 +1,6 @@
 """The text of programs: `parse` reads it whatever it is, `print_module` and `format` write it."""
 
-from distir.syntax.core import FunctionSyntax, Spelling, SpellingError, Syntax, SyntaxProblem
+from distir.syntax.core import FunctionSyntax, Spelling, Syntax, SyntaxProblem
 from distir.syntax.decoding import decode
 from distir.syntax.formatting import format  # noqa: A004 (as in the API)
 from distir.syntax.parser import parse
@@ -10,7 +10,6 @@ from distir.syntax.statements import parse_example, parse_literal, parse_type
 __all__ = [
     "FunctionSyntax",
     "Spelling",
-    "SpellingError",
     "Syntax",
     "SyntaxProblem",
     "decode",

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from distir.diagnostics import Code, Diagnostic, ProgramError, Source, Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import Arg, Attributes, Function, Module, Part, Site
+from distir.ir import Arg, Attributes, Function, Module, Site
 
 Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
 """From an op's name, arguments and attributes as written to the canonical ones.
@@ -18,20 +18,8 @@ Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], A
 `Send(%x, 2)` becomes `Send[device = 2](%x)`.
 
 It is called once for all statements that differ only in the names of values, with names that are not the real ones;
-it may move, group and drop them, not look at them. It may raise `SpellingError`.
+it may move, group and drop them, not look at them. It never raises: what fits no op stays as it is.
 """
-
-
-class SpellingError(Exception):
-    """What a `Spelling` raises: the message and help of the diagnostic, and which part of the statement is at fault.
-
-    Parts count as written: `Part("operand", 1)` is the second argument in round brackets that has no name,
-    `Part("attribute", "dim")` the one called `dim`, `None` the op.
-    """
-
-    def __init__(self, message: str, part: Part | None = None, help: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.part, self.help = message, part, help
 
 
 class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)

@@ -22,6 +22,8 @@ Child = Union["Node", int, None]
 """A node, the number of a token, or `None` for an optional part that is absent."""
 
 _SHAPES_KEPT = 20_000
+_LONGEST = 500
+"""Longer sequences of kinds are not kept: they hold constants, and hardly repeat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +53,8 @@ def shape(rule: str, kinds: Kinds) -> Node | Unexpected:
     if found is None:
         made = _parse(rule, kinds)
         if isinstance(made, Unexpected):
+            return made
+        if len(kinds) > _LONGEST:
             return made
         if len(_shapes) >= _SHAPES_KEPT:
             _shapes.clear()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from distir.diagnostics import Span
 from distir.ir import Arg, Attributes, Call, Constant, Literal, Part, Site, identity
 from distir.syntax import scan
-from distir.syntax.core import SpellingError
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.reading import Written, evaluate
@@ -57,18 +56,6 @@ def words_of(syntax: Syntax, function: FunctionSyntax, whole: Span) -> Words:
     text = scan.normalized(syntax.source.text[whole.start : whole.end])
     inside = [(a - whole.start, b - whole.start) for a, b in function.comments if whole.start <= a < whole.end]
     return words(scan.blanked(text, 0, len(text), inside))
-
-
-def written_part(node: Node, tokens: Sequence[str], part: Part | None) -> Tokens:
-    """The tokens of a part of an op's statement, with operands and attributes counted as they are written."""
-    operation = node.children[-1]
-    assert isinstance(operation, Node)
-    found = None
-    if part is not None and part.kind == "operand":
-        found = _nth([child for child in _arguments(operation) if not _is_attribute(child)], part.key)
-    elif part is not None and part.kind == "attribute":
-        found = next((child for name, child in _written_attributes(operation, tokens) if name == part.key), None)
-    return _tokens(found) or _callee(operation)
 
 
 def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:
@@ -116,7 +103,7 @@ def _operand_or_attribute(
     try:
         written: Written = evaluate(node, numbered(piece))
         made = canonical(written, spelling)
-    except (Fault, SpellingError):
+    except Fault:
         return None
     operands = [child for child in _arguments(operation) if not _is_attribute(child)]
     if part.kind == "operand":

@@ -28,7 +28,7 @@ _NEXT_FUNC = re.compile(r"^[ \t\f]*func\b", re.MULTILINE)
 
 _LONGEST_LINE: Final = 2_000
 """Longer lines have no template: they hold constants, and hardly repeat."""
-_LINES_KEPT: Final = 50_000
+_LINES_KEPT: Final = 20_000
 
 Skeleton = tuple[str, ...]
 _lines: dict[Spelling | None, dict[Skeleton, Line]] = {}

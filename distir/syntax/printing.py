@@ -132,7 +132,7 @@ def _args(args: Iterable[Arg]) -> str:
 
 def _arg(arg: Arg) -> str:
     if isinstance(arg, str):
-        return f"%{arg}"
+        return f"%{arg}" if arg else "_"  # an operand that is left out
     return print_literal(arg.value) if isinstance(arg, Literal) else f"[{_args(arg)}]"
 
 

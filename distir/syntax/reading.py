@@ -65,10 +65,10 @@ def evaluate(node: Node, tokens: Sequence[str]) -> Any:
     """What a tree over these tokens means. Raises Fault."""
     children: list[Any] = []
     for child in node.children:
-        if isinstance(child, Node):
-            children.append(evaluate(child, tokens))
+        if isinstance(child, int):
+            children.append(tokens[child])
         else:
-            children.append(None if child is None else tokens[child])
+            children.append(None if child is None else evaluate(child, tokens))
     try:
         return RULES[node.rule](children)
     except Fault as fault:
@@ -138,6 +138,8 @@ def call(parts: list[Any]) -> Operation:
     for argument in arguments:
         if isinstance(argument, Keyword):
             raise Fault(codes.UNEXPECTED, f"a call has no attributes, found `{argument.name} = …`", child=1)
+        if argument == DISCARD:
+            raise Fault(codes.UNEXPECTED, "a call's operands cannot be left out, found `_`", child=1)
     return Operation(name[1:], arguments, None)
 
 
@@ -224,6 +226,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "example_arguments": tuple,
     "value": value,
     "annotated": annotated,
+    "left_out": lambda _: DISCARD,
     "constant": constant,
     "large_constant": lambda parts: Literal(_checked(large_list(parts), 0)),
     "operand_list": operand_list,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from distir.diagnostics import Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import DISCARD, UNKNOWN, Apply, Call, Constant, Param, Return, Statement, Type
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Constant, Param, Return, Type
 from distir.syntax import scan
-from distir.syntax.core import Spelling, SpellingError, SyntaxProblem
+from distir.syntax.core import Spelling, SyntaxProblem
 from distir.syntax.fault import Fault
-from distir.syntax.grammar import Node, Unexpected, shape
+from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import Problem, problem
 from distir.syntax.reading import Written, evaluate
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
@@ -56,7 +55,7 @@ def numbered(piece: Words) -> list[str]:
     return result
 
 
-def statement(piece: Words, spelling: Spelling | None) -> Statement | Problem:
+def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | Problem:
     """The statement with `0`, `1`, … for the names of its values."""
     node = shape("line", piece.kinds)
     if isinstance(node, Unexpected):
@@ -66,15 +65,10 @@ def statement(piece: Words, spelling: Spelling | None) -> Statement | Problem:
         return canonical(made, spelling) if isinstance(made, Written) else Return(made)
     except Fault as fault:
         return Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
-    except SpellingError as error:
-        from distir.syntax.locate import written_part
-
-        first, last = written_part(node, piece.tokens, error.part)
-        return Problem(codes.BAD_SPELLING, error.message, error.help, first, last)
 
 
 def canonical(written: Written, spelling: Spelling | None) -> Apply | Call:
-    """The statement in canonical spelling. Raises SpellingError."""
+    """The statement in canonical spelling."""
     operation = written.operation
     if operation.attrs is None:
         return Call(written.results, operation.callee, operation.args, written.claims)
@@ -123,10 +117,7 @@ def parse_example(text: str, spelling: Spelling | None = None) -> tuple[tuple[Pa
     for param in written.operation.annotations:
         if params.setdefault(param.name, param).type == UNKNOWN:
             params[param.name] = param
-    try:
-        made = canonical(written, spelling)
-    except SpellingError as error:
-        raise SyntaxProblem(error.message, Span(0, len(text)), error.help, codes.BAD_SPELLING) from error
+    made = canonical(written, spelling)
     assert isinstance(made, Apply)
     return tuple(params.values()), made
 
@@ -165,11 +156,3 @@ def _depth(text: str, comments: scan.Comments) -> int | None:
 def _raised(found: Problem, piece: Words) -> SyntaxProblem:
     message = found.message.replace("the end of the statement", "the end of the text")
     return SyntaxProblem(message, piece.span(found.first, found.last), found.help, found.code)
-
-
-def evaluated(node: Node, tokens: Sequence[str]) -> Any:
-    """`evaluate`, or `None` for a fault."""
-    try:
-        return evaluate(node, tokens)
-    except Fault:
-        return None

@@ -16,7 +16,8 @@ Pieces = Sequence[str]
 Template = Callable[[Pieces], Statement]
 
 _MAKERS_KEPT = 2_000
-_LONGEST = 250
+_LONGEST = 2_000
+"""Longer expressions are made anew each time; hardly two statements share one."""
 
 
 class Line(NamedTuple):
@@ -27,27 +28,19 @@ class Line(NamedTuple):
     after: int
 
 
-def template(statement: Statement) -> Template:
+def template(statement: Apply | Call | Return) -> Template:
     """A function that makes `statement` with other names; in `statement` itself, the name number n is called `n`."""
     constants: list[Arg] = []
-    results = "" if isinstance(statement, Return) else _pattern(_results(statement), constants)
-    args = () if not isinstance(statement, Return | Apply | Call) else statement.args
-    operands = _pattern(args, constants)
+    args = _pattern(statement.args, constants)
     match statement:
-        case Apply(_, op, _, attrs, claims):
-            source = f"Apply({results}, op, {operands}, attrs, claims)"
-            values: tuple[object, ...] = (op, attrs, claims, constants)
-        case Call(_, function, _, claims):
-            source = f"Call({results}, op, {operands}, claims)"
-            values = (function, None, claims, constants)
-        case _:
-            source = f"Return({operands})"
-            values = (None, None, None, constants)
-    return _maker(source)(*values)
-
-
-def _results(statement: Apply | Call | object) -> tuple[str, ...]:
-    return statement.results if isinstance(statement, Apply | Call) else ()
+        case Apply(results, op, _, attrs, claims):
+            source = f"Apply({_pattern(results, constants)}, callee, {args}, attrs, claims)"
+            return _maker(source)(op, attrs, claims, constants)
+        case Call(results, function, _, claims):
+            source = f"Call({_pattern(results, constants)}, callee, {args}, claims)"
+            return _maker(source)(function, None, claims, constants)
+        case Return():
+            return _maker(f"Return({args})")(None, None, None, constants)
 
 
 def _pattern(args: tuple[Arg, ...], constants: list[Arg]) -> str:
@@ -71,10 +64,12 @@ def _maker(source: str) -> Callable[..., Template]:
     """The expression as a function. Compiled, because it runs once per line: this is the parser's inner loop."""
     maker = _makers.get(source)
     if maker is None:
-        if len(_makers) >= _MAKERS_KEPT:
-            _makers.clear()
-        # the source consists of numbers and of the words above, nothing from the text that is parsed
-        maker = _makers[source] = eval(f"lambda op, attrs, claims, c: lambda p: {source}", _NAMES)
+        # the source consists of numbers and of the words above, of nothing from the text that is parsed
+        maker = eval(f"lambda callee, attrs, claims, c: lambda p: {source}", _NAMES)
+        if len(source) <= _LONGEST:
+            if len(_makers) >= _MAKERS_KEPT:
+                _makers.clear()
+            _makers[source] = maker
     return maker
 
 

@@ -32,22 +32,26 @@ VALUE, FUNCTION, IDENT = "VALUE", "FUNCTION", "IDENT"
 INT, FLOAT, STRING, LARGE_LIST = "INT", "FLOAT", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
-_KINDS_KEPT = 50_000
+_KINDS_KEPT = 10_000
 
 
 class _Kinds(dict[str, str]):
     """Token -> kind: one of the names above, or for keywords and punctuation the token itself. A bounded cache."""
 
     def __missing__(self, token: str) -> str:
-        if len(self) >= _KINDS_KEPT:
-            self.clear()
+        if token[0] == "%" and len(token) > 1:
+            return VALUE  # there are too many to keep
         kind = _kind(token)
-        if len(token) < 64:
+        if kind == IDENT and len(token) < 64:
+            if len(self) >= _KINDS_KEPT:
+                self.clear()
+                self.update(_FIXED)
             self[token] = kind
         return kind
 
 
-_kinds = _Kinds()
+_FIXED = {token: token for token in (*KEYWORDS, *PUNCTUATION, ELLIPSIS)}
+_kinds = _Kinds(_FIXED)
 
 
 def kinds(tokens: Collection[str]) -> tuple[str, ...]:
@@ -63,19 +67,15 @@ def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[i
 
 def _kind(token: str) -> str:
     first = token[0]
-    if token in KEYWORDS or token in PUNCTUATION or token == ELLIPSIS:
-        return token
-    if first in "%@" and len(token) > 1:
-        return VALUE if first == "%" else FUNCTION
+    if "0" <= first <= "9" or (first == "." and len(token) > 1):
+        return INT if token.isdigit() else FLOAT
+    if first == "@" and len(token) > 1:
+        return FUNCTION
     if first == '"':
         return STRING if _STRING.fullmatch(token) else BAD
     if first == "[":
         return LARGE_LIST
-    if first.isascii() and (first.isalpha() or first == "_"):
-        return IDENT
-    if first.isascii() and (first.isdigit() or (first == "." and len(token) > 1)):
-        return INT if token.isdigit() else FLOAT
-    return BAD
+    return IDENT if first.isascii() and (first.isalpha() or first == "_") else BAD
 
 
 _STRING = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"')

@@ -25,7 +25,7 @@ class Ran:
     peaks: dict = field(default_factory=dict)
     """By physical memory."""
     over: dict = field(default_factory=dict)
-    """By physical memory: bytes in use while each op runs, by statement; -1 for the parameters alone."""
+    """By physical memory: bytes in use while each op runs, by its event; None for the parameters alone."""
 
 
 def reference(module: Module, machine, durations=None) -> Ran:
@@ -89,15 +89,14 @@ def _base(rho):
 
 
 def _leaves(statement, rho):
-    found = []
-    for arg in statement.args:
-        leaves = list(types.leaves(type_of(rho((arg,))[0])))
-        names = [arg] * len(leaves)
-        found += [
-            (name, i) if isinstance(name, str) and leaf.device != HOST else None
-            for i, (name, leaf) in enumerate(zip(names, leaves, strict=True))
-        ]
-    return found
+    return [leaf for arg in statement.args for leaf in _of(arg, rho)]
+
+
+def _of(arg, rho):
+    if isinstance(arg, tuple):
+        return [leaf for item in arg for leaf in _of(item, rho)]
+    leaves = types.leaves(type_of(rho((arg,))[0]))
+    return [None if leaf.device == HOST else (arg, i) for i, leaf in enumerate(leaves)]
 
 
 def _times(plans, ran, durations):
@@ -157,8 +156,10 @@ def _memory(function, plans, machine, rho, ran):
 
     # Then run: `alive` are storages in use; a storage may be taken over by a newer one.
     alive = set(permanent)
-    _note(alive, storages, ran, {}, -1)
+    _note(alive, storages, ran, {}, None)
+    event = -1
     for index, p in enumerate(plans):
+        event += bool(p.devices)
         taken_over = {}
         if not p.shares:
             for position, operand in _takeovers(p, rho):
@@ -179,7 +180,7 @@ def _memory(function, plans, machine, rho, ran):
         for d in p.devices:
             memory = machine.memory_of(d - base)
             temporary[memory] = temporary.get(memory, 0) + p.temporary
-        _note(alive, storages, ran, temporary, index)
+        _note(alive, storages, ran, temporary, event)
         alive = {s for s in alive if s in permanent or needed_after(s, index)}
 
 
@@ -207,11 +208,11 @@ def _takeovers(p, rho):
                 yield first_result + i, first_operand + i
 
 
-def _note(alive, storages, ran, temporary, index):
+def _note(alive, storages, ran, temporary, event):
     use = dict(temporary)
     for s in alive:
         memory, size = storages[s]
         use[memory] = use.get(memory, 0) + size
     for memory, nbytes in use.items():
         ran.peaks[memory] = max(ran.peaks.get(memory, 0), nbytes)
-        ran.over.setdefault(memory, []).append((index, nbytes))
+        ran.over.setdefault(memory, []).append((event, nbytes))

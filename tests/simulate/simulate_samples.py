@@ -24,6 +24,7 @@ from distir.ir import (
     Return,
     TensorType,
     TupleType,
+    dims,
     types,
 )
 from distir.ops import OPS, Reject, op, type_of
@@ -114,9 +115,13 @@ class _Picky(Types):
     """The mixed domain, but nobody sends constants."""
 
     def answer(self, op, vs):
-        if OPS[op.op].communication and any(isinstance(v, (Dense, Literal)) for v in vs):
+        if OPS[op.op].communication and _constant(vs):
             raise Reject(codes.UNPLACED, "a constant")
         return super().answer(op, vs)
+
+
+def _constant(v):
+    return any(map(_constant, v)) if isinstance(v, tuple) else isinstance(v, (Dense, Literal))
 
 
 class _Drawn:
@@ -162,11 +167,23 @@ def _function(rng, name, args, devices, known, statements, stated):
             _draw_call(rng, drawn, rng.choice(known))
         else:
             _draw_op(rng, drawn, devices)
-    head = [Param(p, a if stated else UNKNOWN) for p, a in zip(params, args, strict=True)]
+    head = [Param(p, a if stated else _said_of(rng, a)) for p, a in zip(params, args, strict=True)]
     returned = [rng.choice(list(drawn.values)) for _ in range(rng.randint(0, 3))]
+    if len(returned) > 1 and rng.random() < 0.15:
+        returned = [tuple(returned), *returned[:1]]
     if rng.random() < 0.1:
         returned.append(Literal(2.0))
     return Function(name, tuple(head), (*drawn.body, Return(tuple(returned))))
+
+
+def _said_of(rng, type):
+    """What a function says of a parameter: mostly nothing, now and then all, or the rank, with a named dimension."""
+    kind = rng.random()
+    if kind < 0.8:
+        return UNKNOWN
+    if kind < 0.9 or not isinstance(type, TensorType) or not type.shape:
+        return type
+    return TensorType(type.dtype, (dims.named("B"), *type.shape[1:]))
 
 
 def _names(rng, drawn, count):
@@ -181,8 +198,13 @@ def _some(rng, drawn):
     return names[max(rng.randrange(len(names)), rng.randrange(len(names)))]
 
 
+def _operand(rng, drawn):
+    """A value, or now and then a list of two."""
+    return (_some(rng, drawn), _some(rng, drawn)) if rng.random() < 0.06 else _some(rng, drawn)
+
+
 def _draw_call(rng, drawn, callee):
-    args = tuple(Literal(3.0) if rng.random() < 0.05 else _some(rng, drawn) for _ in callee.params)
+    args = tuple(Literal(3.0) if rng.random() < 0.05 else _operand(rng, drawn) for _ in callee.params)
     count = drawn.result_count(callee.name, tuple(map(drawn.value, args)))
     if count is not None:
         names = _names(rng, drawn, count)
@@ -191,7 +213,7 @@ def _draw_call(rng, drawn, callee):
 
 def _draw_op(rng, drawn, devices):
     kind = rng.random()
-    some = lambda: _some(rng, drawn)  # noqa: E731
+    some = lambda: _operand(rng, drawn)  # noqa: E731
     attrs, count = {}, 1
     if kind < 0.2:
         name, args = rng.choice(UNARY), (some(),)
@@ -214,7 +236,7 @@ def _draw_op(rng, drawn, devices):
         name, args, attrs, count = "MPIBroadcast", (some(),), {"devices": tuple(chosen)}, len(chosen)
     elif kind < 0.86:
         name, args = "MPIGather", (some(), some())
-        homes = sorted({d for a in args for d in types.devices(type_of(drawn.values[a]))})
+        homes = sorted({d for a in args for d in types.devices(type_of(drawn.value(a)))})
         attrs = {"root": rng.choice(homes or devices), "axis": 0}
     elif kind < 0.9:
         name, args, attrs, count = "Split", (some(),), {"axis": 0, "num_outputs": 2}, 2

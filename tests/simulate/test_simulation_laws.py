@@ -106,6 +106,9 @@ def test_the_memory_profile_agrees_with_the_peaks(module):
             for limit in {0, peak // 2, peak - 1, peak}:
                 over = profile.first_over(memory, limit)
                 assert (over is None) == (peak <= limit)
+                if over is not None:
+                    first = next(event for event, use in expected.over[memory] if use > limit)
+                    assert over[0] == first, "memory overflows at this op"
                 if over is not None and limit == peak - 1:
                     assert over == (event, live)
 

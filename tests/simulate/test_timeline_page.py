@@ -157,35 +157,45 @@ def test_no_name_breaks_out(name):
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def browsed(text, script, folder):
+    """The page of a program after a script has run in a browser."""
+    program = read(text, "two.dir")
+    page = timeline_page(simulate(program.module, MACHINE), program.source, program.syntax.source_map)
+    probe = f'<script>addEventListener("load", () => {{ {script} }});</script></body>'
+    (folder / "page.html").write_text(page.replace("</body>", probe), "utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    place = [f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / "page.html").as_uri()]
+    done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=60, check=True)
+    return Page(done.stdout)
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_a_browser_runs_the_page(tmp_path):
     """No error; the summary is filled in, keys select ops, and what was selected is shown."""
-    probe = """<script>
-      const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
-      addEventListener("load", () => {
-        for (const key of ["n", "n", "+", "-", "c", "ArrowLeft", "ArrowDown", "0"]) press(key);
-        draw();
-        document.title = "ran";
-      });
-    </script></body>"""
-    program = read(TEXT, "two.dir")
-    page = timeline_page(simulate(program.module, MACHINE), program.source, program.syntax.source_map)
-    (tmp_path / "page.html").write_text(page.replace("</body>", probe), "utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *flags,
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            (tmp_path / "page.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    seen = Page(done.stdout)
+    script = """
+      for (const key of ["n", "n", "+", "-", "c", "ArrowLeft", "ArrowDown", "0"]) {
+        canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+      }
+      draw();
+      document.title = "ran";
+    """
+    seen = browsed(TEXT, script, tmp_path)
     assert seen.texts["title"] == "ran"
     assert "3 ops" in seen.texts["summary"]
     assert seen.texts["code"] == "%b = Send[device = 2](%a)"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_long_ops_are_drawn_beside_short_ones(tmp_path):
+    """A bar that begins within the pixel of a bar too short to see."""
+    short, long = "%s{0} = Relu(%s)", "%l{0} = MatMul(%l, %l)"
+    body = "\n".join(line.format(i) for i in range(5) for line in (short, short.replace("{0}", "_{0}"), long))
+    types = "%s: Float32[1], %l: Tensor[Float32, (300, 300), 1]"
+    script = """
+      let painted = 0;
+      pen.fillRect = (left, top, wide, high) => { if (high === LANE) painted += wide; };
+      drawBars(lanes[0]);
+      document.title = String(painted / width());
+    """
+    seen = browsed(f"func @main({types}) {{\n{body}\nreturn %l\n}}", script, tmp_path)
+    assert 0.97 < float(seen.texts["title"]) < 1.03

@@ -242,6 +242,26 @@ def test_bytes_that_are_no_text_are_refused_with_their_place():
     assert "NUL" in found.message
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"Foo({'[' * 99}%x{']' * 99})",
+        f"Foo[a = {'[' * 99}1{']' * 99}](%x)",
+        f"%y: Tensor[Float32, ({'(' * 98}B{')' * 98},), 1] = Foo(%x)",
+        f"%y: {'Tuple[' * 100}D1{']' * 100} = Foo(%x)",
+    ],
+)
+def test_what_is_nested_as_deep_as_allowed_is_read(statement):
+    syntax = parse(PROGRAM.format(statement))
+    assert syntax.diagnostics == ()
+    assert parse(format(syntax)).module == syntax.module
+
+
+def test_operands_of_ops_alone_can_be_left_out():
+    assert parse(PROGRAM.format("%y = Clip(%x, _, 1.0)")).module.functions["f"].body[0].args[:2] == ("x", "")
+    assert len(parse(PROGRAM.format("%y = @g(_)")).diagnostics) == 1
+
+
 def test_a_call_has_no_keywords():
     assert parse(PROGRAM.format("%y = @g(%x, a = 1)")).diagnostics
     assert parse(PROGRAM.format("%y = @g(%x, 1)")).module.functions["f"].body[0] == Call(

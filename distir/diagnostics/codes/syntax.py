@@ -282,23 +282,6 @@ func @f(%x: Tensor[Float32, (4,), 1]) {
 """,
 )
 
-BAD_SPELLING = code(
-    "DIR117",
-    "bad-arguments",
-    """
-The arguments, as written, cannot be told apart into the op's operands and attributes.
-
-```dir
-func @f(%x: Tensor[Float32, (4,), 1]) {
-  %y = Send[device = 2](%x, 2)  // error: DIR117
-  return %y
-}
-```
-
-Write attributes in square brackets and operands in round ones: `Send[device = 2](%x)`.
-""",
-)
-
 TOO_DEEP = code(
     "DIR118",
     "too-deep",

@@ -8,6 +8,7 @@ onnx is imported when a program names such an op, never before: nothing here may
 """
 
 from distir.ops.bridge.definition import hint, standard_op
+from distir.ops.bridge.expansion import expansion
 from distir.ops.bridge.families import FAMILIES
 from distir.ops.bridge.left_out import LEFT_OUT
 from distir.ops.bridge.schema import OPSET
@@ -15,4 +16,4 @@ from distir.ops.bridge.schema import OPSET
 NAMES = tuple(FAMILIES)
 """The ops that the bridge gives; they exist only where onnx is installed."""
 
-__all__ = ["FAMILIES", "LEFT_OUT", "NAMES", "OPSET", "hint", "standard_op"]
+__all__ = ["FAMILIES", "LEFT_OUT", "NAMES", "OPSET", "expansion", "hint", "standard_op"]

@@ -130,7 +130,8 @@ POOLING = {
         flops=flops.region_alignment,
     ),
     **_ops(
-        "MaxUnpool", "Tensor[t:float, _, d], Tensor[Int64, _, d], Optional[Tensor[Int64, (_,), host]] -> Tensor[t, _, d]"
+        "MaxUnpool",
+        "Tensor[t:float, _, d], Tensor[Int64, _, d], Optional[Tensor[Int64, (_,), host]] -> Tensor[t, _, d]",
     ),
 }
 

@@ -76,9 +76,7 @@ def recurrence(gate_flops: int) -> Any:
     return flops
 
 
-def linear_attention(
-    shapes: Shapes, q_num_heads: int, kv_num_heads: int, update_rule: str = "linear", **_: Any
-) -> int:
+def linear_attention(shapes: Shapes, q_num_heads: int, kv_num_heads: int, update_rule: str = "linear", **_: Any) -> int:
     """A token updates each head's state matrix (an outer product), and queries it (a product with it)."""
     batch, tokens, width = shapes[0]
     state = (width // q_num_heads) * (shapes[2][2] // kv_num_heads)

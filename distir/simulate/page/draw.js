@@ -76,7 +76,9 @@ function drawBars(own) {
       continue;
     }
     // Bars narrower than a pixel: one column for all that begin in it, as strong as it is full.
-    const next = Math.max(i + 1, upTo(own.starts, own.starts[i] + pixel));
+    // Only the last of them may reach further than the column; it gets a bar of its own.
+    let next = Math.max(i + 1, upTo(own.starts, own.starts[i] + pixel));
+    if (next > i + 1 && own.ends[next - 1] - own.starts[next - 1] >= pixel) next -= 1;
     let isCritical = false, longest = i;
     for (let k = i; k < Math.min(next, i + 64); k += 1) {
       if (critical[own.own[k]]) isCritical = true;
@@ -171,13 +173,13 @@ function drawMemory(own) {
 
 function drawLinks() {
   const pixel = (view.to - view.from) / width();
-  const near = (index) => events.start[index] < view.to && events.start[index] + events.duration[index] > view.from;
-  let last = -Infinity;
+  // Where bars are thin lines, arrows between them would hide everything else.
+  const shown = (index) => events.duration[index] >= 2 * pixel
+    && events.start[index] < view.to && events.start[index] + events.duration[index] > view.from;
   pen.strokeStyle = pen.fillStyle = theme.text;
   pen.lineWidth = 1.2;
   for (const index of links) {
-    if (!near(index) || events.start[index] < last + 3 * pixel) continue; // at most one in three pixels
-    last = events.start[index];
+    if (!shown(index)) continue;
     pen.globalAlpha = onlyCritical && !critical[index] ? 0.1 : 0.75;
     const group = data.groups[events.group[index]], at = x(events.start[index] + events.duration[index] / 2);
     const hub = group.root ?? group.devices[0];

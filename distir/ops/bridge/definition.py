@@ -1,0 +1,92 @@
+"""From an ONNX schema and a family's meaning to one `Op`, as `@op` would have made it from a function."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from functools import cache
+from typing import Any
+
+from distir.ir import NO_ATTRIBUTES, Attributes
+from distir.ops.bridge.families import FAMILIES, Meaning
+from distir.ops.bridge.left_out import LEFT_OUT
+from distir.ops.core import Op
+
+
+@cache
+def standard_op(name: str) -> Op | None:
+    """The op of the standard ONNX domain that has this name; None if we leave it out, or onnx is not installed."""
+    meaning = FAMILIES.get(name)
+    return None if meaning is None or not _installed() else _defined(name, meaning)
+
+
+def hint(name: str) -> str | None:
+    """What to do about a name that is no op, where ONNX has one of that name."""
+    if name in LEFT_OUT:
+        return f"ONNX's `{name}` is {LEFT_OUT[name]}"
+    if name in FAMILIES and not _installed():
+        return f"`{name}` is an op of ONNX: install `distir[onnx]` to have it"
+    return None
+
+
+@cache
+def _installed() -> bool:
+    try:
+        importlib.import_module("onnx.reference")
+    except ImportError:
+        return False
+    return True
+
+
+def _defined(name: str, meaning: Meaning) -> Op:
+    """The op: a body whose signature, as Python sees it, is the schema's."""
+    from distir.ops.bridge.inference import check_operands, infer_results
+    from distir.ops.bridge.reference import run_reference
+    from distir.ops.bridge.schema import schema_of
+
+    def body(*operands: Any, count: int = 1, **attrs: Any) -> Any:
+        results = run_reference(name, operands, _attributes(attrs), count)
+        return results[0] if defined.single_result else results
+
+    def checks(*operands: Any, count: int, **attrs: Any) -> None:
+        check_operands(name, operands, count)
+
+    def shapes(*operands: Any, count: int, **attrs: Any) -> Any:
+        return infer_results(name, operands, _attributes(attrs), count)
+
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = inspect.cleandoc(schema_of(name).doc)
+    body.__signature__ = _python_signature(name)  # pyright: ignore[reportFunctionMemberAccess]
+    defined = Op(name, meaning.signatures, body, flops=meaning.flops, foldable=meaning.foldable, family=meaning.family)
+    defined.checks(checks)
+    defined.shapes(shapes)
+    return defined
+
+
+def _attributes(attrs: dict[str, Any]) -> Attributes:
+    return Attributes(attrs) if attrs else NO_ATTRIBUTES
+
+
+def _python_signature(name: str) -> inspect.Signature:
+    """Operands by position, attributes by keyword, as `Op` reads them from a function."""
+    from distir.ops.bridge.schema import attribute_specs, operand_specs
+
+    parameters = [
+        inspect.Parameter(
+            spec.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None if spec.optional else inspect.Parameter.empty,
+        )
+        for spec in operand_specs(name)
+    ]
+    parameters += [
+        inspect.Parameter(
+            spec.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=spec.default,
+            annotation=f"{spec.kind} | None" if spec.default is None else spec.kind,
+        )
+        for spec in attribute_specs(name)
+    ]
+    count = inspect.Parameter("count", inspect.Parameter.KEYWORD_ONLY, default=1, annotation="int")
+    return inspect.Signature([*parameters, count])

@@ -1,0 +1,30 @@
+"""Nodes that no op of ours can express, as the smaller ones that ONNX defines them by. For importers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from distir.ops.bridge.schema import schema_of
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def expansion(node: onnx.NodeProto, operand_types: Sequence[onnx.TypeProto]) -> onnx.FunctionProto | None:
+    """The function that ONNX defines a node of the standard domain by; None if it is a primitive of ONNX.
+
+    `operand_types`: one for each input of the node, an empty one for an input that is left out. The function's own
+    attributes are those of the node, its inputs and outputs the schema's, of which the node may give fewer.
+    """
+    from onnx import FunctionProto
+
+    schema = schema_of(node.op_type)
+    if schema.has_function:
+        return schema.function_body
+    if not schema.has_context_dependent_function:
+        return None
+    function = FunctionProto()
+    types = [described.SerializeToString() for described in operand_types]
+    function.ParseFromString(schema.get_context_dependent_function(node.SerializeToString(), types))
+    return function

@@ -1,0 +1,208 @@
+"""The types of a bridge op's results: ONNX's own shape inference, given the values that are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from distir.diagnostics import Code
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as codes
+from distir.ir import Attributes, Dense, Dim, Part, Shape, SymbolicDim, TensorType, dims
+from distir.ops.bridge.schema import (
+    IR_VERSION,
+    OPSET,
+    allowed_dtypes,
+    dtype_numbered,
+    element_type,
+    make_node,
+    schema_of,
+)
+from distir.ops.host import Operand, known_ints
+from distir.ops.numeric import to_array
+from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    import onnx
+
+Results = list[Shape | TensorType | None]
+
+DATA_LIMIT = 1024
+"""Known operands with more elements than this are described to ONNX by their types alone: no shape depends on them."""
+
+
+def check_operands(name: str, operands: Sequence[Operand | None], count: int) -> None:
+    """Reject element types that the schema does not take, and more results than there are."""
+    outputs = schema_of(name).outputs
+    if count > len(outputs):
+        message = f"`{name}` gives {len(outputs)} results at most, found {count} names"
+        raise Reject(name_codes.RESULT_COUNT, message, Part("result", len(outputs)))
+    for i, operand in enumerate(operands):
+        if operand is None or operand.dtype is None or operand.dtype in allowed_dtypes(name, i):
+            continue
+        listed = ", ".join(sorted(d.name for d in allowed_dtypes(name, i)))
+        message = f"`{name}` expected elements of {listed}, found {operand.dtype}"
+        raise Reject(codes.DTYPE_MISMATCH, message, schema_of(name).inputs[i].name)
+
+
+def infer_results(name: str, operands: Sequence[Operand | None], attrs: Attributes, count: int) -> Results:
+    """The results' element types and shapes, as a `shapes` rule gives them. Raises Reject."""
+    if any(operand is not None and operand.dtype is None for operand in operands):
+        return [None] * count
+    anywhere = tuple(TensorType(o.dtype, o.shape) if isinstance(o, TensorType) else o for o in operands)
+    return list(_infer(name, anywhere, attrs, count))
+
+
+@lru_cache(maxsize=8192)
+def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, count: int) -> tuple[Any, ...]:
+    if name in _OWN_RULES:
+        return tuple(_OWN_RULES[name](operands, attrs))
+    import onnx.checker
+    import onnx.shape_inference
+    from onnx import helper
+
+    names = [f"o{i}" if operand is not None else "" for i, operand in enumerate(operands)]
+    symbols: dict[str, SymbolicDim] = {}
+    given = {n: _type_proto(o, symbols) for n, o in zip(names, operands, strict=True) if o is not None}
+    known = {
+        n: _tensor_proto(o)
+        for n, o in zip(names, operands, strict=True)
+        if isinstance(o, Dense) and len(o.values) <= DATA_LIMIT
+    }
+    while names and not names[-1]:
+        names.pop()
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            schema_of(name),
+            make_node(name, attrs, names, count),
+            given,
+            known,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+        )
+    except onnx.shape_inference.InferenceError as error:
+        raise _rejected(name, operands, error, codes.SHAPE_MISMATCH) from None
+    except onnx.checker.ValidationError as error:
+        raise _rejected(name, operands, error, codes.BAD_VALUE) from None
+    return tuple(_result(found[f"r{i}"], symbols) if f"r{i}" in found else None for i in range(count))
+
+
+def _type_proto(operand: Operand, symbols: dict[str, SymbolicDim]) -> onnx.TypeProto:
+    from onnx import helper
+
+    assert operand.dtype is not None
+    if operand.shape is None:
+        return helper.make_tensor_type_proto(element_type(operand.dtype), None)
+    return helper.make_tensor_type_proto(element_type(operand.dtype), [_dim_param(d, symbols) for d in operand.shape])
+
+
+def _dim_param(dim: Dim, symbols: dict[str, SymbolicDim]) -> int | str | None:
+    """A dimension as ONNX states it; a symbolic one, however it is made, is a name there."""
+    if not isinstance(dim, SymbolicDim):
+        return dim
+    symbols[str(dim)] = dim
+    return str(dim)
+
+
+def _tensor_proto(constant: Dense) -> onnx.TensorProto:
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(to_array(constant))
+
+
+def _result(found: onnx.TypeProto, symbols: dict[str, SymbolicDim]) -> TensorType | None:
+    tensor = found.tensor_type
+    dtype = dtype_numbered(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return None if dtype is None else TensorType(dtype, None)
+    return TensorType(dtype, tuple(_dim(d, symbols) for d in tensor.shape.dim))
+
+
+def _dim(found: Any, symbols: dict[str, SymbolicDim]) -> Dim:
+    if found.HasField("dim_value"):
+        return int(found.dim_value)
+    return symbols.get(found.dim_param)
+
+
+def _rejected(name: str, operands: Sequence[Operand | None], error: Exception, code: Code) -> Reject:
+    """What ONNX says, with what it leaves out: the op and what it was given."""
+    said = re.sub(r"\[\w+Error\] |\(op_type:[^)]*\): |\n.*", "", str(error)).strip().rstrip(".")
+    given = ", ".join("_" if o is None else f"`{_shown(o)}`" for o in operands)
+    return Reject(code, f"`{name}` expected operands that fit together, found {given}: {said[:1].lower()}{said[1:]}")
+
+
+def _shown(operand: Operand) -> str:
+    return str(TensorType(operand.dtype, operand.shape))
+
+
+def _same_as_input(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
+    (x, *_) = operands
+    assert x is not None
+    return [TensorType(x.dtype, x.shape)]
+
+
+def _group_normalization(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
+    """ONNX has no inference for it, nor checks."""
+    x, scale, bias = (o.shape for o in operands if o is not None)
+    groups = attrs["num_groups"]
+    channels = x[1] if x is not None else None
+    assert isinstance(groups, int)
+    if isinstance(channels, int) and (groups < 1 or channels % groups):
+        message = f"`GroupNormalization` expected a divisor of the {channels} channels, found {groups}"
+        raise Reject(codes.BAD_VALUE, message, "num_groups")
+    for operand, shape in (("scale", scale), ("bias", bias)):
+        length = shape[0] if shape is not None else None
+        if None not in (length, channels) and length != channels:
+            message = f"`GroupNormalization` expected one element for each of {channels} channels, found {length}"
+            raise Reject(codes.SHAPE_MISMATCH, message, operand)
+    return _same_as_input(operands, attrs)
+
+
+def _short_time_fourier(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
+    """`(batch, frames, bins, 2)`: ONNX's own inference counts the bins of one-sided spectra wrongly (1.23)."""
+    signal, step, window, length = (*operands, *(None,) * (4 - len(operands)))
+    assert signal is not None
+    batch, samples = signal.shape[:2] if signal.shape is not None and len(signal.shape) >= 2 else (None, None)
+    stated = known_ints(length)
+    size: Dim = stated[0] if stated else window.shape[0] if window is not None and window.shape else None
+    steps = known_ints(step)
+    frames: Dim = None
+    if isinstance(size, int) and isinstance(samples, int) and steps:
+        if steps[0] < 1 or not 1 <= size <= samples:
+            message = f"`STFT` expected frames of at most {samples} samples, found {size} with a step of {steps[0]}"
+            raise Reject(codes.BAD_VALUE, message, "frame_step")
+        frames = (samples - size) // steps[0] + 1
+    bins = (size // 2 + 1 if attrs["onesided"] else size) if isinstance(size, int) else None
+    return [TensorType(signal.dtype, (batch, frames, bins, 2))]
+
+
+def _max_unpool(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
+    """ONNX's own inference does not look at `output_shape`."""
+    x, _, stated = (*operands, *(None,) * (3 - len(operands)))
+    assert x is not None
+    if stated is not None:
+        sizes = known_ints(stated)
+        return [TensorType(x.dtype, sizes if sizes is not None or x.shape is None else (None,) * len(x.shape))]
+    if x.shape is None:
+        return [TensorType(x.dtype, None)]
+    kernel = cast("tuple[int, ...]", attrs["kernel_shape"])
+    spatial = len(x.shape) - 2
+    strides = cast("tuple[int, ...]", attrs.get("strides") or (1,) * spatial)
+    pads = cast("tuple[int, ...]", attrs.get("pads") or (0,) * 2 * spatial)
+    if not len(kernel) == len(strides) == len(pads) / 2 == spatial:
+        message = f"`MaxUnpool` expected windows of {spatial} dimensions, found {len(kernel)}"
+        raise Reject(codes.BAD_VALUE, message, "kernel_shape")
+    sizes = zip(x.shape[2:], strides, kernel, pads[:spatial], pads[spatial:], strict=True)
+    unpooled = [dims.combine(lambda n, s: (n - 1) * s, n, s) for n, s, *_ in sizes]
+    around = [k - before - after for k, before, after in zip(kernel, pads[:spatial], pads[spatial:], strict=True)]
+    return [TensorType(x.dtype, (*x.shape[:2], *map(dims.add, unpooled, around)))]
+
+
+_OWN_RULES = {
+    "GroupNormalization": _group_normalization,
+    "MaxUnpool": _max_unpool,
+    "MeanVarianceNormalization": _same_as_input,
+    "STFT": _short_time_fourier,
+}

@@ -1,0 +1,123 @@
+"""The values of a bridge op's results: ONNX's reference implementation, and numpy where it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import Attributes, DType
+from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_node
+from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
+from distir.ops.unify import Reject
+
+
+def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> list[Array]:
+    """The results. Raises Reject where ONNX's implementation refuses the operands."""
+    if own := _OWN.get(name):
+        return [own(*operands, **attrs)]
+    present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
+    run = _implementation(name, attrs, present, count)
+    given = list(operands)
+    while given and given[-1] is None:
+        given.pop()
+    try:
+        outcome = run(*given)
+    except Exception as error:  # whatever the implementation stumbles over, the program is what has to change
+        said = str(error.__cause__ or error).strip().split("\n")[0]
+        found = ", ".join("_" if o is None else f"{dtype_of(o)}{list(o.shape)}" for o in operands)
+        raise Reject(codes.BAD_VALUE, f"`{name}` cannot be computed of {found}: {said}") from None
+    return [np.asarray(result) for result in outcome[:count]]
+
+
+@lru_cache(maxsize=1024)
+def _implementation(
+    name: str, attrs: Attributes, present: tuple[DType | None, ...], count: int
+) -> Callable[..., tuple[Any, ...]]:
+    """ONNX's implementation with its attributes set. `present`: the operands' element types, None if left out."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.ops._op_list import load_op
+
+    names = [f"o{i}" if dtype is not None else "" for i, dtype in enumerate(present)]
+    while names and not names[-1]:
+        names.pop()
+    if name in _SEEDED and attrs.get("seed") is None:
+        attrs = Attributes({**attrs, "seed": _SEEDED[name]})
+    spelled = Attributes({n: v for n, v in attrs.items() if v != _defaults(name).get(n)})
+    node = make_node(name, spelled, names, count)
+    described = [helper.make_tensor_type_proto(element_type(d), None) for d in present if d is not None]
+    implementation = load_op("", name, OPSET, node=node, input_types=described, evaluator_cls=ReferenceEvaluator)
+    settings = {
+        "verbose": 0,
+        "log": lambda *_: None,
+        "new_ops": None,
+        "opsets": {"": OPSET},
+        "evaluator_cls": ReferenceEvaluator,
+        "existing_functions": {},
+    }
+    return implementation(node, settings).run
+
+
+@cache
+def _defaults(name: str) -> dict[str, Any]:
+    """What ONNX fills in itself; some implementations are older than the newest attributes, and refuse them."""
+    return {spec.name: spec.default for spec in attribute_specs(name)}
+
+
+_SEEDED: dict[str, float | int] = {
+    "Bernoulli": 0.0,
+    "Dropout": 0,
+    "RandomNormal": 0.0,
+    "RandomNormalLike": 0.0,
+    "RandomUniform": 0.0,
+    "RandomUniformLike": 0.0,
+}
+"""The seed where a program gives none: the reference executor gives the same results every time."""
+
+
+def _global_lp_pool(x: Array, *, p: int) -> Array:
+    axes = tuple(range(2, x.ndim))
+    return np.power(np.sum(np.power(np.abs(x), p), axis=axes, keepdims=True), 1 / p).astype(x.dtype)
+
+
+def _multinomial(x: Array, *, dtype: DType | None = None, sample_size: int = 1, seed: float | None = None) -> Array:
+    """Samples of the classes by their unnormalised logarithmic probabilities."""
+    generator = np.random.default_rng(int(abs(seed or 0)))
+    chances = np.exp(x.astype(np.float64) - np.max(x, axis=1, keepdims=True))
+    bounds = np.cumsum(chances / np.sum(chances, axis=1, keepdims=True), axis=1)
+    drawn = generator.random((x.shape[0], sample_size))
+    samples = np.sum(drawn[:, :, None] >= bounds[:, None, :-1], axis=2)
+    return samples.astype(np.int32 if dtype is None else numpy_dtype(dtype))
+
+
+def _max_roi_pool(x: Array, rois: Array, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0) -> Array:
+    """The greatest element of each bin of each region (Girshick, arXiv:1504.08083)."""
+    height, width = x.shape[2:]
+    result = np.zeros((rois.shape[0], x.shape[1], *pooled_shape), x.dtype)
+    for r, (batch, *corners) in enumerate(rois.tolist()):
+        left, top, right, bottom = (round(corner * spatial_scale) for corner in corners)
+        rows = _bins(top, bottom, pooled_shape[0], height)
+        columns = _bins(left, right, pooled_shape[1], width)
+        for i, (y0, y1) in enumerate(rows):
+            for j, (x0, x1) in enumerate(columns):
+                window = x[int(batch), :, y0:y1, x0:x1]
+                if window.size:
+                    result[r, :, i, j] = np.max(window, axis=(1, 2))
+    return result
+
+
+def _bins(first: int, last: int, number: int, limit: int) -> list[tuple[int, int]]:
+    """Where each of `number` bins between two places, both included, begins and ends."""
+    size = max(last - first + 1, 1) / number
+    edges = [(first + int(np.floor(i * size)), first + int(np.ceil((i + 1) * size))) for i in range(number)]
+    return [(min(max(a, 0), limit), min(max(b, 0), limit)) for a, b in edges]
+
+
+_OWN: dict[str, Callable[..., Array]] = {
+    "GlobalLpPool": _global_lp_pool,
+    "MaxRoiPool": _max_roi_pool,
+    "Multinomial": _multinomial,
+}
+"""Ops that ONNX defines in words only."""

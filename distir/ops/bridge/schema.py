@@ -1,0 +1,136 @@
+"""ONNX's schemas, element types and nodes in our terms. The one place that says which operator set is meant."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from distir.ir import DTYPES, Attributes, DType
+from distir.ops.core import REQUIRED, AttributeSpec, OperandSpec
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 28
+"""The version of ONNX's operator set that every op is meant at; models at other versions are converted on import."""
+
+IR_VERSION = 14
+"""The version of the ONNX file format that goes with it."""
+
+FLAGS = frozenset(
+    (
+        *("align_corners", "antialias", "ceil_mode", "count_include_pad", "detect_negative", "detect_positive"),
+        *("exclude_outside", "exclusive", "input_forget", "inverse", "keepdims", "linear_before_reset"),
+        *("noop_with_empty_axes", "onesided", "periodic", "reverse", "saturate", "sorted", "training_mode"),
+    )
+)
+"""Attributes that ONNX declares as integers and means as true or false."""
+
+ELEMENT_TYPES = frozenset(("dtype", "output_datatype", "output_dtype", "precision", "to"))
+"""Attributes that ONNX declares as integers and means as element types."""
+
+_ONNX_NAMES = {"Float32": "FLOAT", "Float64": "DOUBLE"}
+
+
+@cache
+def schema_of(name: str) -> onnx.defs.OpSchema:
+    """The schema of an op of the standard domain. Raises onnx's SchemaError if there is none."""
+    import onnx.defs
+
+    return onnx.defs.get_schema(name, OPSET, "")
+
+
+@cache
+def element_type(dtype: DType) -> int:
+    """ONNX's number of an element type."""
+    import onnx
+
+    return onnx.TensorProto.DataType.Value(_ONNX_NAMES.get(dtype.name, dtype.name.upper()))
+
+
+@cache
+def dtype_numbered(number: int) -> DType | None:
+    """Our element type of ONNX's number; None for one that the language lacks."""
+    return next((dtype for dtype in DTYPES.values() if element_type(dtype) == number), None)
+
+
+def operand_specs(name: str) -> tuple[OperandSpec, ...]:
+    """The operands as the schema names them."""
+    option = type(schema_of(name)).FormalParameterOption
+    return tuple(
+        OperandSpec(f.name, f.option == option.Variadic, f.option == option.Optional) for f in schema_of(name).inputs
+    )
+
+
+@cache
+def allowed_dtypes(name: str, operand: int) -> frozenset[DType]:
+    """The element types that the schema takes for an operand."""
+    from onnx.helper import tensor_dtype_to_string
+
+    formal = schema_of(name).inputs[operand]
+    names = {tensor_dtype_to_string(element_type(d)).split(".")[1]: d for d in DTYPES.values()}
+    tags = {f"tensor({_TYPE_TAGS.get(tag, tag.lower())})": dtype for tag, dtype in names.items()}
+    return frozenset(tags[tag] for tag in formal.types if tag in tags)
+
+
+_TYPE_TAGS = {"FLOAT": "float", "DOUBLE": "double"}
+
+
+def attribute_specs(name: str) -> tuple[AttributeSpec, ...]:
+    """The attributes as the schema declares them, those that must be given first, then by name."""
+    declared = schema_of(name).attributes.values()
+    specs = [AttributeSpec(a.name, _kind(a.name, a.type.name), _default(a)) for a in declared]
+    return tuple(sorted(specs, key=lambda spec: (spec.default is not REQUIRED, spec.name)))
+
+
+def make_node(name: str, attrs: Attributes, operands: list[str], count: int) -> onnx.NodeProto:
+    """The ONNX node that stands for one application; left-out operands have the name ""."""
+    from onnx import helper
+
+    given = {n: _onnx_value(v) for n, v in attrs.items() if v is not None}
+    return helper.make_node(name, operands, [f"r{i}" for i in range(count)], **given)
+
+
+_KINDS = {
+    "INT": "int",
+    "FLOAT": "float",
+    "STRING": "str",
+    "INTS": "tuple[int, ...]",
+    "FLOATS": "tuple[float, ...]",
+    "STRINGS": "tuple[str, ...]",
+}
+
+
+def _kind(name: str, declared: str) -> str:
+    if name in FLAGS:
+        return "bool"
+    return "DType" if name in ELEMENT_TYPES else _KINDS[declared]
+
+
+def _default(attribute: Any) -> Any:
+    from onnx import helper
+
+    if attribute.required:
+        return REQUIRED
+    if not attribute.default_value.name:
+        return None
+    value = helper.get_attribute_value(attribute.default_value)
+    if attribute.name in FLAGS:
+        return bool(value)
+    if attribute.name in ELEMENT_TYPES:
+        return dtype_numbered(value)  # ONNX's 0 means that nothing is said, which is None here
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float):
+        return float(f"{value:.7g}")  # as the schema's author wrote it, before it was rounded to 32 bits
+    if isinstance(value, (list, tuple)):
+        return tuple(v.decode() if isinstance(v, bytes) else v for v in value)
+    return value
+
+
+def _onnx_value(value: Any) -> Any:
+    if isinstance(value, DType):
+        return element_type(value)
+    if isinstance(value, bool):
+        return int(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,95 @@
+"""Layout: which dimensions of an op's operands and results are one and the same, and what splitting them leaves.
+
+A rule `@Op.sharding` gives one where the signature cannot. Knows no devices: `transform` decides what is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.ir import Dim, DimensionError, Shape, dims
+
+Letters = tuple[str | None, ...]
+"""A letter for each dimension; None for one that must be whole."""
+
+Blocks = tuple[Dim, ...]
+"""The sizes of the parts that a dimension was joined from, or is to be cut into, each to be split by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The letters of an op's dimensions, for certain operands.
+
+    Let a letter be split. Operands that have it are split there, the others are whole. Results that have it are split
+    there; the others are partial sums, one on each device, whose sum is the result.
+    """
+
+    operands: tuple[Letters, ...]
+    results: tuple[Letters, ...]
+    averaged: frozenset[str] = frozenset()
+    """Letters over which a mean is taken: the partial results are to be divided by the number of devices."""
+    scaled: int | None = None
+    """The operand that is to be divided in the place of the results, if letters are averaged."""
+    divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Attributes to be divided by the number of devices when the letter is split."""
+    operand_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
+    """By operand and axis: the blocks of that dimension, which must all be split alike."""
+    result_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
+    contiguous: frozenset[str] = frozenset()
+    """Letters whose dimensions cannot be in blocks: they are regrouped."""
+    stated: int | None = None
+    """The operand, a host value, that states the shape of the first result."""
+    looked_up: str | None = None
+    """The letter along which positions, the operand 1, are looked up or written: only those of a part are in it."""
+
+
+def regrouped(before: Shape | None, after: Shape | None) -> tuple[Letters, Letters]:
+    """The letters of dimensions that are regrouped in row-major order: in each group the outermost can be split."""
+    if before is None or after is None:
+        return (), ()
+    old: list[str | None] = [None] * len(before)
+    new: list[str | None] = [None] * len(after)
+    i = j = 0
+    while i < len(before) and j < len(after):
+        first, last = (i, j), _group(before, after, i, j)
+        if last is None:
+            break
+        i, j = last
+        outer_old = next((k for k in range(first[0], i) if before[k] != 1), None)
+        outer_new = next((k for k in range(first[1], j) if after[k] != 1), None)
+        if outer_old is not None and outer_new is not None:
+            old[outer_old] = new[outer_new] = f"g{outer_old}"
+    return tuple(old), tuple(new)
+
+
+def _group(before: Shape, after: Shape, i: int, j: int) -> tuple[int, int] | None:
+    """Where the group that begins at `i` and `j` ends: the shortest with equally many elements; None if unknown."""
+    left, right = before[i], after[j]
+    i, j = i + 1, j + 1
+    while left != right:
+        if left is None or right is None:
+            return None
+        grow_left = _divides(left, right)
+        if grow_left and i < len(before):
+            left, i = dims.multiply(left, before[i]), i + 1
+        elif not grow_left and j < len(after):
+            right, j = dims.multiply(right, after[j]), j + 1
+        else:
+            return None
+    return None if left is None else (i, j)
+
+
+def _divides(a: Dim, b: Dim) -> bool:
+    """Whether `a` is the smaller one, as far as can be told."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    try:
+        return dims.divide(b, a) is not None
+    except DimensionError:
+        return False
+
+
+def elementwise(shapes: Sequence[Shape | None]) -> tuple[Letters, ...]:
+    """Letters for operands of one shape."""
+    return tuple(tuple(f"s{k}" for k in range(len(shape or ()))) for shape in shapes)

@@ -1,0 +1,81 @@
+"""How an op may be split: its `Layout` for certain operands, from the signature or from the op's own rule.
+
+In a signature every letter may be split, but one that an attribute names (`n@axis`) and those the op declares `whole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distir.ir import Attributes, Dim, Shape, TensorType, Type
+from distir.ops.attributes import bind
+from distir.ops.core import Op
+from distir.ops.infer import Value, match_operands, type_of
+from distir.ops.layout import Layout, Letters
+from distir.ops.signature import Broadcast, DimVar, Operand, Segment, TensorPattern
+
+
+def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Layout | None:
+    """The op's layout for these operands and results; None if neither its signature nor a rule tells one.
+
+    `args` hold no tuples: of an op over tuples a leaf is asked for. Raises Reject where the operands do not fit.
+    """
+    bound = bind(op, attrs)
+    matched = match_operands(op, args, bound)
+    if rule := op.rules.get("sharding"):
+        found: Layout | None = rule(*matched.values, results=tuple(map(_shape, results)), **bound)
+        return found
+    signature = matched.signature
+    places = [signature.operands[min(i, len(signature.operands) - 1)] for i in range(len(args))]
+    ends = [signature.results[min(i, len(signature.results) - 1)] for i in range(len(results))]
+    if not all(_says_shape(place) for place in [*places, *ends]):
+        return None
+    whole = {*op.whole, *(t.name for p in places for t in _terms(p) if isinstance(t, DimVar) and t.axis)}
+    segments = matched.bindings.segments
+    operands = [
+        () if arg is None else _letters(place, _shape(type_of(arg)), whole, segments)
+        for place, arg in zip(places, args, strict=True)
+    ]
+    given = [_letters(end, _shape(t), whole, segments) for end, t in zip(ends, results, strict=True)]
+    return Layout(tuple(operands), tuple(given))
+
+
+def _says_shape(operand: Operand) -> bool:
+    return isinstance(operand.pattern, TensorPattern) and operand.pattern.shape is not None
+
+
+def _terms(operand: Operand) -> Sequence[object]:
+    return (operand.pattern.shape or ()) if isinstance(operand.pattern, TensorPattern) else ()
+
+
+def _shape(type: Type) -> Shape | None:
+    return type.shape if isinstance(type, TensorType) else None
+
+
+def _letters(operand: Operand, shape: Shape | None, whole: set[str], segments: Mapping[str, Shape]) -> Letters:
+    """A letter for each dimension of one operand or result; none if its shape is not known."""
+    if shape is None:
+        return ()
+    terms = _terms(operand)
+    lengths = [len(segments.get(t.name, ())) if isinstance(t, Segment) else 1 for t in terms]
+    spread = next((i for i, t in enumerate(terms) if isinstance(t, Broadcast)), None)
+    if spread is not None:
+        lengths[spread] += len(shape) - sum(lengths)
+    if sum(lengths) != len(shape):
+        return (None,) * len(shape)
+    letters: list[str | None] = []
+    for term, length in zip(terms, lengths, strict=True):
+        letters += [_letter(term, k, length, shape[len(letters) + k], whole) for k in range(length)]
+    return tuple(letters)
+
+
+def _letter(term: object, k: int, length: int, dim: Dim, whole: set[str]) -> str | None:
+    match term:
+        case Segment(name) if name not in whole:
+            return f"*{name}{k}"
+        case Broadcast():
+            return None if dim == 1 else f"...{length - k}"
+        case DimVar(name) if name not in whole and not term.indexed:
+            return name
+        case _:
+            return None

@@ -1,0 +1,179 @@
+"""Whatever a command is given, it ends with a message and an exit code, never with a traceback."""
+
+import os
+
+import pytest
+from cli_samples import MACHINE, SMALL
+
+READERS = ("check", "fmt", "show", "simulate", "run")
+
+
+@pytest.fixture
+def content_of(file):
+    def write(kind):
+        contents = {
+            "empty": b"",
+            "binary": bytes(range(256)),
+            "nul": b"func @f\0",
+            "latin1": "func @f() { // é".encode("latin-1"),
+            "half": b"func @main(%x",
+            "words": b"hello world\n",
+        }
+        return file(f"{kind}.dir", contents[kind])
+
+    return write
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("kind", ["binary", "nul", "latin1", "half", "words"])
+def test_what_is_no_program_is_found_wrong(distir, content_of, command, kind):
+    ended = distir(command, content_of(kind))
+    assert ended.code == 1
+    assert "error[DIR1" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_an_empty_file(distir, content_of, command):
+    ended = distir(command, content_of("empty"))
+    assert ended.code == (2 if command in ("simulate", "run") else 0)
+    assert "bug" not in ended.err
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_missing_file(distir, tmp_path, command):
+    ended = distir(command, tmp_path / "none.dir")
+    assert ended.code == 2
+    assert ended.err.startswith("error: cannot read")
+    assert ended.err.rstrip().endswith("no such file or directory")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_an_unreadable_file(distir, file, command, monkeypatch):
+    def refuse(*arguments):  # file permissions would not keep root out
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("distir.cli.files.open", refuse, raising=False)
+    ended = distir(command, file("a.dir", SMALL))
+    assert ended.code == 2
+    assert "permission denied" in ended.err
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_folder_in_a_loop_of_links(distir, tmp_path, command):
+    os.symlink(tmp_path / "b.dir", tmp_path / "a.dir")
+    os.symlink(tmp_path / "a.dir", tmp_path / "b.dir")
+    ended = distir(command, tmp_path / "a.dir")
+    assert ended.code == 2
+    assert "cannot read" in ended.err
+
+
+@pytest.mark.parametrize("command", ["show", "simulate", "run"])
+def test_a_folder_where_one_program_is_wanted(distir, tmp_path, command):
+    ended = distir(command, tmp_path)
+    assert ended.code == 2
+    assert "expected a file, found the folder" in ended.err
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_windows_line_ends(distir, file, command):
+    assert distir(command, file("a.dir", SMALL.replace("\n", "\r\n"))).code == 0
+
+
+def test_fifty_megabytes(distir, file):
+    line = b"// " + b"a" * 9_996 + b"\n"
+    text = line * 5_000 + SMALL.encode() + b"%" * 1_000_000
+    ended = distir("check", file("large.dir", text))
+    assert ended.code == 1
+    assert "large.dir:5005:" in ended.err
+
+
+def test_a_name_that_would_act_on_the_terminal_is_made_visible(distir):
+    ended = distir("check", "\x1b[31m.dir")
+    assert ended.code == 2
+    assert "\x1b" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["chekc"], "did you mean `check`?"),
+        (["check"], "missing argument"),
+        (["check", "--nonsense", "a.dir"], "no such option"),
+        (["simulate", "a.dir", "--top", "0"], "`--top`"),
+        (["simulate", "a.dir", "--top", "many"], "`--top`"),
+        (["simulate", "a.dir", "b.dir"], "b.dir"),
+        (["transform", "a.dir"], "no such command `transform`"),
+    ],
+)
+def test_bad_arguments(distir, words, expected):
+    ended = distir(*words)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert expected in ended.err
+    assert "help:" in ended.err
+
+
+def faulty(change):
+    text = open(MACHINE, encoding="utf-8").read()
+    old, new = change
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize("command", ["simulate", "show", "check"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('achieved = "1TFLOP/s"\n', ""),
+        ('"10GB/s"', '"-10GB/s"'),
+        ("count = 4", "count = -4"),
+        ('value = "1MB"', 'value = "lots"'),
+        ("[[groups]]", "[[groups"),
+    ],
+)
+def test_a_faulty_hardware_file_names_file_and_line(distir, file, command, change):
+    machine = file("machine.toml", faulty(change))
+    ended = distir(command, file("a.dir", SMALL), "--hardware", machine)
+    assert ended.code == 2
+    assert f"{machine}" in ended.err
+    assert "bug" not in ended.err
+
+
+def test_unknown_hardware_with_the_nearest_name(distir, file):
+    ended = distir("simulate", file("a.dir", SMALL), "--hardware", "dgx-a10")
+    assert ended.code == 2
+    assert "unknown hardware `dgx-a10`" in ended.err
+    assert "did you mean `dgx-a100`?" in ended.err
+
+
+def test_a_missing_hardware_file(distir, file):
+    ended = distir("simulate", file("a.dir", SMALL), "--hardware", "./none.toml")
+    assert ended.code == 2
+    assert "none.toml" in ended.err
+
+
+@pytest.mark.parametrize("command", ["simulate", "run", "show"])
+@pytest.mark.parametrize("bind", ["B", "=3", "B=", "B=x", "B=-1", "B=1.5", "B=[1]", "B=99999999999999999999", "C=3"])
+def test_a_bad_binding(distir, file, command, bind):
+    ended = distir(command, file("a.dir", SMALL.replace("(2, 3)", "(B, 3)")), "--bind", bind)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert "bug" not in ended.err
+
+
+def test_an_unknown_function_with_the_nearest_name(distir, file):
+    ended = distir("simulate", file("a.dir", SMALL), "--function", "@mian")
+    assert ended.code == 2
+    assert "did you mean `@main`?" in ended.err
+
+
+def test_broken_settings_are_refused_with_their_place(distir, file):
+    path = file("a.dir", SMALL)
+    file("distir.toml", "[budget]\nmax_latency = 5\n")
+    ended = distir("simulate", path)
+    assert ended.code == 2
+    assert "DIR154" in ended.err
+    assert "distir.toml:2:" in ended.err

@@ -1,0 +1,147 @@
+"""What only a process of its own shows: signals, pipes, terminals, what is loaded."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cli_samples import PIPELINE, SMALL, UNTIDY, WRONG, run_process, start
+
+ESCAPE = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def test_exit_codes(file, tmp_path):
+    assert run_process("check", file("a.dir", SMALL)).code == 0
+    assert run_process("check", file("b.dir", WRONG)).code == 1
+    assert run_process("check", tmp_path / "none.dir").code == 2
+    assert run_process("fmt", "-", stdin=UNTIDY.encode()).out.startswith("func @main")
+
+
+def test_output_that_nobody_reads_ends_the_run_quietly(file):
+    path = file("a.dir", SMALL + ("// " + "a" * 96 + "\n") * 100_000)
+    with path.open("rb") as text:
+        process = start("fmt", "-", stdin=text)
+    assert process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+    assert process.stderr.read() == b""
+
+
+def test_an_interrupt_ends_the_run_with_130_and_no_traceback():
+    code = "import sys; from distir.cli import main; print('ready', flush=True); sys.exit(main(['check', '-']))"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+    assert process.stdout.readline() == b"ready\n"
+    time.sleep(0.3)  # until it waits for its input
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read() == b""
+
+
+def test_an_interrupt_while_writing_leaves_the_old_file_and_nothing_else(distir, file, tmp_path, monkeypatch):
+    path = file("a.dir", UNTIDY)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupt)
+    assert distir("fmt", path).code == 130
+    assert path.read_text() == UNTIDY
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def at_terminal(*words, **environment):
+    """The exit code, and what a terminal is sent on standard output and standard error."""
+    reader, terminal = pty.openpty()
+    variables = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    variables |= {"TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    code = "import sys; from distir.cli import main; sys.exit(main())"
+    streams = {"stdin": subprocess.DEVNULL, "stdout": terminal, "stderr": terminal}
+    process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], env=variables, **streams)
+    os.close(terminal)
+    sent = b""
+    while True:
+        try:
+            more = os.read(reader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        sent += more
+    os.close(reader)
+    return process.wait(timeout=60), sent
+
+
+def test_a_terminal_gets_a_line_of_success(file, tmp_path):
+    file("a.dir", SMALL)
+    file("b.dir", SMALL)
+    assert at_terminal("check", tmp_path) == (0, b"2 files, nothing wrong\r\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "WRONG"), ("simulate", "SMALL"), ("fmt", "--diff", "UNTIDY"), ("chekc",), ("ops", "Gemm")]
+)
+def test_colour_is_for_terminals_and_no_color_is_honoured(file, words):
+    texts = {"WRONG": WRONG, "SMALL": SMALL, "UNTIDY": UNTIDY}
+    words = [file(f"{word}.dir", texts[word]) if word in texts else word for word in words]
+    code, sent = at_terminal(*words)
+    plain = at_terminal(*words, NO_COLOR="1")
+    assert ESCAPE.search(sent)
+    assert not re.search(rb"\x1b\[[0-9;]*3[0-7]", plain[1])
+    assert plain[0] == code
+    assert ESCAPE.sub(b"", plain[1]) == ESCAPE.sub(b"", sent)
+
+
+def test_a_terminal_without_unicode(file):
+    ended = run_process("simulate", file("a.dir", SMALL), env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ended.code == 0
+    assert "8 \\xd7 A100" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "unloaded"),
+    [
+        (("check", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
+        (("fmt", "PATH"), "numpy torch onnx pygls rich matplotlib ml_dtypes pydantic safetensors"),
+        (("show", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib pydantic safetensors"),
+        (("simulate", "PATH", "--bind", "B=8", "--json"), "torch onnx pygls matplotlib safetensors"),
+        (("run", "PATH", "--bind", "B=8"), "torch onnx pygls matplotlib safetensors"),
+    ],
+)
+def test_a_command_loads_what_it_needs(file, words, unloaded):
+    path = str(file("a.dir", PIPELINE))
+    words = [path if word == "PATH" else word for word in words]
+    code = f"import sys; from distir.cli import main; c = main({words!r}); print(*sys.modules, file=sys.stderr); sys.exit(c)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    assert not set(ended.stderr.split("\n")[-2].split()) & set(unloaded.split())
+
+
+def test_a_bug_is_one_line_and_its_traceback_is_for_those_who_ask(distir, file, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("something\nunexpected")
+
+    monkeypatch.setattr("distir.analysis.program.read", fail)
+    path = file("a.dir", SMALL)
+    ended = distir("check", path)
+    assert ended.code == 2
+    assert ended.err.startswith(
+        "error: this is a bug in DistIR: RuntimeError: something unexpected\n  help: please report it"
+    )
+    assert "Traceback" not in ended.err
+    assert "Traceback" in distir("--traceback", "check", path).err
+    assert "Traceback" in distir("check", path, "--traceback").err
+
+
+def test_out_of_memory_is_no_bug(distir, file, monkeypatch):
+    def fail(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("distir.analysis.program.read", fail)
+    ended = distir("check", file("a.dir", SMALL))
+    assert ended.code == 2
+    assert ended.err.startswith("error: out of memory\n")

@@ -1,0 +1,65 @@
+import pytest
+from cli_samples import MACHINE, PIPELINE, SMALL
+
+from distir.analysis.program import read
+from distir.ir import Apply, Call, Function, Module
+
+
+def unannotated(module):
+    """The module without annotations."""
+    functions = []
+    for function in module:
+        body = [
+            type(s)(**{f: getattr(s, f) for f in s.__dataclass_fields__ if f != "claims"})
+            if isinstance(s, (Apply, Call))
+            else s
+            for s in function.body
+        ]
+        functions.append(Function(function.name, function.params, tuple(body)))
+    return Module(functions)
+
+
+def test_the_whole_program_with_types_values_and_times(distir, file, golden):
+    ended = distir("show", file("a.dir", PIPELINE), "--hardware", MACHINE, "--bind", "B=64")
+    assert ended.code == 0
+    assert ended.err == ""
+    golden("show.txt", ended.out)
+
+
+@pytest.mark.parametrize("flags", [(), ("--bind", "B=64"), ("--function", "@layer")])
+@pytest.mark.parametrize("text", [PIPELINE, SMALL])
+def test_what_is_shown_is_the_same_program_with_annotations_and_checks(distir, file, text, flags):
+    if "(B," not in text:
+        flags = ()
+    if "--function" in flags and "@layer" not in text:
+        pytest.skip("has no such function")
+    shown = read(distir("show", file("a.dir", text), *flags).out)
+    assert not shown.diagnostics
+    assert unannotated(shown.module) == unannotated(read(text).module)
+
+
+def test_what_is_shown_once_is_shown_alike_again(distir, file):
+    once = distir("show", file("a.dir", SMALL), "--hardware", MACHINE).out
+    body = [line for line in once.split("\n") if not line.startswith("//")]
+    again = distir("show", file("a.dir", "\n".join(line.split("//")[0] for line in body)), "--hardware", MACHINE).out
+    assert again == once
+
+
+def test_a_program_that_cannot_be_simulated_is_shown_without_times_and_says_why(distir, file):
+    ended = distir("show", file("a.dir", PIPELINE))
+    assert ended.code == 0
+    assert "%a_1: Tensor[Float32, (B/2, 40), 1] = @layer" in ended.out
+    assert "us" not in ended.out
+    assert "shown without times: the dimension `B` has no size" in ended.err
+
+
+def test_comments_are_kept(distir, file):
+    shown = distir("show", file("a.dir", PIPELINE)).out
+    assert shown.startswith("// Two stages on two devices, two microbatches.\n")
+    assert "%y = Relu(%h) // activations" in shown
+
+
+def test_a_wrong_program_is_not_shown(distir, file):
+    ended = distir("show", file("a.dir", SMALL.replace("(3, 2)", "(4, 2)")))
+    assert (ended.code, ended.out) == (1, "")
+    assert "DIR301" in ended.err

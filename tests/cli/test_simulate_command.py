@@ -1,0 +1,118 @@
+import json
+
+import pytest
+from cli_samples import MACHINE, PIPELINE, SMALL
+
+import distir as api
+
+BOUND = ("--hardware", MACHINE, "--bind", "B=64")
+
+
+def test_the_report(distir, file, golden):
+    ended = distir("simulate", file("a.dir", PIPELINE), *BOUND)
+    assert (ended.code, ended.err) == (0, "")
+    golden("simulate.txt", ended.out)
+
+
+def test_a_long_critical_path_is_cut_in_the_middle(distir, file, golden):
+    ended = distir("simulate", file("a.dir", PIPELINE), *BOUND, "--top", "3")
+    golden("simulate_top.txt", ended.out)
+
+
+def test_json_has_the_keys_that_others_read(distir, file):
+    ended = distir("simulate", file("a.dir", PIPELINE), *BOUND, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    assert found.keys() >= {"latency_s", "ops", "devices", "critical_path", "hardware"}
+    assert found["hardware"] == "machine"
+    assert found["devices"].keys() == {"1", "2"}
+    for use in found["devices"].values():
+        assert use.keys() >= {"busy_s", "idle_s", "peak_memory_bytes", "comm_s"}
+        assert use["busy_s"] + use["idle_s"] == pytest.approx(found["latency_s"])
+    for step in found["critical_path"]:
+        assert step.keys() >= {"op", "function", "line", "start_s", "duration_s", "devices"}
+    assert sum(step["duration_s"] for step in found["critical_path"]) == pytest.approx(found["latency_s"])
+
+
+def test_json_says_what_the_api_says(distir, file):
+    found = json.loads(distir("simulate", file("a.dir", PIPELINE), *BOUND, "--json").out)
+    result = api.simulate(api.parse(PIPELINE), MACHINE, bind={"B": 64})
+    assert found["latency_s"] == result.latency_s
+    assert found["ops"] == result.ops
+    assert {int(d): use["peak_memory_bytes"] for d, use in found["devices"].items()} == {
+        device: use.peak_memory_bytes for device, use in result.devices.items()
+    }
+
+
+def test_costs_by_op_add_up_to_the_busy_time(distir, file):
+    found = json.loads(distir("simulate", file("a.dir", PIPELINE), *BOUND, "--json", "--top", "100").out)
+    assert sum(entry["share"] for entry in found["costliest"]) == pytest.approx(1)
+    relu = next(entry for entry in found["costliest"] if entry["op"] == "Relu")
+    assert (relu["function"], relu["count"]) == ("layer", 4)
+
+
+def test_lines_are_those_of_the_text(distir, file):
+    found = json.loads(distir("simulate", file("a.dir", PIPELINE), *BOUND, "--json").out)
+    lines = PIPELINE.split("\n")
+    for step in found["critical_path"]:
+        assert f"{step['op']}" in lines[step["line"] - 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "named"),
+    [
+        (None, (), "dgx-a100 (the default)"),
+        ('hardware = "h200"', (), "h200 (named in distir.toml)"),
+        ('hardware = "h200"', ("--hardware", "dgx-a100"), "dgx-a100 (named by --hardware)"),
+    ],
+)
+def test_the_hardware_used_is_said_with_where_it_was_named(distir, file, settings, flags, named):
+    path = file("a.dir", SMALL)
+    if settings:
+        file("distir.toml", settings)
+    assert named in distir("simulate", path, *flags).out.split("\n")[0]
+
+
+def test_settings_name_function_and_sizes(distir, file):
+    two = SMALL + SMALL.replace("@main", "@other").replace("(2, 3)", "(B, 3)")
+    path = file("a.dir", two)
+    file("distir.toml", 'entry = "other"\n[bind]\nB = 5\n')
+    assert "@other on" in distir("simulate", path).out
+    assert "@main on" in distir("simulate", path, "--function", "@main").out
+
+
+def test_without_budget_memory_that_overflows_is_a_warning(distir, file):
+    huge = file("a.dir", SMALL.replace("(2, 3)", "(2, 300000)").replace("(3, 2)", "(300000, 2)"))
+    ended = distir("simulate", huge, "--hardware", MACHINE)
+    assert ended.code == 0
+    assert "warning: out of memory: device 1" in ended.err
+    assert "latency" in ended.out
+    ended = distir("simulate", huge, "--hardware", MACHINE, "--max-latency", "1h")
+    assert ended.code == 1
+    assert "DIR505" in ended.err
+
+
+def test_sizes_left_open_are_an_error_with_a_place(distir, file):
+    ended = distir("simulate", file("a.dir", PIPELINE))
+    assert (ended.code, ended.out) == (1, "")
+    assert "DIR508" in ended.err
+    assert "--bind B=64" in ended.err
+
+
+def test_a_trace_is_written(distir, file, tmp_path):
+    trace = tmp_path / "trace.json"
+    assert distir("simulate", file("a.dir", PIPELINE), *BOUND, "--trace", trace).code == 0
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_a_page_is_written(distir, file, tmp_path):
+    pytest.importorskip("distir.simulate.page", exc_type=ImportError)
+    page = tmp_path / "page.html"
+    assert distir("simulate", file("a.dir", PIPELINE), *BOUND, "--html", page).code == 0
+    assert "<html" in page.read_text()
+
+
+def test_a_file_that_cannot_be_written_is_refused(distir, file, tmp_path):
+    ended = distir("simulate", file("a.dir", SMALL), "--trace", tmp_path / "none" / "trace.json")
+    assert ended.code == 2
+    assert "cannot write" in ended.err

@@ -1,0 +1,73 @@
+"""Generated GPT-2 beside Hugging Face's, from the same weights. Skipped without torch and transformers."""
+
+import numpy as np
+import pytest
+from model_samples import weights
+
+import distir
+from distir import models
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+def theirs(layers, width, heads, positions, vocabulary):
+    """Their model in Float64, with weights large enough that every part of it counts."""
+    config = transformers.GPT2Config(
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        n_positions=positions,
+        vocab_size=vocabulary,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+        attn_implementation="eager",
+    )
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.3)
+    return model
+
+
+def state(model):
+    """The weights as arrays, under the names that the published checkpoints have; the logits' are the embedding's."""
+    found = {name.removeprefix("transformer."): w.numpy() for name, w in model.state_dict().items()}
+    assert (found.pop("lm_head.weight") == found["wte.weight"]).all()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "heads", "sequence"), [(1, 8, 1, 4), (2, 64, 4, 8), (3, 30, 5, 13), (2, 12, 12, 16)]
+)
+def test_the_same_weights_give_the_same_logits(layers, width, heads, sequence):
+    vocabulary, positions, batch = 97, 16, 3
+    model = theirs(layers, width, heads, positions, vocabulary)
+    module = models.gpt2(layers, width, heads, sequence, batch, vocabulary, "Float64", positions=positions)
+    arrays = state(model)
+    assert weights(module) == {name: array.shape for name, array in arrays.items()}
+    tokens = torch.randint(0, vocabulary, (batch, sequence), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = model(tokens).logits.numpy()
+    (logits,) = distir.run(module, arrays | {"input_ids": tokens.numpy()}).values()
+    np.testing.assert_allclose(logits, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_without_logits_it_is_their_model_without_a_head():
+    model = theirs(2, 16, 2, 8, 11)
+    module = models.gpt2(2, 16, 2, 8, 1, 11, "Float64", positions=8, head=False)
+    tokens = torch.arange(8)[None]
+    with torch.no_grad():
+        expected = model.transformer(tokens).last_hidden_state.numpy()
+    (hidden,) = distir.run(module, state(model) | {"input_ids": tokens.numpy()}).values()
+    np.testing.assert_allclose(hidden, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("layers", "width", "heads"), [(2, 64, 4), (12, 768, 12)])
+def test_they_count_as_many_parameters(layers, width, heads):
+    with torch.device("meta"):
+        config = transformers.GPT2Config(n_layer=layers, n_embd=width, n_head=heads)
+        count = transformers.GPT2LMHeadModel(config).num_parameters()
+    assert models.parameter_count(models.gpt2(layers, width, heads, 8)) == count
