@@ -235,8 +235,8 @@ class Program:
     known: dict
     """Its host values."""
 
-    def __repr__(self):
-        return print_module(self.module)
+    def _repr_pretty_(self, printer, _cycle):
+        printer.text(print_module(self.module))
 
     @property
     def main(self):

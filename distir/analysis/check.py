@@ -90,6 +90,9 @@ class Checker(Types):
     """What is wrong in each instance."""
     current: Function | None = None
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    indexed: Function | None = None
+    places: dict[int, int] = field(default_factory=dict[int, int])
+    """Where the statements of the function `indexed` stand, by identity."""
 
     @contextmanager
     def room(self) -> Generator[None]:
@@ -185,7 +188,10 @@ class Checker(Types):
     def _index(self, statement: Statement) -> int:
         """Where a statement stands. Looked for by identity, and only when something is wrong."""
         assert self.current is not None
-        return next(i for i, s in enumerate(self.current.body) if s is statement)
+        if self.indexed is not self.current:
+            self.indexed = self.current
+            self.places = {id(s): i for i, s in reversed(list(enumerate(self.current.body)))}
+        return self.places[id(statement)]
 
     def _claims_alone(self, op: Apply | Call) -> tuple[Value, ...]:
         """What is known of the results of a statement that is wrong: what it claims."""

@@ -29,12 +29,12 @@ from distir.ir import (
     Literal,
     Module,
     Part,
-    SymbolicDim,
     TensorType,
     TupleType,
     Type,
     types,
 )
+from distir.ir.dims import solve
 from distir.ops import (
     OPS,
     Op,
@@ -243,8 +243,8 @@ def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
             _bind(inner, item, dims)
     elif isinstance(stated, TensorType) and isinstance(found, TensorType):
         for dim, size in zip(stated.shape or (), found.shape or (), strict=False):
-            if isinstance(dim, SymbolicDim) and size is not None and str(dim) in dim.names:
-                dims.setdefault(str(dim), size)
+            if (solved := solve(dim, size)) is not None:
+                dims.setdefault(*solved)
 
 
 def _argument(function: Function, index: int, v: Value, dims: Mapping[str, Dim]) -> Value:

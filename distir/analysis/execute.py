@@ -68,7 +68,8 @@ def execute(
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
     domain = _Located(module, load)
-    rho = interpret(entry, vs, domain)
+    with analysis.domain.room():
+        rho = interpret(entry, vs, domain)
     returned = zip(result_names(entry), instance.state.returned, rho.returned, strict=True)
     return tuple(Output(name, type_of(w), domain.array(v)) for name, w, v in returned)
 

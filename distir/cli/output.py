@@ -27,18 +27,16 @@ PATIENCE_S = 1.0
 
 def write(text: str) -> None:
     """Write to standard output. Raises Closed if nobody reads it."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise Closed from None
+    write_exactly(text.encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
 
 
 def write_exactly(data: bytes) -> None:
     """Write bytes to standard output as they are, whatever its encoding and line ends. Raises Closed."""
+    rest = memoryview(data)
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        while rest:  # where Python does not buffer, a pipe may take less than all
+            rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise Closed from None

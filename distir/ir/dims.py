@@ -157,6 +157,23 @@ def substitute(dim: Dim, bindings: Mapping[str, Dim]) -> Dim:
     return result
 
 
+def solve(dim: Dim, size: Dim) -> tuple[str, Dim] | None:
+    """The name and the value that make `dim` equal `size`, where `dim` is a multiple or a part of one name.
+
+    None where it is something else, or no integer does.
+    """
+    if not isinstance(dim, SymbolicDim) or size is None or len(dim.terms) != 1:
+        return None
+    ((names, coefficient),) = dim.terms
+    if len(names) != 1:
+        return None
+    try:
+        value = divide(multiply(size, dim.denominator), coefficient)
+    except DimensionError:
+        return None
+    return None if value is None else (names[0], value)
+
+
 def combine(function: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
     """`function(a, b)` where both are known integers, else unknown."""
     return function(a, b) if isinstance(a, int) and isinstance(b, int) else None

@@ -51,6 +51,11 @@ class Dense:
         return TensorType(self.dtype, self.shape, HOST)
 
     @property
+    def device(self) -> int:
+        """A constant is a host value."""
+        return HOST
+
+    @property
     def symbolic(self) -> bool:
         """Whether some values are symbolic dimensions."""
         return any(isinstance(value, SymbolicDim) for value in self.values)

@@ -198,7 +198,9 @@ def _(indices: Operand, depth: Operand, values: Operand, *, axis: int) -> Shape 
     return (*indices.shape[:position], size, *indices.shape[position:])
 
 
-@op("Tensor[t, (*b, m, n), d], Optional[Tensor[Int64, (), host]] -> Tensor[t, (*b, m, n), d]", flops=0, whole=("m", "n"))
+@op(
+    "Tensor[t, (*b, m, n), d], Optional[Tensor[Int64, (), host]] -> Tensor[t, (*b, m, n), d]", flops=0, whole=("m", "n")
+)
 def Trilu(input: Array, k: Array | None = None, *, upper: bool = True) -> Array:
     """The part of each matrix on and above the diagonal `k` places above the main one, zeros below it.
 

@@ -10,7 +10,7 @@
 
 The body is the reference semantics (numpy arrays in and out), the docstring the documentation with examples (lines
 that begin with `%`), positional parameters name the operands (a default of None: may be left out; `*`: any number),
-keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`.
+keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`, `@MatMul.grad`.
 """
 
 from __future__ import annotations
@@ -185,6 +185,15 @@ class Op:
         It takes what a `shapes` rule takes, and gives a `Dense`, or NotImplemented where it cannot.
         """
         self.rules["partial"] = rule
+        return rule
+
+    def grad(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule that writes the ops of the gradient.
+
+        It takes a `differentiation.Backward`, which knows the operands, the results and their gradients and writes
+        ops, and gives a list with the gradient of each operand, None where there is none (integers, host values).
+        """
+        self.rules["grad"] = rule
         return rule
 
 

@@ -350,7 +350,7 @@ def Clip(input: Array, min: Array | None = None, max: Array | None = None) -> Ar
     return raised if max is None else np.minimum(raised, max)
 
 
-@op("Tensor[t, s, d] -> Tensor[to, s, d]", flops=0, linear=("input",))
+@op("Tensor[t, s, d] -> Tensor[to, s, d]", flops=0)
 def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     """The elements in another element type. ONNX `Cast`.
 

@@ -8,6 +8,7 @@ computed in Float32. Matrix products, sums and the like need no op of their own:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, Shape, TensorType, types
@@ -15,6 +16,7 @@ from distir.ops.activation import check_approximation, logistic
 from distir.ops.core import op
 from distir.ops.elementwise import error_function
 from distir.ops.host import Operand, known_ints, length
+from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
@@ -285,3 +287,20 @@ def _agree(a: Shape, b: Shape) -> bool:
         return m is None or n is None or m == n
 
     return len(a) == len(b) and all(map(fits, a, b))
+
+
+@ReduceTo.sharding
+def _(x: TensorType, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([x.shape])
+    given = results[0] or ()
+    own = zip(letters[len(letters) - len(given) :], given, (x.shape or ())[len(letters) - len(given) :], strict=True)
+    return Layout((letters, ()), (tuple(None if n == 1 != m else letter for letter, n, m in own),), stated=1)
+
+
+@GatherGrad.sharding
+def _(dy: TensorType, indices: TensorType, shape: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
+    rank, depth = len(results[0] or ()), len(indices.shape or ())
+    first = axis % max(rank, 1)
+    before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
+    positions = tuple(f"s{k}" for k in range(depth))
+    return Layout(((*before, *positions, *behind), positions, ()), ((*before, "n", *behind),), stated=2, looked_up="n")

@@ -269,7 +269,7 @@ def tuple_structure(op: Op, args: Sequence[Value]) -> int | None:
             message = f"`{op.name}` expected a tuple of {first}, found a tuple of {length}"
             raise Reject(type_codes.KIND_MISMATCH, message, Part("operand", i))
     for i, arg in enumerate(args):
-        if isinstance(arg, TensorType) and arg.shape != ():
+        if isinstance(arg, TensorType) and arg.shape not in ((), None):
             message = f"`{op.name}` expected a tuple of {first}, found a tensor"
             raise Reject(type_codes.KIND_MISMATCH, message, Part("operand", i))
     return first

@@ -33,6 +33,8 @@ class Layout:
     """The operand that is to be divided in the place of the results, if letters are averaged."""
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Attributes to be divided by the number of devices when the letter is split."""
+    divided_operands: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """Operands, host values, to be divided likewise."""
     operand_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
     """By operand and axis: the blocks of that dimension, which must all be split alike."""
     result_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])

@@ -7,6 +7,7 @@ from typing import Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import DimensionError, Part, Shape, TensorType, types
 from distir.ops.core import op
+from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, broadcast
@@ -71,3 +72,14 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, **attrs: Any) -
             message = f"`Gemm` expected an addend that broadcasts to {types.show_shape((m, n))}"
             raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(c.shape)}", "c")
     return (m, n)
+
+
+@Gemm.sharding
+def _(a: TensorType, b: TensorType, c: TensorType | None = None, *, results: tuple[Shape, ...], **attrs: Any) -> Layout:
+    first, second = ("k", "m") if attrs["transA"] else ("m", "k"), ("n", "k") if attrs["transB"] else ("k", "n")
+    operands: list[Letters] = [first, second]
+    if c is not None:
+        letters = zip(("m", "n")[2 - len(c.shape or ()) :], c.shape or (), strict=True)
+        operands.append(tuple(None if dim == 1 else letter for letter, dim in letters))
+    # Of a partial product the addend is to be added once: a part of it on each device.
+    return Layout(tuple(operands), (("m", "n"),), divided={"k": ("beta",)} if c is not None else {})

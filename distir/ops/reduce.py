@@ -5,7 +5,7 @@ Floating-point sums of elements narrower than Float32 are computed in Float32; i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from distir.diagnostics.codes import types as codes
@@ -13,6 +13,7 @@ from distir.ir import Shape, TensorType
 from distir.ops.core import Op, op
 from distir.ops.elementwise import truncated_quotient
 from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, normal_axis
@@ -215,6 +216,29 @@ for _reduction in (
     *(ReduceSumSquare, ReduceL2, ReduceLogSumExp),
 ):
     _reduction.shapes(_reduced(_reduction.name))
+
+
+def _split_reduction(adds: bool, averages: bool) -> Callable[..., Layout]:
+    """The rule for splitting a reduction: along what is reduced only where that adds up, or is a mean."""
+
+    def rule(data: TensorType, axes: Operand | None = None, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
+        rank, along = len(data.shape or ()), () if axes is None else known_ints(axes)
+        if along is None:
+            return Layout(((None,) * rank, ()), ((None,) * len(results[0] or ()),))
+        everything = not along and not attrs["noop_with_empty_axes"]
+        gone = range(rank) if everything else [axis % rank for axis in along]
+        operand = tuple(None if i in gone and not (adds or averages) else f"s{i}" for i in range(rank))
+        kept = [None if i in gone else f"s{i}" for i in range(rank) if attrs["keepdims"] or i not in gone]
+        averaged = frozenset(f"s{i}" for i in gone) if averages else frozenset[str]()
+        return Layout((operand, ())[: 1 + (axes is not None)], (tuple(kept),), averaged)
+
+    return rule
+
+
+for _reduction in (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceSumSquare, ReduceL2, ReduceLogSumExp):
+    _reduction.sharding(
+        _split_reduction(adds=_reduction in (ReduceSum, ReduceSumSquare), averages=_reduction is ReduceMean)
+    )
 
 
 @op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)

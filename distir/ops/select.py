@@ -57,7 +57,12 @@ def _(
     return [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]
 
 
-@op("*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]", flops=0, aliases={"dim": "axis"}, linear="jointly")
+@op(
+    "*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]",
+    flops=0,
+    aliases={"dim": "axis"},
+    linear="jointly",
+)
 def Concat(*inputs: Array, axis: int) -> Array:
     """The operands one after the other along `axis`. ONNX `Concat`.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, DimensionError, Shape, dims, types
 from distir.ops.core import op
 from distir.ops.host import Operand, distinct_axes, known_dims, known_ints, length
+from distir.ops.layout import Layout, Letters, elementwise, regrouped
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, broadcast, normal_axis
 
@@ -308,3 +310,44 @@ def _padded(dim: Dim, before: int | None, after: int | None, mode: str) -> Dim:
     if kept == 0 and mode != "constant" and max(before, after) > 0:
         raise Reject(codes.BAD_VALUE, f'`Pad[mode = "{mode}"]` expected elements to repeat, found none', "pads")
     return dims.add(kept, max(before, 0) + max(after, 0))
+
+
+def _split_regrouping(
+    data: Operand, shape: Operand | None = None, *, results: Sequence[Shape | None], **_: Any
+) -> Layout:
+    old, new = regrouped(data.shape, results[0])
+    whole_groups = {letter for letter in new if letter and _same_group(letter, old, new, data.shape, results[0])}
+    contiguous = frozenset(letter for letter in new if letter and letter not in whole_groups)
+    operands = (old,) if shape is None else (old, ())
+    return Layout(operands, (new,), contiguous=contiguous)
+
+
+def _same_group(letter: str, old: Letters, new: Letters, before: Shape | None, after: Shape | None) -> bool:
+    """Whether the dimension stays as it is, alone in its group."""
+    assert before is not None
+    assert after is not None
+    return before[old.index(letter)] == after[new.index(letter)]
+
+
+for _regrouping in (Flatten, Squeeze, Unsqueeze):
+    _regrouping.sharding(_split_regrouping)
+
+
+@Reshape.sharding
+def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
+    return replace(_split_regrouping(data, shape, results=results), stated=1)
+
+
+@Transpose.sharding
+def _(data: Operand, *, results: Sequence[Shape | None], perm: tuple[int, ...] | None = None) -> Layout:
+    (letters,) = elementwise([data.shape])
+    order = range(len(letters))[::-1] if perm is None else perm
+    return Layout((letters,), (tuple(letters[i] for i in order),))
+
+
+@Expand.sharding
+def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([results[0]])
+    own = letters[len(letters) - len(input.shape or ()) :]
+    operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
+    return Layout((operand, ()), (tuple(letter if letter in operand else None for letter in letters),), stated=1)

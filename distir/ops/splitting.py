@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import distir.ops.select_layout  # noqa: F401 - its import hangs the rules on the ops
 from distir.ir import Attributes, Dim, Shape, TensorType, Type
 from distir.ops.attributes import bind
 from distir.ops.core import Op

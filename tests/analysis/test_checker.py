@@ -65,7 +65,7 @@ def damaged(draw):
 
 
 @given(damaged())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, derandomize=True)
 def test_any_text_is_checked_and_every_diagnostic_lies_in_it(text):
     program = read(text)
     for diagnostic in program.diagnostics:
@@ -78,7 +78,7 @@ def test_any_text_is_checked_and_every_diagnostic_lies_in_it(text):
 
 
 @given(damaged())
-@LAW
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_checks_can_be_asked_for_its_simulation(text):
     """Simulation says what is missing; it does not fail in ways of its own."""
     program = read(text)
@@ -205,7 +205,7 @@ def test_one_broken_statement_is_one_error_with_nothing_in_its_train(program, da
     body = (*main.body[:index], statement, *main.body[index + 1 :])
     module = Module([*(f for f in program.module if f.name != "main"), replace(main, body=body)])
     found = check(module).errors
-    assert len(found) == 1
+    assert len(found) == 1, found
     assert found[0].site.function == "main"
     assert found[0].site.index == index
 
@@ -283,6 +283,12 @@ def test_what_is_wrong_in_a_function_by_itself_is_not_reported_again_at_its_call
     assert [d.code.number for d, _ in errors(text)] == ["DIR205"]
 
 
+def test_a_statement_that_names_no_result_is_one_error():
+    for op in ("Relu", "Split[num_outputs = 2]", "Split", "MPIAlltoall", "MPIBroadcast[devices = [1, 2]]"):
+        found = errors(f"func @f(%y: Tensor[Float32, (4,), 2]) {{\n  {op}(%y)\n  return %y\n}}\n")
+        assert len(found) == 1, op
+
+
 @pytest.mark.xfail(strict=True, reason="the literal decides the element type, so `Tanh` is refused integers")
 def test_a_literal_beside_an_untyped_operand_does_not_decide_its_element_type():
     assert errors("func @f(%x) {\n  %y = Mul(%x, 2)\n  %z = Tanh(%y)\n  return %z\n}\n") == []
@@ -326,7 +332,6 @@ def test_a_long_cycle_of_calls_is_found():
     assert len(found) == 3000
 
 
-@pytest.mark.xfail(strict=True, reason="the executor does not make room on the stack for calls, as the checker does")
 def test_a_long_chain_of_calls_runs():
     import numpy as np
 

@@ -40,7 +40,7 @@ def flat(ops: int) -> Module:
         for d in range(1, DEVICES + 1)
         for layer in range(LAYERS)
     }
-    inputs = [f.param(f"x_{n}", type) for n, type in types.items()]
+    inputs = [f.param(f"x_{n}", t) for n, t in types.items()]
     done: list[str] = []
     batch = 0
     while len(f.body) < ops:
@@ -78,11 +78,18 @@ def cpu(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(ops: int) -> dict[str, float]:
-    """Seconds of CPU time by pass; `bytes`: kept per op in a simulation that has its timeline and peaks."""
-    module, machine = flat(ops), load(HARDWARE)
+    """Seconds of CPU time by pass, and end to end."""
+    module = flat(ops)
+    seconds = _passes(module)
+    seconds["end to end"], _ = cpu(lambda: _whole(module))
+    return seconds
+
+
+def _passes(module: Module) -> dict[str, float]:
+    machine = load(HARDWARE)
     (entry,) = module
-    analysis: Analysis
     seconds: dict[str, float] = {}
+    analysis: Analysis
     seconds["check"], analysis = cpu(lambda: check(module))
     assert not analysis.errors
     instance = analysis.instance(entry, tuple(p.type for p in entry.params))
@@ -95,9 +102,6 @@ def measure(ops: int) -> dict[str, float]:
     seconds["waits"], _ = cpu(lambda: timeline.waits)
     seconds["path"], _ = cpu(timeline.critical_path)
     seconds["points"], _ = cpu(lambda: sum(1 for _ in planned.memory().points()))
-    del analysis, instance, planned, timeline
-    seconds["end to end"], whole = cpu(lambda: _whole(module))
-    del whole
     return seconds
 
 
@@ -108,7 +112,7 @@ def _whole(module: Module) -> Any:
 
 
 def kept_bytes(ops: int) -> float:
-    """Bytes per op that a simulation keeps beside the module; and what it adds to the check alone."""
+    """Bytes per op that a simulation keeps beside the module, its check included."""
     module = flat(ops)
     gc.collect()
     tracemalloc.start()

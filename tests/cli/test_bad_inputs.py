@@ -1,6 +1,7 @@
 """Whatever a command is given, it ends with a message and an exit code, never with a traceback."""
 
 import os
+from pathlib import Path
 
 import pytest
 from cli_samples import MACHINE, SMALL
@@ -116,7 +117,7 @@ def test_bad_arguments(distir, words, expected):
 
 
 def faulty(change):
-    text = open(MACHINE, encoding="utf-8").read()
+    text = Path(MACHINE).read_text()
     old, new = change
     assert old in text
     return text.replace(old, new)

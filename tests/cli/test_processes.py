@@ -115,8 +115,8 @@ def test_a_terminal_without_unicode(file):
 def test_a_command_loads_what_it_needs(file, words, unloaded):
     path = str(file("a.dir", PIPELINE))
     words = [path if word == "PATH" else word for word in words]
-    code = f"import sys; from distir.cli import main; c = main({words!r}); print(*sys.modules, file=sys.stderr); sys.exit(c)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = "import sys; from distir.cli import main; c = main(); print(*sys.modules, file=sys.stderr); sys.exit(c)"
+    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert ended.returncode == 0
     assert not set(ended.stderr.split("\n")[-2].split()) & set(unloaded.split())
 

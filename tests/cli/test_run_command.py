@@ -206,7 +206,8 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_made(distir, file, s
 
 
 def test_a_failure_within_an_op_is_the_programs(distir, file, tmp_path):
-    gather = "func @main(%x: Tensor[Float32, (2,), 1], %i: Tensor[Int64, (1,), 1]) {\n  %y = Gather(%x, %i)\n  return %y\n}\n"
+    params = "%x: Tensor[Float32, (2,), 1], %i: Tensor[Int64, (1,), 1]"
+    gather = f"func @main({params}) {{\n  %y = Gather(%x, %i)\n  return %y\n}}\n"
     np.save(tmp_path / "i.npy", np.array([7]))
     ended = distir("run", file("a.dir", gather), "--input", f"i={tmp_path / 'i.npy'}")
     assert ended.code in (1, 2)

@@ -27,7 +27,7 @@ from distir.ops.signature import TensorPattern
 DEVICE = 1
 
 
-class Inexpressible(Exception):
+class Inexpressible(Exception):  # noqa: N818 - a verdict on a case
     """A case that no program can express; the text is the reason."""
 
 
@@ -53,6 +53,7 @@ def program(model) -> Module:
     """The model's graph as `@main`. Raises Inexpressible."""
     refuse(model.graph)
     graph = expanded(at_our_opset(model)).graph
+    refuse(graph, converted=True)
     host = host_values(graph)
     builder = FunctionBuilder("main")
     names = {"": DISCARD}
@@ -70,7 +71,7 @@ def program(model) -> Module:
 
 def expanded(model):
     """The model with those nodes that our op of the name does not cover replaced by what ONNX defines them by."""
-    if all(map(covered, model.graph.node)):
+    if any(node.op_type not in OPS for node in model.graph.node) or all(map(covered, model.graph.node)):
         return model
     typed = onnx.shape_inference.infer_shapes(model).graph
     types = {value.name: value.type for value in (*typed.input, *typed.value_info)}
@@ -85,7 +86,6 @@ def expanded(model):
     result.CopyFrom(model)
     del result.graph.node[:]
     result.graph.node.extend(nodes)
-    refuse(result.graph)
     return result
 
 
@@ -156,12 +156,12 @@ def is_default(op, proto):
     return helper.get_attribute_value(declared) == helper.get_attribute_value(proto)
 
 
-def refuse(graph):
+def refuse(graph, converted=False):
     """Raise Inexpressible for what a program cannot hold."""
     for node in graph.node:
         if node.domain not in ("", "ai.onnx"):
             raise Inexpressible(f"ops of the domain `{node.domain}`")
-        if node.op_type in bridge.LEFT_OUT:
+        if node.op_type in bridge.LEFT_OUT and (converted or not bridge.LEFT_OUT[node.op_type].startswith("gone")):
             raise Inexpressible(f"`{node.op_type}`: {bridge.LEFT_OUT[node.op_type]}")
     for value in (*graph.input, *graph.output):
         kind = value.type.WhichOneof("value")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 
-from distir.analysis import Types
-from distir.analysis.domains import MOST_PRECISE_FIRST
+from distir.analysis import Mixed
 from distir.cost import parse
-from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
     DISCARD,
     DTYPES,
@@ -16,7 +14,6 @@ from distir.ir import (
     Apply,
     Attributes,
     Call,
-    Dense,
     Function,
     Literal,
     Module,
@@ -27,7 +24,7 @@ from distir.ir import (
     dims,
     types,
 )
-from distir.ops import OPS, Reject, op, type_of
+from distir.ops import Reject, op, type_of
 
 FLOAT32 = DTYPES["Float32"]
 
@@ -111,24 +108,11 @@ def _random_type(rng, devices, depth=0):
     return tensor(rows, rng.choice(devices[:3]), columns)
 
 
-class _Picky(Types):
-    """The mixed domain, but nobody sends constants."""
-
-    def answer(self, op, vs):
-        if OPS[op.op].communication and _constant(vs):
-            raise Reject(codes.UNPLACED, "a constant")
-        return super().answer(op, vs)
-
-
-def _constant(v):
-    return any(map(_constant, v)) if isinstance(v, tuple) else isinstance(v, (Dense, Literal))
-
-
 class _Drawn:
     """A function in the making: its statements, and its values with what is known of them."""
 
     def __init__(self, module, params, args):
-        self.domain = _Picky(module, rules=MOST_PRECISE_FIRST)
+        self.domain = Mixed(module)
         self.body = []
         self.values = dict(zip(params, args, strict=True))
         self.wanted_next = None

@@ -166,8 +166,11 @@ def test_streams_of_one_gpu_share_a_counter(folder):
     assert {r["name"] for r in records if r["ph"] == "C"} == {"memory of devices 1, 4"}
 
 
-def test_the_same_simulation_gives_the_same_file(folder):
-    first, second = (written(simulate(parse(PIPELINE).module, MACHINE), folder) for _ in range(2))
+def test_the_same_simulation_gives_the_same_file(tmp_path):
+    paths = [tmp_path / "first.json", tmp_path / "second.json"]
+    for path in paths:
+        simulate(parse(PIPELINE).module, MACHINE).to_chrome_trace(path)
+    first, second = (path.read_bytes() for path in paths)
     assert first == second
 
 

@@ -252,7 +252,6 @@ def test_named_dimensions_are_bound():
             run(text, bind=bind)
 
 
-@pytest.mark.xfail(reason="a dimension that only occurs divided is not found again in the arguments", strict=False)
 def test_a_dimension_that_must_divide():
     text = "func @main(%x: Tensor[Float32, (B/2, 10), 1]) { %y = Relu(%x)\n return %y }"
     assert run(text, bind={"B": 6}).devices[1].peak_memory_bytes == 2 * 120

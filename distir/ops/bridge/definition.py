@@ -43,6 +43,7 @@ def _defined(name: str, meaning: Meaning) -> Op:
     from distir.ops.bridge.inference import check_operands, infer_results
     from distir.ops.bridge.reference import run_reference
     from distir.ops.bridge.schema import schema_of
+    from distir.ops.bridge.sharding import layout_of
 
     def body(*operands: Any, count: int = 1, **attrs: Any) -> Any:
         results = run_reference(name, operands, _attributes(attrs), count)
@@ -54,12 +55,24 @@ def _defined(name: str, meaning: Meaning) -> Op:
     def shapes(*operands: Any, count: int, **attrs: Any) -> Any:
         return infer_results(name, operands, _attributes(attrs), count)
 
+    def sharding(*operands: Any, results: Any, **attrs: Any) -> Any:
+        return layout_of(defined, operands, results, _attributes(attrs))
+
     body.__name__ = body.__qualname__ = name
-    body.__doc__ = inspect.cleandoc(schema_of(name).doc)
+    body.__doc__ = inspect.cleandoc(schema_of(name).doc or name)
     body.__signature__ = _python_signature(name)  # pyright: ignore[reportFunctionMemberAccess]
-    defined = Op(name, meaning.signatures, body, flops=meaning.flops, foldable=meaning.foldable, family=meaning.family)
+    defined = Op(
+        name,
+        meaning.signatures,
+        body,
+        flops=meaning.flops,
+        linear=meaning.linear,
+        foldable=meaning.foldable,
+        family=meaning.family,
+    )
     defined.checks(checks)
     defined.shapes(shapes)
+    defined.sharding(sharding)
     return defined
 
 

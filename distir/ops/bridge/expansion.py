@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distir.ops.bridge.schema import schema_of
 
@@ -19,7 +19,7 @@ def expansion(node: onnx.NodeProto, operand_types: Sequence[onnx.TypeProto]) -> 
     """
     from onnx import FunctionProto
 
-    schema = schema_of(node.op_type)
+    schema: Any = schema_of(node.op_type)  # onnx declares no types for what follows
     if schema.has_function:
         return schema.function_body
     if not schema.has_context_dependent_function:

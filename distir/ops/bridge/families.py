@@ -1,8 +1,8 @@
 """Signature and work of every op that the bridge gives, by family. Knows no onnx.
 
-How the letters are to be read by whoever splits an op over devices: a letter that stands in an operand and in a
-result may be split; a letter that several operands share and no result has is summed over; whatever may not be
-split is `_`, or has a name of its own in the result (`*o`), which the shape inference fills in.
+How the letters say what may be split over devices (`sharding` reads them so): a letter that stands in an operand and
+in a result may be split, and one that is named in `summed`, over which the results are sums. Every other dimension
+stays whole. A letter that only a result has (`*o`) is for the shape inference to fill in.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ class Meaning(NamedTuple):
     signatures: tuple[str, ...]
     flops: Amount
     foldable: bool = True
+    summed: tuple[str, ...] = ()
+    linear: tuple[str, ...] = ()
     family: str = "onnx"
 
 
-def _ops(names: str, *signatures: str, flops: Amount = 0, foldable: bool = True) -> dict[str, Meaning]:
-    return dict.fromkeys(names.split(), Meaning(signatures, flops, foldable))
+def _ops(
+    names: str,
+    *signatures: str,
+    flops: Amount = 0,
+    foldable: bool = True,
+    summed: tuple[str, ...] = (),
+    linear: tuple[str, ...] = (),
+) -> dict[str, Meaning]:
+    return dict.fromkeys(names.split(), Meaning(signatures, flops, foldable, summed, linear))
 
 
 ELEMENTWISE = {
@@ -59,6 +68,7 @@ CONVOLUTION = {
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (_, c / group, *k), d], Optional[Tensor[t:float, (_,), d]]"
         " -> Tensor[t, (b, _, *o), d]",
         flops=flops.convolution,
+        summed=("c",),
     ),
     **_ops(
         "ConvInteger",
@@ -89,19 +99,21 @@ CONVOLUTION = {
     ),
     **_ops(
         "CausalConvWithState",
-        "Tensor[t:float, (b, c, n), d], Tensor[t:float, (c, 1, _), d], Optional[Tensor[t:float, (c,), d]],"
-        " Optional[Tensor[t:float, (b, c, _), d]] -> Tensor[t, (b, c, n), d], Tensor[t, (b, c, _), d]",
+        "Tensor[t:float, (b, c, _), d], Tensor[t:float, (c, 1, _), d], Optional[Tensor[t:float, (c,), d]],"
+        " Optional[Tensor[t:float, (b, c, _), d]] -> Tensor[t, (b, c, _), d], Tensor[t, (b, c, _), d]",
         flops=flops.causal_convolution,
     ),
     **_ops(
         "Col2Im",
         "Tensor[t, (b, _, _), d], Tensor[Int64, (_,), host], Tensor[Int64, (_,), host] -> Tensor[t, (b, *o), d]",
-        flops=lambda inputs, **_: inputs,
+        flops=flops.each_operand(1),
     ),
 }
 
 POOLING = {
-    **_ops("AveragePool", "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]", flops=flops.pooling),
+    **_ops(
+        "AveragePool", "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]", flops=flops.pooling, linear=("X",)
+    ),
     **_ops("LpPool", "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]", flops=flops.norm_pooling),
     **_ops(
         "MaxPool",  # its indices count through the whole operand, so that they may not be split
@@ -111,17 +123,17 @@ POOLING = {
     **_ops(
         "GlobalAveragePool GlobalMaxPool",
         "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]",
-        flops=lambda inputs, **_: inputs,
+        flops=flops.each_operand(1),
     ),
     **_ops(
         "GlobalLpPool",
         "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]",
-        flops=lambda inputs, **_: 2 * inputs,
+        flops=flops.each_operand(2),
     ),
     **_ops(
         "MaxRoiPool",
         "Tensor[t:float, (_, c, _, _), d], Tensor[t:float, (r, 5), d] -> Tensor[t, (r, c, *o), d]",
-        flops=lambda inputs, **_: inputs,
+        flops=flops.each_operand(1),
     ),
     **_ops(
         "RoiAlign",
@@ -137,7 +149,7 @@ POOLING = {
 
 NORMALIZATION = {
     **_ops(
-        "BatchNormalization",  # in training `b` may not be split: the statistics are over it
+        "BatchNormalization",  # in training `b` may not be split, for the statistics are over it: see `sharding`
         "Tensor[t:float, (b, c, *s), d], Tensor[u:float, (c,), d], Tensor[u:float, (c,), d],"
         " Tensor[v:float, (c,), d], Tensor[v:float, (c,), d] -> Tensor[t, (b, c, *s), d], *Tensor[v, (c,), d]",
         "Tensor[t:float, (b,), d], Tensor[u:float, (1,), d], Tensor[u:float, (1,), d],"
@@ -205,7 +217,7 @@ QUANTIZATION = {
     **_ops(
         "DynamicQuantizeLinear",
         "Tensor[Float32, s, d] -> Tensor[UInt8, o, d], Tensor[Float32, (), d], Tensor[UInt8, (), d]",
-        flops=lambda inputs, **_: 5 * inputs,
+        flops=flops.each_operand(5),
     ),
     **_ops(
         "MatMulInteger",
@@ -214,6 +226,7 @@ QUANTIZATION = {
         "Tensor[t:int, _, d], Tensor[u:int, _, d], Optional[Tensor[t:int, _, d]],"
         " Optional[Tensor[u:int, _, d]] -> Tensor[Int32, _, d]",
         flops=flops.integer_matmul,
+        summed=("k",),
     ),
     **_ops(
         "QLinearMatMul",
@@ -226,7 +239,7 @@ QUANTIZATION = {
 }
 
 IMAGE = {
-    **_ops("DepthToSpace SpaceToDepth", "Tensor[t, (b, _, _, _), d] -> Tensor[t, (b, _, _, _), d]"),
+    **_ops("DepthToSpace SpaceToDepth", "Tensor[t, (b, _, _, _), d] -> Tensor[t, (b, _, _, _), d]", linear=("input",)),
     **_ops(
         "Resize",
         "Tensor[t, s, d], Optional[Tensor[u:float, (_,), host]], Optional[Tensor[Float32, (_,), host]],"
@@ -238,7 +251,7 @@ IMAGE = {
         "Tensor[t, (b, c, *s), d], Tensor[u:float, (b, *g), d] -> Tensor[t, (b, c, *o), d]",
         flops=flops.grid_sampling,
     ),
-    **_ops("AffineGrid", "Tensor[t:float, (b, _, _), d], Tensor[Int64, (_,), host] -> Tensor[t, (b, *o), d]", flops=6),
+    **_ops("AffineGrid", "Tensor[t:float, (_, _, _), d], Tensor[Int64, (_,), host] -> Tensor[t, _, d]", flops=6),
     **_ops("CenterCropPad", "Tensor[t, s, d], Tensor[i:int, (_,), host] -> Tensor[t, _, d]"),
     **_ops(
         "NonMaxSuppression",
@@ -250,21 +263,21 @@ IMAGE = {
 
 SELECTION = {
     **_ops("Compress", "Tensor[t, s, d], Tensor[Bool, (_,), d] -> Tensor[t, _, d]"),
-    **_ops("NonZero", "Tensor[t, s, d] -> Tensor[Int64, (_, _), d]", flops=lambda inputs, **_: inputs),
+    **_ops("NonZero", "Tensor[t, s, d] -> Tensor[Int64, (_, _), d]", flops=flops.each_operand(1)),
     **_ops(
         "Unique",
         "Tensor[t, s, d] -> Tensor[t, _, d], *Tensor[Int64, (_,), d]",
-        flops=lambda inputs, **_: inputs * max(inputs, 1).bit_length(),  # sorting
+        flops=flops.sorting,
     ),
     **_ops("ReverseSequence", "Tensor[t, s, d], Tensor[Int64, (_,), d] -> Tensor[t, o, d]"),
-    **_ops("TfIdfVectorizer", "Tensor[t:int, _, d] -> Tensor[Float32, _, d]", flops=lambda inputs, **_: inputs),
+    **_ops("TfIdfVectorizer", "Tensor[t:int, _, d] -> Tensor[Float32, _, d]", flops=flops.each_operand(1)),
 }
 
 REDUCTION = {
     **_ops(
         "ReduceL1 ReduceLogSum",
         "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
-        flops=lambda inputs, **_: 2 * inputs,
+        flops=flops.each_operand(2),
     ),
     **_ops("CumProd", "Tensor[t:number, s, d], Tensor[i:int, _, host] -> Tensor[t, s, d]", flops=1),
     **_ops("Det", "Tensor[t:float, (*s, _, _), d] -> Tensor[t, s, d]", flops=flops.determinant),
@@ -294,9 +307,9 @@ SIGNAL = {
 RANDOM = {
     **_ops("RandomNormal RandomUniform", "-> Tensor[_, _, host]", foldable=False),
     **_ops(
-        "Bernoulli RandomNormalLike RandomUniformLike", "Tensor[t, s, d] -> Tensor[_, s, d]", flops=8, foldable=False
+        "Bernoulli RandomNormalLike RandomUniformLike", "Tensor[t, s, d] -> Tensor[_, o, d]", flops=8, foldable=False
     ),
-    **_ops("Multinomial", "Tensor[t:float, (b, _), d] -> Tensor[_, (b, _), d]", flops=8, foldable=False),
+    **_ops("Multinomial", "Tensor[t:float, (b, _), d] -> Tensor[_, (_, _), d]", flops=8, foldable=False),
 }
 
 FAMILIES: dict[str, Meaning] = {

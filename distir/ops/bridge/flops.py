@@ -7,9 +7,24 @@ and an addition count one each, a comparison one, an elementary function one, as
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 Shapes = list[tuple[int, ...]]
+
+
+def each_operand(operations: int) -> Callable[..., int]:
+    """So many operations for each element of the operands."""
+
+    def flops(inputs: int, **_: Any) -> int:
+        return operations * inputs
+
+    return flops
+
+
+def sorting(inputs: int, **_: Any) -> int:
+    """N log2 N comparisons."""
+    return inputs * max(inputs, 1).bit_length()
 
 
 def convolution(shapes: Shapes, elements: int, **_: Any) -> int:
@@ -65,7 +80,7 @@ def quantized_matmul(shapes: Shapes, elements: int, **_: Any) -> int:
     return 2 * elements * shapes[0][-1] + 3 * elements
 
 
-def recurrence(gate_flops: int) -> Any:
+def recurrence(gate_flops: int) -> Callable[..., int]:
     """A recurrent network: a step multiplies with `W` and `R` and does `gate_flops` for each hidden element."""
 
     def flops(shapes: Shapes, **_: Any) -> int:

@@ -49,7 +49,7 @@ def _implementation(
     node = make_node(name, spelled, names, count)
     described = [helper.make_tensor_type_proto(element_type(d), None) for d in present if d is not None]
     implementation = load_op("", name, OPSET, node=node, input_types=described, evaluator_cls=ReferenceEvaluator)
-    settings = {
+    settings: dict[str, Any] = {
         "verbose": 0,
         "log": lambda *_: None,
         "new_ops": None,

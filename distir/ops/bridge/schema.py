@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.ir import DTYPES, Attributes, DType
 from distir.ops.core import REQUIRED, AttributeSpec, OperandSpec
@@ -78,7 +79,7 @@ _TYPE_TAGS = {"FLOAT": "float", "DOUBLE": "double"}
 
 def attribute_specs(name: str) -> tuple[AttributeSpec, ...]:
     """The attributes as the schema declares them, those that must be given first, then by name."""
-    declared = schema_of(name).attributes.values()
+    declared: list[Any] = list(schema_of(name).attributes.values())
     specs = [AttributeSpec(a.name, _kind(a.name, a.type.name), _default(a)) for a in declared]
     return tuple(sorted(specs, key=lambda spec: (spec.default is not REQUIRED, spec.name)))
 
@@ -87,7 +88,7 @@ def make_node(name: str, attrs: Attributes, operands: list[str], count: int) -> 
     """The ONNX node that stands for one application; left-out operands have the name ""."""
     from onnx import helper
 
-    given = {n: _onnx_value(v) for n, v in attrs.items() if v is not None}
+    given = {n: _onnx_value(v) for n, v in attrs.items()}
     return helper.make_node(name, operands, [f"r{i}" for i in range(count)], **given)
 
 
@@ -114,7 +115,7 @@ def _default(attribute: Any) -> Any:
         return REQUIRED
     if not attribute.default_value.name:
         return None
-    value = helper.get_attribute_value(attribute.default_value)
+    value: Any = helper.get_attribute_value(attribute.default_value)
     if attribute.name in FLAGS:
         return bool(value)
     if attribute.name in ELEMENT_TYPES:
@@ -124,7 +125,7 @@ def _default(attribute: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.7g}")  # as the schema's author wrote it, before it was rounded to 32 bits
     if isinstance(value, (list, tuple)):
-        return tuple(v.decode() if isinstance(v, bytes) else v for v in value)
+        return tuple(v.decode() if isinstance(v, bytes) else v for v in cast("Sequence[Any]", value))
     return value
 
 
@@ -133,4 +134,4 @@ def _onnx_value(value: Any) -> Any:
         return element_type(value)
     if isinstance(value, bool):
         return int(value)
-    return list(value) if isinstance(value, tuple) else value
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value

@@ -1,0 +1,128 @@
+"""How a bridge op may be split over devices: its `Layout`, read from its family's letters. Knows no onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from distir.ir import Attributes, Dim, Shape
+from distir.ops.bridge.families import FAMILIES
+from distir.ops.core import Op
+from distir.ops.host import Operand, known_ints
+from distir.ops.infer import match_operands
+from distir.ops.layout import Layout, Letters
+from distir.ops.signature import Broadcast, DimVar, Segment, TensorPattern
+from distir.ops.signature import Operand as Place
+
+Operands = Sequence[Operand | None]
+
+
+def layout_of(op: Op, operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """The layout for these operands: what the letters say may be split, and nothing else."""
+    if rule := _OWN_RULES.get(op.name):
+        return rule(operands, results, attrs)
+    signature = match_operands(op, operands, attrs).signature
+    given = [_letters(_place(signature.operands, i), o.shape if o else None) for i, o in enumerate(operands)]
+    made = [_letters(_place(signature.results, i), shape) for i, shape in enumerate(results)]
+    whole = _whole(op.name, operands, attrs)
+    shared = {letter for letters in given for letter in letters} & {letter for letters in made for letter in letters}
+    kept = {letter for letter in (*shared, *FAMILIES[op.name].summed) if letter not in whole}
+    return Layout(tuple(_only(kept, letters) for letters in given), tuple(_only(kept, letters) for letters in made))
+
+
+def _place(places: Sequence[Place], index: int) -> Place:
+    return places[min(index, len(places) - 1)]
+
+
+def _letters(place: Place, shape: Shape | None) -> Letters:
+    """A letter for each dimension; a sequence of dimensions takes what the others leave."""
+    if shape is None:
+        return ()
+    terms = place.pattern.shape if isinstance(place.pattern, TensorPattern) else None
+    if terms is None:
+        return (None,) * len(shape)
+    letters: list[str | None] = []
+    for term in terms:
+        if isinstance(term, (Segment, Broadcast)):
+            length = len(shape) - len(terms) + 1
+            dims = shape[len(letters) : len(letters) + length]
+            letters += [_spread_letter(term, k, length, dim) for k, dim in enumerate(dims)]
+        else:
+            letters.append(term.name if isinstance(term, DimVar) and term.axis is None else None)
+    return tuple(letters) if len(letters) == len(shape) else (None,) * len(shape)
+
+
+def _spread_letter(term: Segment | Broadcast, k: int, length: int, dim: Dim) -> str | None:
+    if isinstance(term, Segment):
+        return f"*{term.name}{k}"
+    return None if dim == 1 else f"...{length - k}"
+
+
+def _only(kept: set[str | None] | set[str], letters: Letters) -> Letters:
+    return tuple(letter if letter in kept else None for letter in letters)
+
+
+def _whole(name: str, operands: Operands, attrs: Attributes) -> set[str]:
+    """The letters that may not be split for these operands and attributes, although others may."""
+    given = [operand is not None for operand in operands]
+    match name:
+        case "Conv" if len(given) > 2 and given[2]:
+            return {"c"}  # each partial sum would hold the bias
+        case "BatchNormalization" if attrs["training_mode"]:
+            return {"b", *(f"*s{k}" for k in range(8))}  # the statistics are over all of them
+        case "MatMulInteger" if any(o is not None and o.shape != () for o in operands[2:]):
+            return {"m", "n"}  # a zero point for each row or column would have to be split as well
+        case "QLinearMatMul" if any(o is not None and o.shape != () for o in (*operands[1:3], *operands[4:])):
+            return {"m", "n"}
+        case "Dropout" if len(given) > 2 and given[2]:
+            return {f"*s{k}" for k in range(16)}  # each part would drop the same places
+        case _:
+            return set()
+
+
+def _resize(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """Dimensions that keep their size may be split, if the new shape is computed from factors, or can be restated."""
+    x, sizes = operands[0], operands[3] if len(operands) > 3 else None
+    assert x is not None
+    before, after = x.shape or (), results[0] or ()
+    others = ((),) * (len(operands) - 1)
+    cropped = attrs["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    if cropped or len(before) != len(after) or (sizes is not None and "axes" in attrs):
+        return Layout(((None,) * len(before), *others), ((None,) * len(after),))
+    letters = tuple(
+        f"s{k}" if m == n and n is not None else None for k, (m, n) in enumerate(zip(before, after, strict=True))
+    )
+    return Layout((letters, *others), (letters,), stated=None if sizes is None else 3)
+
+
+def _reduction(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """Dimensions that are not reduced may be split."""
+    data, axes = operands[0], operands[1] if len(operands) > 1 else None
+    assert data is not None
+    rank, along = len(data.shape or ()), () if axes is None else known_ints(axes)
+    everything = not along and (along is None or not attrs["noop_with_empty_axes"])
+    gone = range(rank) if everything else [axis % rank for axis in along or ()]
+    letters = tuple(None if i in gone else f"s{i}" for i in range(rank))
+    kept = tuple(f"s{i}" if i not in gone else None for i in range(rank) if attrs["keepdims"] or i not in gone)
+    if results[0] is None or len(kept) != len(results[0]):
+        return Layout(((None,) * rank, ()), ((None,) * len(results[0] or ()),))
+    return Layout((letters, ())[: len(operands)], (kept,))
+
+
+def _recurrent(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """Sequences of a batch may be split; where they stand, `layout` says."""
+    first = attrs["layout"] == 1
+    batch = ("b", None, None) if first else (None, "b", None)
+    outputs = [("b", None, None, None) if first else (None, None, "b", None), batch, batch]
+    inputs = [batch, (None,) * 3, (None,) * 3, (None,) * 2, ("b",), batch, batch, (None,) * 2]
+    return Layout(
+        tuple(() if o is None else letters for o, letters in zip(operands, inputs, strict=False)),
+        tuple(outputs[: len(results)]),
+    )
+
+
+_OWN_RULES: dict[str, Callable[[Operands, Sequence[Shape | None], Attributes], Layout]] = {
+    "Resize": _resize,
+    "ReduceL1": _reduction,
+    "ReduceLogSum": _reduction,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), _recurrent),
+}

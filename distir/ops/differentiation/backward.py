@@ -1,0 +1,314 @@
+"""What a gradient rule sees of one op, and writes with. Knows ops and types, not functions: calls are `transform`'s.
+
+A rule gives the gradient of each operand, from the gradients of the results, as ops it writes:
+
+    @Relu.grad
+    def _(g):
+        return [g("ReluGrad", g.dy, g.y[0])]
+
+In what a rule writes, shapes are literals where they are known and `Shape(x)` where they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from distir.ir import (
+    DISCARD,
+    HOST,
+    NO_ATTRIBUTES,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Attributes,
+    Constant,
+    Dim,
+    DType,
+    Literal,
+    Shape,
+    TensorType,
+    TupleType,
+    Type,
+    names,
+    types,
+)
+from distir.ops.attributes import bind
+from distir.ops.core import OPS, Op
+from distir.ops.host import known_ints
+from distir.ops.infer import Value, infer_partial, infer_types, infer_values, type_of
+from distir.ops.unify import Reject
+
+Gradients = Sequence[Arg | None]
+"""One per operand; None where there is none."""
+
+
+class NotDifferentiable(Exception):  # noqa: N818 - what is said of the op, not a failure of ours
+    """Why an op's gradient cannot be written; `help` says what to do."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        self.help = help
+        super().__init__(message)
+
+
+class Tape:
+    """Statements as rules write them, under names that do not last, and what is known of every value."""
+
+    def __init__(self, values: dict[str, Value]) -> None:
+        self.values = values
+        self.written: list[Apply] = []
+        self._count = 0
+
+    def value(self, arg: Arg | None) -> Value:
+        if isinstance(arg, str):
+            return self.values.get(arg, UNKNOWN) if arg != DISCARD else None
+        if isinstance(arg, tuple):
+            return tuple(self.value(item) for item in arg)
+        return arg
+
+    def write(self, op: str, args: Sequence[Arg], attrs: Attributes, count: int) -> tuple[str, ...]:
+        """Append an op and give the names of its results."""
+        results = tuple(f"~{self._count + i}" for i in range(count))
+        self._count += count
+        self.written.append(Apply(results, op, tuple(args), attrs))
+        vs = [self.value(arg) for arg in args]
+        self.values.update(zip(results, _inferred(OPS[op], vs, attrs, count), strict=True))
+        return results
+
+    def take(self, wanted: Iterable[Arg | None]) -> list[Apply]:
+        """What was written since the last time and is needed for `wanted`; the rest is forgotten."""
+        needed = set(names(arg for arg in wanted if arg is not None))
+        kept: list[Apply] = []
+        for statement in reversed(self.written):
+            if needed.isdisjoint(statement.results):
+                continue
+            results = tuple(name if name in needed else DISCARD for name in statement.results)
+            needed.update(names(statement.args))
+            kept.append(Apply(results, statement.op, statement.args, statement.attrs))
+        self.written = []
+        return kept[::-1]
+
+
+class Backward:
+    """One op on the way back: its operands `x`, results `y`, and the gradients `dys` of the results.
+
+    Operands that are left out are None, and so are gradients of results that do not matter. `g("Op", *operands,
+    **attributes)` writes an op and gives its result, `g.several("Op", count, …)` gives all of them.
+    """
+
+    def __init__(self, statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> None:
+        self.statement = statement
+        self.op = OPS[statement.op]
+        self.attrs = bind(self.op, statement.attrs)
+        missing = 0 if self.op.variadic is not None else len(self.op.operands) - len(statement.args)
+        self.x: tuple[Any, ...] = (*(None if a == DISCARD else a for a in statement.args), *[None] * missing)
+        self.y = statement.results
+        self.dys = dys
+        self._active = frozenset(active)
+        self._tape = tape
+
+    @property
+    def dy(self) -> Any:
+        """The gradient of the first result; zeros where it has none."""
+        return self.dy_or_zeros(0)
+
+    def dy_or_zeros(self, index: int) -> Any:
+        found = self.dys[index]
+        return self.zeros(self.y[index]) if found is None else found
+
+    def wants(self, index: int) -> bool:
+        """Whether the gradient of an operand is asked for."""
+        arg = self.x[index] if index < len(self.x) else None
+        return arg is not None and not self._active.isdisjoint(names((arg,)))
+
+    def refuse(self, reason: str, help: str | None = None) -> NotDifferentiable:
+        """What to raise where this use of the op has no gradient."""
+        return NotDifferentiable(reason, help)
+
+    # What is known.
+
+    def type(self, arg: Arg) -> Type:
+        return type_of(self._tape.value(arg))
+
+    def shape(self, arg: Arg) -> Shape | None:
+        type = self.type(arg)
+        return type.shape if isinstance(type, TensorType) else None
+
+    def known_shape(self, arg: Arg) -> Shape:
+        """The shape, in rank at least. Raises NotDifferentiable where that is unknown."""
+        shape = self.shape(arg)
+        if shape is None:
+            shown = f"`%{arg}`" if isinstance(arg, str) and not arg.startswith("~") else "its operand"
+            message = f"the gradient of `{self.op.name}` needs the number of dimensions of {shown}, which is unknown"
+            raise NotDifferentiable(message, "annotate the parameters with their types")
+        return shape
+
+    def rank(self, arg: Arg) -> int:
+        return len(self.known_shape(arg))
+
+    def dtype(self, arg: Arg) -> DType:
+        type = self.type(arg)
+        dtype = type.dtype if isinstance(type, TensorType) else None
+        if dtype is None:
+            message = f"the gradient of `{self.op.name}` needs the element type of its operand, which is unknown"
+            raise NotDifferentiable(message, "annotate the parameters with their types")
+        return dtype
+
+    def device(self, arg: Arg) -> int:
+        device = types.device_of(self.type(arg))
+        if device is None or device == HOST:
+            message = f"the gradient of `{self.op.name}` needs the device of its operand, which is unknown"
+            raise NotDifferentiable(message, "annotate the parameters with their devices")
+        return device
+
+    def ints(self, arg: Arg | None) -> tuple[int, ...] | None:
+        """The integers that a host operand holds, where they are known."""
+        value = self._tape.value(arg)
+        if isinstance(value, Literal) and isinstance(value.value, (int, tuple)):
+            from distir.ops.numeric import dense  # literals in their natural element type
+
+            value = dense(value.value)
+        return known_ints(cast(Any, value))
+
+    # What is written.
+
+    def __call__(self, op: str, *operands: Any, **attrs: Constant) -> str:
+        return self.several(op, 1, *operands, **attrs)[0]
+
+    def several(self, op: str, count: int, *operands: Any, **attrs: Constant) -> tuple[str, ...]:
+        given = [_arg(operand) for operand in operands]
+        while given and given[-1] == DISCARD:
+            given.pop()
+        return self._tape.write(op, given, Attributes(attrs) if attrs else NO_ATTRIBUTES, count)
+
+    def same(self, *operands: Any, **attrs: Constant) -> str:
+        """The op itself, with its attributes, on other operands."""
+        return self(self.op.name, *operands, **{**self.statement.attrs, **attrs})
+
+    def shape_of(self, arg: Arg) -> Arg:
+        """The shape as an operand: a literal where it is known."""
+        shape = self.shape(arg)
+        if shape is not None and all(isinstance(dim, int) for dim in shape):
+            return Literal(cast("tuple[int, ...]", shape))
+        return self("Shape", arg)
+
+    def size_along(self, arg: Arg, axis: int) -> Arg:
+        """One dimension as a scalar operand."""
+        dim = self.known_shape(arg)[axis]
+        if isinstance(dim, int):
+            return Literal(dim)
+        return self("Squeeze", self("Shape", arg, start=axis, end=axis + 1), (0,))
+
+    def reshape_like(self, value: Arg, like: Arg) -> Arg:
+        """The elements of `value` in the shape of `like`."""
+        shape = self.shape(like)
+        if shape is not None and self.shape(value) == shape and None not in shape:
+            return value
+        if shape is None or 0 in shape:
+            return self("Reshape", value, self.shape_of(like), allowzero=True)
+        opened = [i for i, dim in enumerate(shape) if not isinstance(dim, int)]
+        if len(opened) > 1:
+            return self("Reshape", value, self.shape_of(like))
+        # Where nothing is open, the first dimension is left open: mostly the batch, which others may want to split.
+        at = opened[0] if opened else 0
+        return self("Reshape", value, tuple(-1 if i == at else cast(int, dim) for i, dim in enumerate(shape)))
+
+    def sum_to(self, value: Arg, like: Arg) -> Arg:
+        """`value` summed down to the shape of `like`, which was broadcast to it."""
+        have, want = self.shape(value), self.shape(like)
+        if isinstance(self.type(like), TupleType):
+            return value
+        summed = None if have is None or want is None else _summed(have, want)
+        if summed is None or have is None or want is None:
+            return self("ReduceTo", value, self.shape_of(like))
+        extra = len(have) - len(want)
+        if summed and extra and summed[-1] >= extra:
+            return self("ReduceTo", value, self.shape_of(like))
+        return self("ReduceSum", value, tuple(summed), keepdims=not extra) if summed else value
+
+    def zeros(self, like: Arg) -> Arg:
+        """Zeros where `like` lives."""
+        type = self.type(like)
+        if isinstance(type, TupleType):
+            items = self.several("UnpackTuple", len(type.items), like)
+            return self("MakeTuple", *(self.zeros(item) for item in items))
+        kind = type.dtype.kind if isinstance(type, TensorType) and type.dtype is not None else "float"
+        return self("Where", False, like, {"float": 0.0, "bool": False}.get(kind, 0))
+
+    def total(self, values: Sequence[Arg]) -> Arg | None:
+        return None if not values else values[0] if len(values) == 1 else self("Sum", *values)
+
+    def transposed(self, value: Arg) -> str:
+        """The last two dimensions swapped."""
+        rank = self.rank(value)
+        return self("Transpose", value, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+    def through(self, y: Arg, dy: Arg, xs: Sequence[Arg]) -> list[Arg | None]:
+        """The gradients of `xs` where `y` was written with this builder: the op differentiated as what it is made of."""
+        statements, active = list(self._tape.written), set(names(xs)) & self._active
+        for statement in statements:
+            if not active.isdisjoint(names(statement.args)):
+                active.update(statement.results)
+        found: dict[str, list[Arg]] = {cast(str, y): [dy]}
+        for statement in reversed(statements):
+            dys = [self.total(found.get(name, [])) for name in statement.results]
+            if active.isdisjoint(names(statement.args)) or not any(d is not None for d in dys):
+                continue
+            for arg, gradient in zip(
+                statement.args, operand_gradients(statement, dys, active, self._tape), strict=False
+            ):
+                if isinstance(arg, str) and gradient is not None and arg in active:
+                    found.setdefault(arg, []).append(gradient)
+        # The same value as two operands has one gradient in all.
+        return [self.total(found.pop(x, [])) if isinstance(x, str) else None for x in xs]
+
+
+def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> Gradients:
+    """The gradients of an op's operands, by its rule. Raises NotDifferentiable."""
+    rule = OPS[statement.op].rules.get("grad")
+    if rule is None:
+        raise NotDifferentiable(f"`{statement.op}` has no gradient", f"state one with `@{statement.op}.grad`")
+    return rule(Backward(statement, dys, active, tape))
+
+
+def _arg(operand: Any) -> Arg:
+    if operand is None:
+        return DISCARD
+    return operand if isinstance(operand, (str, Literal)) else Literal(operand)
+
+
+def _summed(have: Shape, want: Shape) -> list[int] | None:
+    """The dimensions along which a broadcast is undone; None where that is unknown."""
+    extra = len(have) - len(want)
+    summed = list(range(extra))
+    for i, (wide, narrow) in enumerate(zip(have[extra:], want, strict=True), extra):
+        if narrow == 1:
+            summed += [i] if wide != 1 else []
+        elif narrow is None or (wide is not None and wide != narrow):
+            return None
+    return summed
+
+
+def _inferred(op: Op, vs: list[Value], attrs: Attributes, count: int) -> Sequence[Value]:
+    """What is known of an op's results. Where types state too much to agree, less is taken to be known."""
+    for attempt in (vs, [_opened(v) for v in vs], [_unshaped(v) for v in vs]):
+        try:
+            for rule in (infer_values, infer_partial, infer_types):
+                found = rule(op, attempt, attrs, count)
+                if found is not None:
+                    return found
+        except Reject:
+            continue
+    return (UNKNOWN,) * count
+
+
+def _opened(value: Value) -> Value:
+    """The type with its named dimensions open."""
+    if not isinstance(value, TensorType) or value.shape is None:
+        return value
+    shape: tuple[Dim, ...] = tuple(dim if isinstance(dim, int) else None for dim in value.shape)
+    return TensorType(value.dtype, shape, value.device)
+
+
+def _unshaped(value: Value) -> Value:
+    return TensorType(value.dtype, None, value.device) if isinstance(value, TensorType) else value

@@ -1,0 +1,53 @@
+"""How the ops of `select` are split over devices: apart from them only because that file is long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from distir.ir import Shape
+from distir.ops.host import Operand, known_ints
+from distir.ops.layout import Layout, Letters, elementwise
+from distir.ops.select import Concat, Gather, Slice, Split
+
+Results = Sequence[Shape | None]
+
+
+@Split.sharding
+def _(input: Operand, split: Operand | None = None, *, results: Results, axis: int, **_: Any) -> Layout:
+    letters, cut = _along_axis(input.shape, axis)
+    blocks = tuple(None if shape is None else shape[cut] for shape in results)
+    sizes = {} if split is None or not letters else {f"s{cut}": (1,)}
+    operands = (letters,) if split is None else (letters, ())
+    return Layout(operands, (letters,) * len(results), operand_blocks={(0, cut): blocks}, divided_operands=sizes)
+
+
+@Concat.sharding
+def _(*inputs: Operand, results: Results, axis: int) -> Layout:
+    letters, joined = _along_axis(results[0], axis)
+    blocks = tuple(None if x.shape is None else x.shape[joined] for x in inputs)
+    return Layout((letters,) * len(inputs), (letters,), result_blocks={(0, joined): blocks})
+
+
+@Gather.sharding
+def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout:
+    rank, depth = len(data.shape or ()), len(indices.shape or ())
+    first = axis % max(rank, 1)
+    before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
+    positions = tuple(f"s{k}" for k in range(depth))
+    return Layout(((*before, "n", *behind), positions), ((*before, *positions, *behind),), looked_up="n")
+
+
+@Slice.sharding
+def _(data: Operand, starts: Operand, ends: Operand, *others: Operand | None, results: Results) -> Layout:
+    rank = len(data.shape or ())
+    axes = others[0] if others else None
+    named = range(len(known_ints(starts) or range(rank))) if axes is None else known_ints(axes)
+    cut = range(rank) if named is None else [axis % rank for axis in named]
+    letters = tuple(None if i in cut else f"s{i}" for i in range(rank))
+    return Layout((letters, *((),) * (2 + len(others))), (letters,))
+
+
+def _along_axis(shape: Shape | None, axis: int) -> tuple[Letters, int]:
+    (letters,) = elementwise([shape])
+    return letters, axis % max(len(letters), 1)

@@ -1,0 +1,182 @@
+"""A function's body split over the devices of a mesh axis, before it is written out: statements for all of them at once.
+
+Names are those of whole or split values, each of which stands for one value per device. A body in which every
+statement is the same on every device, and no two of them meet, is `alike`: it is one function, called for each device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Literal, Statement, TensorType, TupleType, Type, types
+from distir.ir import operands as operands_of
+from distir.ir import results as results_of
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
+from distir.transform.sharding.state import on_devices
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The same statement on every device."""
+
+    statement: Apply | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective op over all devices of a group: of `arg` on each comes `result` on each."""
+
+    result: str
+    op: str
+    arg: str
+    attrs: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Every device takes its own part of what all of them hold whole, along `axis`."""
+
+    result: str
+    arg: Arg
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A constant that each device has its own value of."""
+
+    result: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """One call for all devices, of a function that takes every parameter once for each of them."""
+
+    results: tuple[str, ...]
+    function: str
+    args: tuple[Arg, ...]
+
+
+Item = Each | Collective | Cut | Ranked | Joint
+
+
+def alike(items: Iterable[Item]) -> bool:
+    """Whether a body is the same on every device and nothing in it names a device or needs another one."""
+    return all(isinstance(item, Each) and not _names_device(item.statement) for item in items)
+
+
+def _names_device(statement: Statement) -> bool:
+    if isinstance(statement, Apply) and DEVICE_ATTRIBUTES & statement.attrs.keys():
+        return True
+    return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))
+
+
+class Expansion:
+    """Writes items out for all devices: `%x` becomes `%x_1`, `%x_2`, …, host values stay one."""
+
+    def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str]) -> None:
+        self.mesh = mesh
+        self.single = {*single}
+        self.body: list[Statement] = []
+        self._taken = {*taken}
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The values on the devices, in their order; one if it is a host value."""
+        if name in self.single:
+            return (name,)
+        if name == DISCARD:
+            return (DISCARD,) * self.mesh.size
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = tuple(self._fresh(f"{name}_{rank + 1}") for rank in range(self.mesh.size))
+        return known
+
+    def on(self, arg: Arg, rank: int) -> Arg:
+        """An argument as one device has it."""
+        if isinstance(arg, str):
+            return self.names(arg)[0 if arg in self.single else rank]
+        return arg if isinstance(arg, Literal) else tuple(self.on(item, rank) for item in arg)
+
+    def all(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
+        """Arguments for all devices, each argument's together."""
+        found: list[Arg] = []
+        for arg in args:
+            if isinstance(arg, str):
+                found += self.names(arg)
+            elif isinstance(arg, Literal):
+                found.append(arg)
+            else:
+                found += [self.on(arg, rank) for rank in range(self.mesh.size)]
+        return tuple(found)
+
+    def write(self, item: Item) -> None:
+        """Append an item's statements."""
+        match item:
+            case Each(statement):
+                self._each(statement)
+            case Collective(result, op, arg, attrs):
+                self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
+            case Cut(result, arg, axis):
+                parts = Attributes({"axis": axis, "num_outputs": self.mesh.size})
+                for rank, name in enumerate(self.names(result)):
+                    kept = tuple(name if i == rank else DISCARD for i in range(self.mesh.size))
+                    self.body.append(Apply(kept, "Split", (self.on(arg, rank),), parts))
+            case Ranked(result, values):
+                for name, value in zip(self.names(result), values, strict=True):
+                    self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
+            case Joint(results, function, args):
+                self.body.append(Call(self.all(results), function, self.all(args)))
+
+    def _each(self, statement: Apply | Call) -> None:
+        named = [name for name in results_of(statement) if name != DISCARD]
+        single = bool(named) and all(name in self.single for name in named)
+        if single and all(arg in self.single for arg in _flat(operands_of(statement))):
+            self.body.append(statement)
+            return
+        for rank in range(1 if single else self.mesh.size):
+            results = tuple(name if name == DISCARD else self.names(name)[-1 if single else rank] for name in results_of(statement))
+            args = tuple(self.on(arg, rank) for arg in statement.args)
+            claims = tuple(None if c is None else on_devices(c, lambda d: self.mesh.device(d, rank)) for c in statement.claims)
+            if isinstance(statement, Apply):
+                self.body.append(Apply(results, statement.op, args, self._moved(statement.attrs, rank), claims))
+            else:
+                self.body.append(Call(results, statement.function, args, claims))
+
+    def _moved(self, attrs: Attributes, rank: int) -> Attributes:
+        """Attributes with the devices that take the part of those named."""
+        if not DEVICE_ATTRIBUTES & attrs.keys():
+            return attrs
+
+        def move(value: object) -> object:
+            if isinstance(value, tuple):
+                return tuple(map(move, value))
+            return self.mesh.device(value, rank) if isinstance(value, int) else value
+
+        return Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})  # type: ignore[misc]
+
+    def _fresh(self, hint: str) -> str:
+        name, number = hint, 0
+        while name in self._taken:
+            number += 1
+            name = f"{hint}_{number}"
+        self._taken.add(name)
+        return name
+
+
+def _flat(args: Sequence[Arg]) -> Iterable[str]:
+    for arg in args:
+        if isinstance(arg, str):
+            yield arg
+        elif isinstance(arg, tuple):
+            yield from _flat(arg)
+
+
+def states_device(type: Type) -> bool:
+    """Whether a type says where its values live."""
+    return any(isinstance(leaf, (TensorType, types.AnyType)) and types.devices(leaf) for leaf in types.leaves(type))
+
+
+__all__ = ["Collective", "Cut", "Each", "Expansion", "Item", "Joint", "Ranked", "TupleType", "alike", "states_device"]

@@ -1,0 +1,58 @@
+"""One axis of a mesh: each device of a program becomes several. Where they are numbered, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from distir.ir import HOST, Apply, Function, Module, Type, types
+
+Place = Literal["outermost", "innermost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """The devices `first`, …, `first + count - 1` of a program, each made `size` devices.
+
+    Innermost, the devices that one device became are neighbours: 1 becomes 1 and 2, 2 becomes 3 and 4. Outermost, the
+    whole program is repeated: of 1 and 2 come 1 and 2, then 3 and 4.
+    """
+
+    size: int
+    first: int
+    count: int
+    place: Place
+
+    def device(self, device: int, rank: int) -> int:
+        """The device that takes the part of `device` for the rank, counted from 0."""
+        offset = device - self.first
+        return self.first + (offset * self.size + rank if self.place == "innermost" else offset + rank * self.count)
+
+    def group(self, device: int) -> tuple[int, ...]:
+        """All devices that one device becomes."""
+        return tuple(self.device(device, rank) for rank in range(self.size))
+
+
+def mesh_of(module: Module, entry: Function, size: int, place: Place) -> Mesh:
+    """The mesh over the devices that the module's programs name; of device 1 where they name none."""
+    named = {device for function in module for device in _devices(function)} if entry else set[int]()
+    first = min(named, default=1)
+    return Mesh(size, first, max(named, default=1) - first + 1, place)
+
+
+def _devices(function: Function) -> set[int]:
+    found: set[int] = set()
+    stated: list[Type | None] = [p.type for p in function.params]
+    for statement in function.body:
+        if isinstance(statement, Apply):
+            for attribute in DEVICE_ATTRIBUTES & statement.attrs.keys():
+                value = statement.attrs[attribute]
+                found.update(v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, int))
+        stated += getattr(statement, "claims", ())
+    for type in stated:
+        found.update(() if type is None else types.devices(type))
+    return found - {HOST}
+
+
+DEVICE_ATTRIBUTES = frozenset({"device", "devices", "root"})
+"""Attributes of communication ops that hold devices."""

@@ -1,0 +1,121 @@
+"""How a value lies over the devices of one mesh axis: whole on each, split along a dimension, or as partial sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+from distir.ir import HOST, Dense, Dim, External, Literal, SymbolicDim, TensorType, TupleType, Type, dims, types
+from distir.ops import Value
+from distir.ops.layout import Blocks
+
+
+class Lying(Enum):
+    """`WHOLE`: the same on every device. `PARTIAL`: the sum over the devices is the value."""
+
+    WHOLE = "whole"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Cut into equal parts along `axis`, in the order of the devices; with `blocks`, each block by itself."""
+
+    axis: int
+    blocks: Blocks = ()
+
+
+State = Union[Lying, Split, "tuple[State, ...]"]
+WHOLE, PARTIAL = Lying.WHOLE, Lying.PARTIAL
+
+
+def is_whole(state: State) -> bool:
+    return all(map(is_whole, state)) if isinstance(state, tuple) else state is WHOLE
+
+
+def is_partial(state: State) -> bool:
+    """Whether a value is partial through and through."""
+    return bool(state) and all(map(is_partial, state)) if isinstance(state, tuple) else state is PARTIAL
+
+
+def holds_partial(state: State) -> bool:
+    return any(map(holds_partial, state)) if isinstance(state, tuple) else state is PARTIAL
+
+
+def whole_like(type: Type) -> State:
+    """The state of a value of this type that is whole."""
+    return tuple(map(whole_like, type.items)) if isinstance(type, TupleType) else WHOLE
+
+
+def is_host(value: Value) -> bool:
+    """Whether a value lives on no device."""
+    if isinstance(value, tuple):
+        return all(map(is_host, value))
+    if value is None or isinstance(value, (Dense, External, Literal)):
+        return True
+    return types.device_of(value) == HOST
+
+
+def divided(dim: Dim, size: int) -> Dim:
+    """A part of a dimension. Raises DimensionError where it is known not to divide."""
+    return dims.divide(dim, size)
+
+
+def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozenset()) -> Type:
+    """The type of what one device holds, of a value of `type`.
+
+    A dimension in which only names in `kept` stand stays as it is written: they mean the part there. Raises
+    DimensionError where a dimension does not divide.
+    """
+    if isinstance(type, TupleType):
+        states = state if isinstance(state, tuple) else (state,) * len(type.items)
+        return TupleType(tuple(part_of(t, s, size, kept) for t, s in zip(type.items, states, strict=True)))
+    if not isinstance(type, TensorType) or type.shape is None or not isinstance(state, Split):
+        return type
+    shape = list(type.shape)
+    dim = shape[state.axis]
+    if not (isinstance(dim, SymbolicDim) and dim.names <= kept):
+        shape[state.axis] = divided(dim, size)
+    return TensorType(type.dtype, tuple(shape), type.device)
+
+
+def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
+    """The names of dimensions that are split wherever they stand alone, and stand in no other dimension.
+
+    A function may go on calling them so: what `B` means is bound by the argument.
+    """
+    split: set[str] = set()
+    other: set[str] = set()
+
+    def look(type: Type, state: State) -> None:
+        if isinstance(type, TupleType):
+            states = state if isinstance(state, tuple) else (state,) * len(type.items)
+            for item, of in zip(type.items, states, strict=True):
+                look(item, of)
+        elif isinstance(type, TensorType):
+            for axis, dim in enumerate(type.shape or ()):
+                if not isinstance(dim, SymbolicDim):
+                    continue
+                if not (isinstance(state, Split) and state.axis == axis):
+                    other.update(dim.names)
+                elif str(dim) in dim.names:
+                    split.update(dim.names)
+
+    for type, state in stated:
+        look(type, state)
+    return frozenset(split - other)
+
+
+def on_devices(type: Type, move: Callable[[int], int]) -> Type:
+    """The type with every device replaced."""
+    match type:
+        case TupleType(items):
+            return TupleType(tuple(on_devices(item, move) for item in items))
+        case TensorType(dtype, shape, device) if device is not None and device != HOST:
+            return TensorType(dtype, shape, move(device))
+        case types.AnyType(device) if device is not None and device != HOST:
+            return types.AnyType(move(device))
+        case _:
+            return type
