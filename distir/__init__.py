@@ -6,12 +6,19 @@ the checker and the reference executor, `cost` and `simulate` time and memory. A
 What stands here is the Python API; everything else is internal. Importing it loads neither numpy nor torch nor onnx.
 """
 
+from typing import TYPE_CHECKING
+
 from distir.analysis import InputError, Output
-from distir.api import check, check_text, format, parse, run, simulate  # noqa: A004 - `format` is the verb users know
+from distir.api import check, check_text, format, parse, run, simulate, transform  # noqa: A004 - `format` is a verb
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Module
+from distir.ir.late import late_names
 from distir.ops import op
-from distir.simulate import Simulation
+
+if TYPE_CHECKING:
+    from distir.simulate import Simulation
+
+__getattr__ = late_names(__name__, {"Simulation": "distir.simulate"})
 
 __version__ = "0.1.0"
 
@@ -29,4 +36,5 @@ __all__ = [
     "parse",
     "run",
     "simulate",
+    "transform",
 ]

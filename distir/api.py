@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from distir import syntax
 from distir.analysis import Inputs, execute
 from distir.analysis import check as check_module
 from distir.analysis.program import read
-from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError, Severity
 from distir.ir import Module
 from distir.ops import canonical
-from distir.simulate import Bind, Simulation
-from distir.simulate import simulate as simulate_module
 from distir.syntax import print_module
+
+if TYPE_CHECKING:
+    from distir.cost import Hardware
+    from distir.simulate import Bind, Simulation
+
+for _room in ("simulate", "transform"):  # before `distir` binds functions of their names, which a later import would hide
+    import_module(f"distir.{_room}")
 
 
 def parse(text: str, path: str = "<text>") -> Module:
@@ -55,7 +60,9 @@ def simulate(
     cannot be told, cost.HardwareError for an unknown or broken profile, simulate.BindError (a ValueError) for a bad
     `bind`, LookupError if there is no such function.
     """
-    return simulate_module(module, hardware, function, bind)
+    from distir.simulate.simulation import simulate
+
+    return simulate(module, hardware, function, bind)
 
 
 def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str, Any]:
@@ -66,3 +73,15 @@ def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str
     InputError (a ValueError) if they do not fit the parameters, LookupError if there is no such function.
     """
     return {output.name: output.value for output in execute(module, inputs, function)}
+
+
+def transform(module: Module, *steps: str, **options: Any) -> Module:
+    """Apply steps in turn, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
+
+    A step is `name` or `name=value`; words that are no steps are options of the step before them, and keywords go to
+    every step that takes them. Raises transform.StepError (a ValueError) for a step or option that does not exist,
+    ProgramError where a step cannot be applied.
+    """
+    from distir.transform.all_steps import transform
+
+    return transform(module, *steps, **options)

@@ -46,8 +46,8 @@ class Body:
     functions: dict = field(default_factory=dict)
     """Callable functions: the types of parameters on one device, and how to tell the results' types."""
 
-    is_typed: bool = False
-    """Whether the parameters' types are written. (A literal beside an untyped operand is a test of its own.)"""
+    has_literals: bool = False
+    """Whether literals may be operands of arithmetic. (One beside an untyped operand is a test of its own.)"""
 
     def fresh(self):
         return f"v{len(self.env)}"
@@ -55,9 +55,9 @@ class Body:
     def add(self, types_, make):
         """A statement with results of these types."""
         names = []
-        for type in types_:
+        for found in types_:
             names.append(self.fresh())
-            self.env[names[-1]] = type
+            self.env[names[-1]] = found
         self.statements.append(make(tuple(names)))
         return names
 
@@ -87,7 +87,7 @@ def _unary(draw, body, x):
 
 
 def _binary(draw, body, x):
-    literals = [Literal(2.0), Literal(-1)] if body.is_typed else []
+    literals = [Literal(2.0), Literal(-1)] if body.has_literals else []
     other = draw(st.sampled_from([*body.like(body.env[x]), *literals]))
     body.apply([body.env[x]], draw(st.sampled_from(["Add", "Sub", "Mul"])), x, other)
 
@@ -244,28 +244,31 @@ class Program:
 
 
 @st.composite
-def programs(draw, most=12):
-    """Modules whose entry `@main` is typed and whose other functions are device-polymorphic."""
+def programs(draw, most=12, literals=True):
+    """Modules whose entry `@main` is typed and whose other functions are device-polymorphic.
+
+    `literals`: whether literals may be operands of arithmetic in `@main`.
+    """
     shape = draw(shapes())
     functions, callable_ = [], {}
     for index in range(draw(st.integers(0, 3))):
         body = Body(functions=dict(callable_))
         inputs = [tensor(shape, 1) for _ in range(draw(st.integers(1, 2)))]
         params = []
-        for number, type in enumerate(inputs):
-            stated = draw(st.sampled_from([UNKNOWN, TensorType(None, None, None), on(type, None)]))
+        for number, found in enumerate(inputs):
+            stated = draw(st.sampled_from([UNKNOWN, TensorType(None, None, None), on(found, None)]))
             params.append(Param(f"p{number}", stated))
-            body.env[f"p{number}"] = type
+            body.env[f"p{number}"] = found
         _grow(draw, body, LOCAL, 1, 4)
         function, results = _finish(draw, f"f{index}", params, body)
         functions.append(function)
         callable_[function.name] = (inputs, results)
-    body, params = Body(functions=callable_, is_typed=True), []
+    body, params = Body(functions=callable_, has_literals=literals), []
     for device in DEVICES[: draw(st.integers(1, 3))]:
         for number in range(draw(st.integers(1, 2))):
-            name, type = f"x{device}{number}", tensor(shape, device)
-            body.env[name] = type
-            params.append(Param(name, type))
+            name = f"x{device}{number}"
+            body.env[name] = tensor(shape, device)
+            params.append(Param(name, tensor(shape, device)))
     _unary(draw, body, draw(st.sampled_from(body.tensors())))  # so that there is always a statement
     _grow(draw, body, ANYWHERE, 0, most)
     main, _ = _finish(draw, "main", params, body)

@@ -1,5 +1,6 @@
 """The paper's listings and figures, as `examples/` holds them: figures 2, 3, 4, 8 and 9, and Algorithm 1's domains."""
 
+import re
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -345,3 +346,19 @@ def test_reading_never_depends_on_the_spelling_of_attributes():
     printed = text("paper_fig2_mlp_pipeline").replace("dim=0, num_splits=2", "axis = 0, num_outputs = 2")
     assert read(printed).module == module("paper_fig2_mlp_pipeline")
     assert parse_type("D1") == types.AnyType(1)
+
+
+def test_the_figures_in_the_examples_readme_are_what_simulation_gives():
+    from distir.cost import show_bytes, show_seconds
+
+    rows = re.findall(r"^\| `(\w+)\.dir` \| ([\d.]+[mu]s) \| (.*?) \|$", (EXAMPLES / "README.md").read_text(), re.M)
+    assert {name for name, _, _ in rows} == {path.stem for path in FILES if not path.stem.startswith("paper")}
+    for name, latency, memory in rows:
+        simulation = distir.simulate(module(name))
+        assert latency == show_seconds(simulation.latency_s), name
+        assert memory == ", ".join(show_bytes(use.peak_memory_bytes) for use in simulation.devices.values()), name
+
+
+def test_the_readme_of_the_examples_names_every_file():
+    readme = (EXAMPLES / "README.md").read_text()
+    assert {path.name for path in FILES} == set(re.findall(r"`(\w+\.dir)`", readme))

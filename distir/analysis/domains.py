@@ -19,7 +19,6 @@ from distir.ir import (
     AnyType,
     Apply,
     Arg,
-    Attributes,
     Call,
     Dense,
     Dim,
@@ -185,9 +184,8 @@ class Values(Domain):
         attrs = bind(definition, op.attrs)
         if any(isinstance(v, (Literal, Dense, External)) for v in vs):
             vs = self._arrays(definition, op, vs)
-        if self.load is not None and any(isinstance(value, External) for value in attrs.values()):
-            attrs = Attributes({n: self.load(v) if isinstance(v, External) else v for n, v in attrs.items()})
-        return run(definition, vs, attrs, len(op.results))
+        loaded = {n: self.load(v) for n, v in attrs.items() if isinstance(v, External)} if self.load is not None else {}
+        return run(definition, vs, {**attrs, **loaded}, len(op.results))
 
     def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
         return interpret(self.module.functions[call.function], vs, self).returned

@@ -12,6 +12,7 @@ from distir.cli.programs import settings, sound_program
 if TYPE_CHECKING:
     from distir.analysis import Instance
     from distir.analysis.program import Program
+    from distir.diagnostics import Diagnostic
     from distir.ir import Constant, Function
 
 
@@ -55,10 +56,18 @@ def show(
     output.write_exactly(text.encode())
     if simulation is None:
         for diagnostic in reasons:
-            output.complain("warning", f"shown without times: {diagnostic.message}", diagnostic.help)
+            message = f"shown without times: {diagnostic.message}{_place(program, diagnostic)}"
+            output.complain("warning", message, diagnostic.help)
     else:
         output.tell_terminal(f"times are for {machine}")
     return 0
+
+
+def _place(program: Program, diagnostic: Diagnostic) -> str:
+    from distir.diagnostics import Span
+
+    site = diagnostic.site
+    return f" ({program.source.path}:{program.source.position(site.start)[0]})" if isinstance(site, Span) else ""
 
 
 def _instance(program: Program, entry: Function, bound: dict[str, Constant]) -> Instance:

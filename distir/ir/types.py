@@ -39,7 +39,7 @@ class TensorType:
 
     def __str__(self) -> str:
         dtype = "?" if self.dtype is None else self.dtype.name
-        if self.shape == ():
+        if self.shape == () and (self.dtype is not None or self.device != HOST):
             return dtype if self.device == HOST else f"{dtype}[{_device(self.device)}]"
         shape = "??" if self.shape is None else show_shape(self.shape)
         return f"Tensor[{dtype}, {shape}{'' if self.device is None else f', {_device(self.device)}'}]"

@@ -7,7 +7,7 @@ adapts to its neighbours), an `External`, a tuple of values, or None for an oper
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union, cast
 
@@ -122,7 +122,7 @@ def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -
         raise Reject(type_codes.BAD_VALUE, f"`{op.name}` cannot be computed: {error}", Part("callee")) from None
 
 
-def run(op: Op, operands: Sequence[Any], attrs: Attributes, count: int) -> tuple[Any, ...]:
+def run(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], count: int) -> tuple[Any, ...]:
     """Run the reference implementation on arrays (tuples of arrays; None: left out); `attrs` as bound."""
     lengths = [len(cast("tuple[Any, ...]", o)) for o in operands if isinstance(o, tuple)] if op.leafwise else []
     if lengths:

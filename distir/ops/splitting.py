@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import distir.ops.select_layout  # noqa: F401 - its import hangs the rules on the ops
-from distir.ir import Attributes, Dim, Shape, TensorType, Type
+from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
 from distir.ops.attributes import bind
 from distir.ops.core import Op
 from distir.ops.infer import Value, match_operands, type_of
 from distir.ops.layout import Layout, Letters
-from distir.ops.signature import Broadcast, DimVar, Operand, Segment, TensorPattern
+from distir.ops.signature import AnyPattern, Broadcast, DimVar, Operand, Segment, TensorPattern
 
 
 def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Layout | None:
@@ -39,6 +39,14 @@ def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attrib
     ]
     given = [_letters(end, _shape(t), whole, segments) for end, t in zip(ends, results, strict=True)]
     return Layout(tuple(operands), tuple(given))
+
+
+def operand_places(op: Op, args: Sequence[Value]) -> list[TensorPattern | AnyPattern]:
+    """What the op's signature says of each operand. Raises Reject where the operands do not fit."""
+    signature = (
+        op.signatures[0] if len(op.signatures) == 1 else match_operands(op, args, bind(op, NO_ATTRIBUTES)).signature
+    )
+    return [signature.operands[min(i, len(signature.operands) - 1)].pattern for i in range(len(args))]
 
 
 def _says_shape(operand: Operand) -> bool:

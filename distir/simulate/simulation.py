@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check
-from distir.cost import Hardware, HardwareError, load
+from distir.cost import Hardware, HardwareError, load, show_bytes, show_seconds
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
@@ -137,7 +137,9 @@ class Simulation:
         head = Site(self.function.name, None, Part("name"))
         found: list[Diagnostic] = []
         if max_latency_s is not None and self.latency_s > max_latency_s:
-            message = f"expected a latency of at most {max_latency_s:.4g} s, found {self.latency_s:.4g} s"
+            message = (
+                f"expected a latency of at most {show_seconds(max_latency_s)}, found {show_seconds(self.latency_s)}"
+            )
             found.append(Diagnostic(codes.OVER_LATENCY_BUDGET, head, message))
         seen: set[int] = set()
         for device, use in self.devices.items():
@@ -161,8 +163,8 @@ class Simulation:
             at = self._timeline.event(event)
             site = Site(at.function.name, at.path[-1][1])
         peak = self.devices[device].peak_memory_bytes
-        message = f"device {device} {verb} {_gigabytes(limit)} of memory, the program needs {_gigabytes(peak)}"
-        notes = tuple(Note(f"`%{v.name}` takes {_gigabytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
+        message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
+        notes = tuple(Note(f"`%{v.name}` takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
         return Diagnostic(code, site, message, notes)
 
 
@@ -309,7 +311,3 @@ def _made(value: Live) -> Site:
     if value.index is None:
         return Site(value.function, None, Part("name"))
     return Site(value.function, value.index)
-
-
-def _gigabytes(nbytes: int) -> str:
-    return f"{nbytes / 1e9:.3g} GB"

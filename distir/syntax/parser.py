@@ -228,9 +228,10 @@ class _Body:
                 self.add(Broken(), at, at + 3)
                 self.at = at + 3
                 continue
-            learned, end = self.statement(at)
-            # a line with a string may hold what looks like a name in it, so it cannot be cut at names
-            if learned and line is not None and end == stop and at < stop and len(self.comments) == known:
+            learned, names, end = self.statement(at)
+            is_alone = end == stop and at < stop and len(self.comments) == known
+            # where a string holds what looks like a name, the line cannot be cut at names
+            if learned and line is not None and is_alone and len(line) == names + 1:
                 if len(self.lines) >= _LINES_KEPT:
                     self.lines.clear()
                 self.lines[line] = Line(learned, at - self.at, stop - self.ends[-1])
@@ -257,7 +258,7 @@ class _Body:
             line = known(skeleton)
             if line is None or at == tail_start:
                 self.at = at
-                return None if '"' in text[at:stop] else skeleton, stop
+                return skeleton, stop
             template, before, after = line
             add(template(pieces))
             starts(at + before)
@@ -269,8 +270,8 @@ class _Body:
         self.starts.append(start)
         self.ends.append(end)
 
-    def statement(self, start: int) -> tuple[Template | None, int]:
-        """Read one statement the long way; give its template, if it can be read, and the offset after it."""
+    def statement(self, start: int) -> tuple[Template | None, int, int]:
+        """Read one statement the long way; give its template, if it can be read, how many names it has, and its end."""
         parser = self.parser
         comments: scan.Comments = []
         extent = scan.statement(self.text, start, comments)
@@ -282,10 +283,10 @@ class _Body:
         if made is None or isinstance(made, Problem):
             parser.problem(made, piece, start, extent)
             self.add(Broken(defined(piece)), start, end)
-            return None, extent.end
+            return None, 0, extent.end
         names = piece.names
         pieces = [""] * (2 * len(names))
         pieces[1::2] = names
         learned = template(made)
         self.add(learned(pieces), start, end)
-        return learned, extent.end
+        return learned, len(names), extent.end

@@ -1,5 +1,37 @@
-"""Transforms: functions Module -> Module, composable, that refuse with a diagnostic what they cannot do."""
+"""Transforms: functions Module -> Module, composable, that refuse with a diagnostic what they cannot do.
 
-from distir.transform.steps import STEPS, Application, Option, Step, StepError, parse_steps, step, transform
+Names are imported when they are first asked for: whoever only checks programs need not load the transforms. Modules of
+steps are listed in `all_steps`.
+"""
 
-__all__ = ["STEPS", "Application", "Option", "Step", "StepError", "parse_steps", "step", "transform"]
+from typing import TYPE_CHECKING
+
+from distir.ir.late import late_names
+
+if TYPE_CHECKING:
+    from distir.transform.all_steps import STEPS, parse_steps, transform
+    from distir.transform.steps import Application, Option, Step, StepError, step
+    from distir.transform.verify import Compared, Verification, VerifyError, reference, verify
+
+_HOMES = {
+    "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
+    "distir.transform.steps": ("Application", "Option", "Step", "StepError", "step"),
+    "distir.transform.verify": ("Compared", "Verification", "VerifyError", "reference", "verify"),
+}
+__getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
+
+__all__ = [
+    "STEPS",
+    "Application",
+    "Compared",
+    "Option",
+    "Step",
+    "StepError",
+    "Verification",
+    "VerifyError",
+    "parse_steps",
+    "reference",
+    "step",
+    "transform",
+    "verify",
+]

@@ -1,4 +1,4 @@
-"""What the reference executor refuses: inputs that do not fit, functions that are not there, programs that are wrong."""
+"""What the reference executor takes and refuses: inputs, functions by name, programs that are wrong."""
 
 import numpy as np
 import pytest

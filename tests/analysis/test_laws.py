@@ -1,5 +1,7 @@
 """Laws of the checker, the domains and the executor, over random programs that are right."""
 
+import operator
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,11 @@ def arrays(value):
 def places(value):
     """The devices of a value's parts. (A parameter that a call returns keeps its type, in the Devices domain too.)"""
     return [leaf.device for leaf in types.leaves(type_of(value))]
+
+
+def adds_to(left, right):
+    """Whether one type states all that another states. (A callee's parameters may say more than types alone tell.)"""
+    return types.meet(left, right) == left
 
 
 def inputs(program):
@@ -64,11 +71,12 @@ def test_a_call_means_its_inlined_body_in_every_domain(program):
     flat, rename = inlined(program.module)
     params = tuple(p.type for p in program.main.params)
     for domain, seen in ((Types, type_of), (Mixed, lambda value: value), (Devices, places)):
+        same = adds_to if domain is Types else operator.eq
         ours = interpret(program.main, params, domain(program.module))
         theirs = interpret(flat, params, domain(Module([flat])))
-        assert list(map(seen, ours.returned)) == list(map(seen, theirs.returned))
+        assert all(map(same, map(seen, ours.returned), map(seen, theirs.returned)))
         for name in program.env:
-            assert seen(ours[name]) == seen(theirs[rename[name]])
+            assert same(seen(ours[name]), seen(theirs[rename[name]]))
     given_ = inputs(program)
     ours = interpret(program.main, given_, Values(program.module))
     theirs = interpret(flat, given_, Values(Module([flat])))

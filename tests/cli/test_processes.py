@@ -54,12 +54,12 @@ def test_an_interrupt_while_writing_leaves_the_old_file_and_nothing_else(distir,
     assert list(tmp_path.iterdir()) == [path]
 
 
-def at_terminal(*words, **environment):
-    """The exit code, and what a terminal is sent on standard output and standard error."""
+def at_terminal(*words, before="pass", **environment):
+    """The exit code, and what a terminal is sent on standard output and standard error. `before`: code to run first."""
     reader, terminal = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     variables |= {"TERM": "xterm-256color", "COLUMNS": "100", **environment}
-    code = "import sys; from distir.cli import main; sys.exit(main())"
+    code = f"import sys; from distir.cli import main, output; {before}; sys.exit(main())"
     streams = {"stdin": subprocess.DEVNULL, "stdout": terminal, "stderr": terminal}
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], env=variables, **streams)
     os.close(terminal)
@@ -80,6 +80,13 @@ def test_a_terminal_gets_a_line_of_success(file, tmp_path):
     file("a.dir", SMALL)
     file("b.dir", SMALL)
     assert at_terminal("check", tmp_path) == (0, b"2 files, nothing wrong\r\n")
+
+
+def test_what_takes_long_says_what_it_does(file):
+    code, sent = at_terminal("check", file("a.dir", SMALL), before="output.PATIENCE_S = 0")
+    assert code == 0
+    assert b"checking" in sent
+    assert sent.endswith(b"1 file, nothing wrong\r\n")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 import struct
 
 import ml_dtypes
@@ -212,6 +213,11 @@ def test_a_failure_within_an_op_is_the_programs(distir, file, tmp_path):
     ended = distir("run", file("a.dir", gather), "--input", f"i={tmp_path / 'i.npy'}")
     assert ended.code in (1, 2)
     assert "bug" not in ended.err
+
+
+def test_a_device_is_written_to_and_not_replaced(distir, file):
+    assert distir("run", file("a.dir", SMALL), "--output", os.devnull).code == 0
+    assert not os.path.isfile(os.devnull)
 
 
 def test_results_are_written_at_once_or_not_at_all(distir, file, tmp_path, monkeypatch):

@@ -162,7 +162,7 @@ def refuse(graph, converted=False):
         if node.domain not in ("", "ai.onnx"):
             raise Inexpressible(f"ops of the domain `{node.domain}`")
         if node.op_type in bridge.LEFT_OUT and (converted or not bridge.LEFT_OUT[node.op_type].startswith("gone")):
-            raise Inexpressible(f"`{node.op_type}`: {bridge.LEFT_OUT[node.op_type]}")
+            raise Inexpressible(f"`{node.op_type}`, which is left out")
     for value in (*graph.input, *graph.output):
         kind = value.type.WhichOneof("value")
         if kind != "tensor_type":

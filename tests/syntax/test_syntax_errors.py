@@ -257,6 +257,17 @@ def test_what_is_nested_as_deep_as_allowed_is_read(statement):
     assert parse(format(syntax)).module == syntax.module
 
 
+def test_what_looks_like_a_name_in_a_string_is_none():
+    lines = [f'%y = Foo[s = "%{name}", t = "// %b"](%x) %z = Exp(%{name})' for name in "abc"]
+    lines += [f'%y = Foo[s = "%{name}", t = "// %b"](%x)' for name in "abc"]
+    lines += [f'%y = Foo[s = "a", t = "// b"](%{name})' for name in "abc"]
+    syntax = parse(PROGRAM.format("\n".join(lines)))
+    assert syntax.diagnostics == ()
+    made = [s for s in syntax.module.functions["f"].body if isinstance(s, Apply) and s.op == "Foo"]
+    assert [s.attrs["s"] for s in made] == ["%a", "%b", "%c"] * 2 + ["a"] * 3
+    assert [s.args[0] for s in made] == ["x"] * 6 + ["a", "b", "c"]
+
+
 def test_operands_of_ops_alone_can_be_left_out():
     assert parse(PROGRAM.format("%y = Clip(%x, _, 1.0)")).module.functions["f"].body[0].args[:2] == ("x", "")
     assert len(parse(PROGRAM.format("%y = @g(_)")).diagnostics) == 1

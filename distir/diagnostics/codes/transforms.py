@@ -11,6 +11,47 @@ is defined (`@Op.grad`), or keep the op off that way.
 """,
 )
 
+NO_ENTRY = code(
+    "DIR602",
+    "no-entry-function",
+    """
+There is no function to transform.
+
+A transform works on the entry function, `@main`, or else the last one of the module, and on what it calls.
+""",
+)
+
+NO_WEIGHTS = code(
+    "DIR603",
+    "no-weights",
+    """
+There is nothing to train: no parameter of the entry function is a weight.
+
+Weights are the parameters marked `{param}`: `%w: Tensor[Float32, (768, 768), 1] {param}`. If no parameter has a role in
+braces, all tensors of floating-point numbers are taken to be weights.
+""",
+)
+
+BAD_LOSS = code(
+    "DIR604",
+    "bad-loss",
+    """
+The loss does not fit what the entry function returns.
+
+`loss=mse` compares the first result with a target of the same shape; `loss=cross_entropy` takes it as scores along its
+last dimension, with a label for each row; `loss=none` takes the first result as the loss, which must then be a scalar.
+""",
+)
+
+ALREADY_DISTRIBUTED = code(
+    "DIR605",
+    "already-distributed",
+    """
+The gradient of a program that is already distributed would need other functions to scatter its parameters and gather
+its results. Take the gradient first, then distribute: `distir transform grad dp=2`.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",
@@ -62,5 +103,63 @@ BAD_SPLIT = code(
 A split that was asked for does not exist: there is no such parameter, or it has no such dimension.
 
 Name parameters of the entry function, and their dimensions counted from 0: `shard=w1:1,w2:0`.
+""",
+)
+
+INDIVISIBLE_BATCH = code(
+    "DIR640",
+    "indivisible-batch",
+    """
+The batch does not divide by the number of microbatches.
+
+Microbatches are equal parts of each `{batch}` parameter. The diagnostic names the batch's size and the numbers of
+microbatches that would do. Choose one of them, or a batch of another size.
+""",
+)
+
+NOT_IN_MICROBATCHES = code(
+    "DIR641",
+    "not-in-microbatches",
+    """
+A statement cannot be computed one microbatch at a time.
+
+Each microbatch must give its part of a result: some rows of it, or a term of a sum or of a mean. That is not so for an
+op that mixes the examples of a batch (a `Softmax` along the batch), for one that uses a sum over the batch before all
+of it is there, and for a size that is written down for the whole batch (`Reshape` to `(64, 768)`: write -1 or 0 where
+the batch stands). Restate that statement.
+""",
+)
+
+TOO_FEW_LAYERS = code(
+    "DIR642",
+    "too-few-layers",
+    """
+A pipeline cannot be cut into that many stages, or not so as was said.
+
+Stages are runs of layers: calls that use weights, or else the statements that do. Each stage has at least one. With
+`balance=3,2,3` the numbers are layers, one number per stage, which together are all layers. Use fewer devices, fewer
+stages per device (`virtual`), or other numbers.
+""",
+)
+
+BAD_SCHEDULE = code(
+    "DIR643",
+    "bad-schedule",
+    """
+The schedule cannot be made for these numbers of devices, microbatches and stages per device.
+
+`interleaved` with several stages per device takes microbatches in groups as large as the pipeline, so their number must
+be a multiple of it. `gpipe`, `1f1b` and `zb-h1` have one stage per device.
+""",
+)
+
+NOT_A_PIPELINE = code(
+    "DIR644",
+    "not-a-pipeline",
+    """
+The entry function is nothing that a pipeline can be made of.
+
+It must run on one device, and have a parameter that says which dimension the batch is:
+`%x: Tensor[Float32, (64, 768), 1] {batch = 0}`. Apply `pp` before transforms that add devices.
 """,
 )

@@ -7,10 +7,12 @@ import inspect
 from functools import cache
 from typing import Any
 
-from distir.ir import NO_ATTRIBUTES, Attributes
+from distir.ir import NO_ATTRIBUTES, Attributes, Dense
 from distir.ops.bridge.families import FAMILIES, Meaning
 from distir.ops.bridge.left_out import LEFT_OUT
 from distir.ops.core import Op
+from distir.ops.infer import FOLD_LIMIT
+from distir.ops.numeric import to_array, to_dense
 
 
 @cache
@@ -27,6 +29,10 @@ def hint(name: str) -> str | None:
     if name in FAMILIES and not _installed():
         return f"`{name}` is an op of ONNX: install `distir[onnx]` to have it"
     return None
+
+
+DATA_DECIDES = ("Compress", "NonZero")
+"""Ops whose results' shape depends on their operands' values, and is no larger than those: computed ahead if known."""
 
 
 @cache
@@ -55,6 +61,11 @@ def _defined(name: str, meaning: Meaning) -> Op:
     def shapes(*operands: Any, count: int, **attrs: Any) -> Any:
         return infer_results(name, operands, _attributes(attrs), count)
 
+    def partial(*operands: Any, **attrs: Any) -> Any:
+        if not all(isinstance(o, Dense) and not o.symbolic and len(o.values) <= FOLD_LIMIT for o in operands):
+            return NotImplemented
+        return to_dense(run_reference(name, [to_array(o) for o in operands], _attributes(attrs), 1)[0])
+
     def sharding(*operands: Any, results: Any, **attrs: Any) -> Any:
         return layout_of(defined, operands, results, _attributes(attrs))
 
@@ -73,6 +84,8 @@ def _defined(name: str, meaning: Meaning) -> Op:
     defined.checks(checks)
     defined.shapes(shapes)
     defined.sharding(sharding)
+    if name in DATA_DECIDES:
+        defined.partial(partial)
     return defined
 
 

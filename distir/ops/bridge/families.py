@@ -175,7 +175,7 @@ NORMALIZATION = {
 }
 
 _RECURRENT = (
-    "Tensor[t:float, (_, _, _), d], Tensor[t:float, (_, _, _), d], Tensor[t:float, (_, _, _), d],"
+    "Tensor[t:float, (_, _, i), d], Tensor[t:float, (n, g, i), d], Tensor[t:float, (n, g, _), d],"
     " Optional[Tensor[t:float, (_, _), d]], Optional[Tensor[Int32, (_,), d]], Optional[Tensor[t:float, (_, _, _), d]]"
 )
 

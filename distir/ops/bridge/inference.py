@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics import Code
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import Attributes, Dense, Dim, Part, Shape, SymbolicDim, TensorType, dims
+from distir.ir import Attributes, Dense, Dim, Part, Shape, SymbolicDim, TensorType, dims, types
 from distir.ops.bridge.schema import (
     IR_VERSION,
     OPSET,
@@ -20,7 +20,7 @@ from distir.ops.bridge.schema import (
     make_node,
     schema_of,
 )
-from distir.ops.host import Operand, known_ints
+from distir.ops.host import Operand, known_dims, known_ints
 from distir.ops.numeric import to_array
 from distir.ops.unify import Reject
 
@@ -44,7 +44,7 @@ def check_operands(name: str, operands: Sequence[Operand | None], count: int) ->
             continue
         listed = ", ".join(sorted(d.name for d in allowed_dtypes(name, i)))
         message = f"`{name}` expected elements of {listed}, found {operand.dtype}"
-        raise Reject(codes.DTYPE_MISMATCH, message, schema_of(name).inputs[i].name)
+        raise Reject(codes.DTYPE_MISMATCH, message, Part("operand", i))
 
 
 def infer_results(name: str, operands: Sequence[Operand | None], attrs: Attributes, count: int) -> Results:
@@ -59,6 +59,8 @@ def infer_results(name: str, operands: Sequence[Operand | None], attrs: Attribut
 def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, count: int) -> tuple[Any, ...]:
     if name in _OWN_RULES:
         return tuple(_OWN_RULES[name](operands, attrs))
+    if any(isinstance(o, Dense) and o.symbolic for o in operands):
+        return _infer_symbolic(name, operands, attrs, count)
     import onnx.checker
     import onnx.shape_inference
     from onnx import helper
@@ -87,6 +89,49 @@ def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, c
     except onnx.checker.ValidationError as error:
         raise _rejected(name, operands, error, codes.BAD_VALUE) from None
     return tuple(_result(found[f"r{i}"], symbols) if f"r{i}" in found else None for i in range(count))
+
+
+def _infer_symbolic(
+    name: str, operands: tuple[Operand | None, ...], attrs: Attributes, count: int
+) -> tuple[TensorType | None, ...]:
+    """What is inferred where known operands hold named sizes, for which ONNX has no words: numbers stand in for them.
+
+    Two different numbers each time, so that it can be told what a size in the result is: the same both times, it is a
+    constant; the number that stands in, it is the name; anything else is unknown.
+    """
+    values = [v for o in operands if isinstance(o, Dense) for v in o.values]
+    names = sorted({v for v in values if isinstance(v, SymbolicDim)}, key=str)
+    tries: list[tuple[dict[SymbolicDim, int], tuple[TensorType | None, ...]]] = []
+    for first in STAND_INS:
+        numbers = {symbol: first + 2 * i for i, symbol in enumerate(names)}
+        try:
+            tries.append((numbers, _infer(name, tuple(_replaced(o, numbers) for o in operands), attrs, count)))
+        except Reject:  # the names may stand for sizes that fit
+            unknown = (o.type if isinstance(o, Dense) and o.symbolic else o for o in operands)
+            return _infer(name, tuple(unknown), attrs, count)
+    (numbers, one), (others, two) = tries
+    meant: dict[tuple[Dim, Dim], SymbolicDim] = {(numbers[symbol], others[symbol]): symbol for symbol in names}
+    return tuple(_named(a, b, meant) for a, b in zip(one, two, strict=True))
+
+
+STAND_INS = (1_000_003, 2_000_029)
+"""Numbers that no model has as sizes, nor their neighbours."""
+
+
+def _replaced(operand: Operand | None, numbers: Mapping[SymbolicDim, int]) -> Operand | None:
+    if not isinstance(operand, Dense):
+        return operand
+    values = (numbers[v] if isinstance(v, SymbolicDim) else v for v in operand.values)
+    return Dense(operand.dtype, operand.shape, tuple(values))
+
+
+def _named(
+    one: TensorType | None, two: TensorType | None, meant: Mapping[tuple[Dim, Dim], SymbolicDim]
+) -> TensorType | None:
+    if one is None or two is None or one.shape is None or two.shape is None:
+        return one
+    pairs = zip(one.shape, two.shape, strict=True)
+    return TensorType(one.dtype, tuple(m if m == n else meant.get((m, n)) for m, n in pairs))
 
 
 def _type_proto(operand: Operand, symbols: dict[str, SymbolicDim]) -> onnx.TypeProto:
@@ -183,7 +228,7 @@ def _max_unpool(operands: tuple[Operand | None, ...], attrs: Attributes) -> Resu
     x, _, stated = (*operands, *(None,) * (3 - len(operands)))
     assert x is not None
     if stated is not None:
-        sizes = known_ints(stated)
+        sizes = known_dims(stated)
         return [TensorType(x.dtype, sizes if sizes is not None or x.shape is None else (None,) * len(x.shape))]
     if x.shape is None:
         return [TensorType(x.dtype, None)]
@@ -200,9 +245,25 @@ def _max_unpool(operands: tuple[Operand | None, ...], attrs: Attributes) -> Resu
     return [TensorType(x.dtype, (*x.shape[:2], *map(dims.add, unpooled, around)))]
 
 
+def _prelu(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
+    """ONNX's own inference does not ask whether the slope fits."""
+    x, slope = operands
+    assert x is not None
+    assert slope is not None
+    if x.shape is not None and slope.shape is not None:
+        wider = len(slope.shape) > len(x.shape)
+        pairs = zip(reversed(x.shape), reversed(slope.shape), strict=False)
+        if wider or any(n not in (1, m, None) and m is not None for m, n in pairs):
+            message = f"`PRelu` expected a slope that broadcasts to {types.show_shape(x.shape)}"
+            message += f", found {types.show_shape(slope.shape)}"
+            raise Reject(codes.SHAPE_MISMATCH, message, "slope")
+    return [TensorType(x.dtype, x.shape)]
+
+
 _OWN_RULES = {
     "GroupNormalization": _group_normalization,
     "MaxUnpool": _max_unpool,
     "MeanVarianceNormalization": _same_as_input,
+    "PRelu": _prelu,
     "STFT": _short_time_fourier,
 }

@@ -14,21 +14,26 @@ from distir.ops.unify import Reject
 
 
 def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> list[Array]:
-    """The results. Raises Reject where ONNX's implementation refuses the operands."""
-    if own := _OWN.get(name):
-        return [own(*operands, **attrs)]
-    present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
-    run = _implementation(name, attrs, present, count)
-    given = list(operands)
-    while given and given[-1] is None:
-        given.pop()
+    """The results. Raises Reject where ONNX's implementation refuses the operands, TypeError where they are symbols."""
+    if any(operand is not None and operand.dtype == object for operand in operands):
+        raise TypeError(f"`{name}` computes with numbers")
     try:
-        outcome = run(*given)
+        outcome = _computed(name, operands, attrs, count)
     except Exception as error:  # whatever the implementation stumbles over, the program is what has to change
         said = str(error.__cause__ or error).strip().split("\n")[0]
         found = ", ".join("_" if o is None else f"{dtype_of(o)}{list(o.shape)}" for o in operands)
         raise Reject(codes.BAD_VALUE, f"`{name}` cannot be computed of {found}: {said}") from None
     return [np.asarray(result) for result in outcome[:count]]
+
+
+def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> Sequence[Any]:
+    if own := _OWN.get(name):
+        return [own(*operands, **attrs)]
+    present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
+    given = list(operands)
+    while given and given[-1] is None:
+        given.pop()
+    return _implementation(name, attrs, present, count)(*given)
 
 
 @lru_cache(maxsize=1024)

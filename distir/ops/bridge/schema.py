@@ -68,7 +68,7 @@ def allowed_dtypes(name: str, operand: int) -> frozenset[DType]:
     """The element types that the schema takes for an operand."""
     from onnx.helper import tensor_dtype_to_string
 
-    formal = schema_of(name).inputs[operand]
+    formal = schema_of(name).inputs[min(operand, len(schema_of(name).inputs) - 1)]
     names = {tensor_dtype_to_string(element_type(d)).split(".")[1]: d for d in DTYPES.values()}
     tags = {f"tensor({_TYPE_TAGS.get(tag, tag.lower())})": dtype for tag, dtype in names.items()}
     return frozenset(tags[tag] for tag in formal.types if tag in tags)

@@ -24,7 +24,8 @@ def layout_of(op: Op, operands: Operands, results: Sequence[Shape | None], attrs
     given = [_letters(_place(signature.operands, i), o.shape if o else None) for i, o in enumerate(operands)]
     made = [_letters(_place(signature.results, i), shape) for i, shape in enumerate(results)]
     whole = _whole(op.name, operands, attrs)
-    shared = {letter for letters in given for letter in letters} & {letter for letters in made for letter in letters}
+    shared = {letter for letters in given for letter in letters}
+    shared.intersection_update(*made)  # of one that a result lacks, that result would be a sum over it
     kept = {letter for letter in (*shared, *FAMILIES[op.name].summed) if letter not in whole}
     return Layout(tuple(_only(kept, letters) for letters in given), tuple(_only(kept, letters) for letters in made))
 

@@ -75,6 +75,13 @@ class Tape:
         self.values.update(zip(results, _inferred(OPS[op], vs, attrs, count), strict=True))
         return results
 
+    def write_again(self, statement: Apply) -> None:
+        """Learn what the results of a statement are that had no names before."""
+        vs = [self.value(arg) for arg in statement.args]
+        found = _inferred(OPS[statement.op], vs, statement.attrs, len(statement.results))
+        for name, value in zip(statement.results, found, strict=True):
+            self.values.setdefault(name, value)
+
     def take(self, wanted: Iterable[Arg | None]) -> list[Apply]:
         """What was written since the last time and is needed for `wanted`; the rest is forgotten."""
         needed = set(names(arg for arg in wanted if arg is not None))

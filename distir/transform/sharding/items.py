@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Literal, Statement, TensorType, TupleType, Type, types
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Literal, Statement, types
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
@@ -137,9 +137,13 @@ class Expansion:
             self.body.append(statement)
             return
         for rank in range(1 if single else self.mesh.size):
-            results = tuple(name if name == DISCARD else self.names(name)[-1 if single else rank] for name in results_of(statement))
+            results = tuple(
+                name if name == DISCARD else self.names(name)[-1 if single else rank] for name in results_of(statement)
+            )
             args = tuple(self.on(arg, rank) for arg in statement.args)
-            claims = tuple(None if c is None else on_devices(c, lambda d: self.mesh.device(d, rank)) for c in statement.claims)
+            claims = tuple(
+                None if c is None else on_devices(c, lambda d: self.mesh.device(d, rank)) for c in statement.claims
+            )
             if isinstance(statement, Apply):
                 self.body.append(Apply(results, statement.op, args, self._moved(statement.attrs, rank), claims))
             else:
@@ -172,11 +176,3 @@ def _flat(args: Sequence[Arg]) -> Iterable[str]:
             yield arg
         elif isinstance(arg, tuple):
             yield from _flat(arg)
-
-
-def states_device(type: Type) -> bool:
-    """Whether a type says where its values live."""
-    return any(isinstance(leaf, (TensorType, types.AnyType)) and types.devices(leaf) for leaf in types.leaves(type))
-
-
-__all__ = ["Collective", "Cut", "Each", "Expansion", "Item", "Joint", "Ranked", "TupleType", "alike", "states_device"]

@@ -81,6 +81,21 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
     return TensorType(type.dtype, tuple(shape), type.device)
 
 
+def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> Type:
+    """`part_of` for a function's parameter: what no name would bind is left open."""
+    if isinstance(type, TupleType):
+        states = state if isinstance(state, tuple) else (state,) * len(type.items)
+        return TupleType(tuple(open_part_of(t, s, size, kept) for t, s in zip(type.items, states, strict=True)))
+    here = part_of(type, state, size, kept)
+    if not isinstance(here, TensorType) or here.shape is None or not isinstance(state, Split):
+        return here
+    dim = here.shape[state.axis]
+    if not isinstance(dim, SymbolicDim) or dim.names <= kept:
+        return here
+    shape = tuple(None if axis == state.axis else d for axis, d in enumerate(here.shape))
+    return TensorType(here.dtype, shape, here.device)
+
+
 def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
     """The names of dimensions that are split wherever they stand alone, and stand in no other dimension.
 

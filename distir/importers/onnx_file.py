@@ -1,0 +1,126 @@
+"""ONNX files: what is in them, and where their tensors' data lies. Nothing is executed, and no file is read that is
+not in the model's own folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from distir.importers.core import ImportRefused, Weight
+from distir.ops.bridge.schema import dtype_numbered
+from distir.ops.numeric import numpy_dtype
+
+if TYPE_CHECKING:
+    import onnx
+
+LARGEST_FILE = 2**31 - 1
+"""Bytes; protobuf reads no larger message."""
+
+
+def read_model(path: str) -> onnx.ModelProto:
+    """The model in a file, the data of external tensors left where it is. Raises ImportRefused, and OSError."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    size = os.path.getsize(path)
+    if size > LARGEST_FILE:
+        raise ImportRefused(
+            f"`{path}` is larger than the 2 GB that a protobuf file can be",
+            "save the model with external data (`onnx.save(..., save_as_external_data=True)`)",
+        )
+    with open(path, "rb") as file:
+        data = file.read()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise ImportRefused(f"`{path}` is no ONNX model, or is cut off: its bytes are no protobuf message") from None
+    check_model(model, path)
+    return model
+
+
+def check_model(model: onnx.ModelProto, path: str) -> None:
+    """Raises ImportRefused for a message that is no model."""
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ImportRefused(f"`{path}` is no ONNX model: it holds no graph")
+    if not model.opset_import and model.ir_version >= 3:
+        raise ImportRefused(f"`{path}` does not say which operator set it is for", "export the model again")
+
+
+def weight(tensor: onnx.TensorProto, folder: str) -> Weight:
+    """A tensor's type, and how its data is read. Raises ImportRefused for what no tensor of ours can be.
+
+    Data in other files is looked for in `folder` alone, the model's own.
+    """
+    import onnx
+
+    dtype = dtype_numbered(tensor.data_type)
+    if dtype is None:
+        names: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        kind = names.get(tensor.data_type, f"type {tensor.data_type}")
+        raise ImportRefused(f"`{tensor.name}` holds elements of {kind}, which the language lacks")
+    shape = tuple(int(dim) for dim in tensor.dims)
+    if any(dim < 0 for dim in shape):
+        raise ImportRefused(f"`{tensor.name}` has a negative dimension: {shape}")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(tensor, Weight(dtype, shape, lambda: None), folder)
+    nbytes = math.prod(shape) * dtype.bytes
+    if tensor.HasField("raw_data") and len(tensor.raw_data) != nbytes:
+        raise ImportRefused(f"`{tensor.name}` expected {nbytes} bytes of data, found {len(tensor.raw_data)}")
+
+    def load() -> Any:
+        import numpy as np
+        from onnx import numpy_helper
+
+        if tensor.HasField("raw_data"):
+            return np.frombuffer(tensor.raw_data, numpy_dtype(dtype).newbyteorder("<")).reshape(shape)
+        if not math.prod(shape):
+            return np.zeros(shape, numpy_dtype(dtype))
+        try:
+            return numpy_helper.to_array(tensor)
+        except (ValueError, TypeError) as error:
+            raise ImportRefused(f"`{tensor.name}` cannot be read: {error}") from None
+
+    return Weight(dtype, shape, load)
+
+
+def _external(tensor: onnx.TensorProto, described: Weight, folder: str) -> Weight:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    path = _inside(folder, location, tensor.name)
+    expected = math.prod(described.shape) * described.dtype.bytes
+    try:
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", expected))
+    except ValueError:
+        raise ImportRefused(f"`{tensor.name}` says where its data lies in words that are no numbers") from None
+    if offset < 0 or length != expected:
+        raise ImportRefused(f"`{tensor.name}` expected {expected} bytes of data, found {length} in `{location}`")
+
+    def load() -> Any:
+        import numpy as np
+
+        dtype = numpy_dtype(described.dtype).newbyteorder("<")
+        if not expected:
+            return np.zeros(described.shape, dtype)
+        if not os.path.isfile(path):
+            raise ImportRefused(f"the data of `{tensor.name}` is missing: there is no file `{location}`")
+        if offset + expected > os.path.getsize(path):
+            raise ImportRefused(f"`{location}` is cut off: `{tensor.name}` ends at byte {offset + expected}")
+        return np.asarray(np.memmap(path, dtype, "r", offset, described.shape))
+
+    return Weight(described.dtype, described.shape, load)
+
+
+def _inside(folder: str, location: str, name: str) -> str:
+    """The path of a file in the model's folder. Raises ImportRefused for one outside of it."""
+    base = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(base, location)) if "\0" not in location else ""
+    if not location or os.path.isabs(location) or os.path.commonpath([base, path or base + os.sep]) != base or not path:
+        raise ImportRefused(
+            f"the data of `{name}` lies outside of the model's folder, in `{location}`",
+            "only files in the model's own folder are read",
+        )
+    return path

@@ -1,0 +1,301 @@
+"""From an ONNX graph to a function: nodes in order, what is known before the program runs folded away.
+
+The walk goes forward with mixed interpretation, so that shapes, conditions and constants are known where they can be.
+What is known and small is then written where it is used; what nothing needs any more is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from distir.analysis.domains import Mixed, Types
+from distir.importers.core import ImportRefused, Weight
+from distir.importers.names import value_name
+from distir.importers.onnx_nodes import (
+    STANDARD,
+    attributes,
+    covers,
+    described,
+    left_out,
+    needs,
+    ordered,
+    tensor_constant,
+    with_attributes,
+)
+from distir.importers.reshaping import relative_shape
+from distir.ir import DISCARD, UNKNOWN, Apply, Attributes, Call, Dense, Function, Literal, Module, TensorType, identity
+from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS, Reject, Value, bridge, canonical, to_dense, type_of
+
+if TYPE_CHECKING:
+    import onnx
+
+SMALL = 64
+"""Constants of at most so many elements are written in the program's text."""
+
+ALIASES = ("Identity",)
+
+
+@dataclass
+class Functions:
+    """The ONNX functions of a model, and what has been made of them. One per model."""
+
+    protos: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict[Any, Any])
+    made: dict[Any, Function] = field(default_factory=dict[Any, Function])
+    open: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    domain: Types = field(default_factory=lambda: Mixed(Module()))
+    opaque: dict[str, str] = field(default_factory=dict[str, str])
+    """Ops that are not ours, with the domain that each comes from."""
+
+    def name(self, hint: str) -> str:
+        taken = {f.name for f in self.made.values()} | {"main"}
+        return next(n for n in (hint, *(f"{hint}_{i}" for i in range(1, len(taken) + 2))) if n not in taken)
+
+
+class Translation:
+    """One function in the making. `values` and `statements` speak in names of the program, `env` maps the graph's."""
+
+    def __init__(self, name: str, functions: Functions, folder: str, batch: tuple[str, int] | None = None) -> None:
+        self.builder = FunctionBuilder(name)
+        self.functions, self.folder, self.batch = functions, folder, batch
+        self.env: dict[str, str] = {"": DISCARD}
+        self.values: dict[str, Value] = {DISCARD: None}
+        self.statements: list[Apply | Call] = []
+        self.weights: dict[str, Weight] = {}
+        self.wanted: dict[str, str] = {}
+        """What results that reach the outside by another name are called."""
+        self.used: frozenset[str] = frozenset()
+
+    def known(self, name: str) -> Dense | None:
+        """The value of a name, where all of it is known."""
+        value = self.values.get(name)
+        return value if isinstance(value, Dense) and not value.symbolic else None
+
+    def parameter(self, name: str, type: Any, roles: Mapping[str, Any]) -> str:
+        """Add a parameter for a value of the graph."""
+        self.env[name] = given = self.builder.param(value_name(name), type, **roles)
+        self.values[given] = type
+        return given
+
+    def weight(self, name: str, found: Weight, device: int) -> None:
+        """Add a parameter whose data lies beside the program."""
+        given = self.parameter(name, TensorType(found.dtype, found.shape, device), {"param": True})
+        self.weights[given] = found
+
+    def constant(self, name: str, value: Dense) -> None:
+        """Let a value of the graph be a constant."""
+        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(name))
+        self.values[given] = value
+
+    def nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Translate nodes, in an order that they can be run in. Raises ImportRefused."""
+        for node in ordered(nodes, self.env.__contains__):
+            self.node(node)
+
+    def node(self, node: onnx.NodeProto) -> None:
+        """Translate one node. Raises ImportRefused."""
+        if (node.domain, node.op_type) in self.functions.protos:
+            self._function(node)
+        elif node.domain not in STANDARD:
+            self.functions.opaque[node.op_type] = node.domain
+            self._apply(node, None)
+        elif node.op_type == "If":
+            self._branch(node)
+        elif node.op_type in bridge.LEFT_OUT:
+            raise left_out(node)
+        elif node.op_type == "Constant":
+            self._constant(node)
+        elif node.op_type == "Identity" or self._idle_dropout(node):
+            self.env[node.output[0]] = self.env[node.input[0]]
+        elif node.op_type not in OPS:
+            self.functions.opaque[node.op_type] = "ai.onnx"
+            self._apply(node, None)
+        elif covers(OPS[node.op_type], self._trimmed(node)):
+            self._apply(self._trimmed(node), node.op_type)
+        else:
+            self._expanded(node)
+
+    def finish(self, outputs: Iterable[str], small: int = SMALL) -> Function:
+        """The function that returns these values of the graph."""
+        from distir.importers.settling import settle
+
+        return settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
+
+    def _apply(self, node: onnx.NodeProto, op: str | None) -> None:
+        operands = [self.env[name] for name in node.input]
+        while operands and operands[-1] == DISCARD:
+            operands.pop()
+        attrs = Attributes(attributes(None if op is None else OPS[op], node, self.folder))
+        args, attrs = canonical(node.op_type, tuple(operands), attrs) if op else (tuple(operands), attrs)
+        args = tuple(self._named(arg, node) for arg in args)
+        if op == "Reshape" and not attrs.get("allowzero", False):
+            args = self._relative(args, node)
+        outputs = list(node.output)
+        while len(outputs) > 1 and not outputs[-1]:
+            outputs.pop()
+        results = tuple(self._result(name) for name in outputs)
+        self._append(Apply(results, node.op_type, args, attrs))
+
+    def _append(self, statement: Apply | Call) -> None:
+        vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))
+        domain = self.functions.domain
+        try:
+            ws: Sequence[Value] = (
+                domain.apply(statement, vs) if isinstance(statement, Apply) else domain.call(statement, vs)
+            )
+        except Reject:  # the checker will say so, with the place in the program
+            ws = (UNKNOWN,) * len(statement.results)
+        self.values.update((name, value) for name, value in zip(statement.results, ws, strict=True) if name)
+        self.statements.append(statement)
+
+    def _result(self, name: str) -> str:
+        if not name:
+            return DISCARD
+        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(name))
+        return given
+
+    def _named(self, arg: Any, node: onnx.NodeProto) -> str:
+        """An operand by name; attributes of old operator sets that are operands now become constants."""
+        if isinstance(arg, str):
+            return arg
+        given = self.builder.fresh(f"{value_name(node.output[0])}.constant")
+        assert isinstance(arg, Literal)
+        value = arg.value
+        if isinstance(value, tuple):  # axes, pads, sizes
+            import numpy as np
+
+            value = to_dense(np.array(value))
+        self.values[given] = type_constant(value)
+        return given
+
+    def _relative(self, args: tuple[str, ...], node: onnx.NodeProto) -> tuple[str, ...]:
+        """The operands of `Reshape` with its sizes said relative to what it reshapes, where they are symbolic."""
+        if len(args) != 2:
+            return args
+        sizes, described_ = self.values[args[1]], type_of(self.values[args[0]])
+        shape = described_.shape if isinstance(described_, TensorType) else None
+        if not isinstance(sizes, Dense) or shape is None:
+            return args
+        said = relative_shape(shape, sizes.values, self.batch)
+        if said is None:
+            return args
+        given = self.builder.fresh(f"{value_name(node.output[0])}.shape")
+        self.values[given] = Dense(sizes.dtype, sizes.shape, said)
+        return (args[0], given)
+
+    def _constant(self, node: onnx.NodeProto) -> None:
+        tensors = [a for a in node.attribute if a.HasField("t")]
+        if tensors and node.output[0]:
+            self.constant(node.output[0], tensor_constant(tensors[0].t, self.folder, described(node)))
+            return
+        values = list(attributes(OPS["Constant"], node, self.folder).values())
+        if len(values) != 1:
+            raise ImportRefused(f"{described(node)} expected one value, found {len(values)}")
+        if isinstance(values[0], str) or (isinstance(values[0], tuple) and any(isinstance(v, str) for v in values[0])):
+            raise ImportRefused(f"{described(node)} is a string, which the language lacks")
+        self.constant(node.output[0], type_constant(values[0]))
+
+    def _idle_dropout(self, node: onnx.NodeProto) -> bool:
+        """Whether a node is a `Dropout` that drops nothing, and whose mask nobody wants."""
+        if node.op_type != "Dropout" or any(name in self.used for name in node.output[1:]):
+            return False
+        mode = self.env[node.input[2]] if len(node.input) > 2 else DISCARD
+        flag = self.known(mode)
+        return mode == DISCARD or (flag is not None and not flag.values[0])
+
+    def _trimmed(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The node without the results, behind its first, that nobody uses."""
+        if all(name in self.used or not name for name in node.output[1:]):
+            return node
+        import onnx
+
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        kept = [name if i == 0 or name in self.used else "" for i, name in enumerate(node.output)]
+        if node.op_type != "Split":  # there the number of results counts
+            copy.output[:] = kept
+        return copy
+
+    def _branch(self, node: onnx.NodeProto) -> None:
+        condition = self.known(self.env[node.input[0]])
+        if condition is None or len(condition.values) != 1:
+            raise left_out(node)
+        name = "then_branch" if condition.values[0] else "else_branch"
+        graph = next(a.g for a in node.attribute if a.name == name)
+        outer = dict(self.env)
+        for tensor in graph.initializer:
+            self.constant(tensor.name, tensor_constant(tensor, self.folder, described(node)))
+        self.nodes(graph.node)
+        inner, self.env = self.env, outer
+        for output, value in zip(node.output, graph.output, strict=True):
+            self.env[output] = inner[value.name]
+
+    def _expanded(self, node: onnx.NodeProto) -> None:
+        """Translate a node that no op of ours covers as the smaller ones that ONNX defines it by."""
+        from distir.importers.onnx_types import type_proto
+
+        function = bridge.expansion(node, [type_proto(type_of(self.values[self.env[name]])) for name in node.input])
+        if function is None:
+            self._apply(self._trimmed(node), node.op_type)
+            return
+        outer, prefix = self.env, value_name(node.output[0])
+        inner = {"": DISCARD} | dict.fromkeys(function.input, DISCARD)
+        inner |= {name: outer[given] for name, given in zip(function.input, node.input, strict=False)}
+        nodes = with_attributes(function.node, node.attribute, _schema_defaults(node))
+        finals = dict(zip(function.output, node.output, strict=False))
+        for part in nodes:
+            part.input[:] = [_renamed(name, function.input, finals, prefix) for name in part.input]
+            part.output[:] = [_renamed(name, function.input, finals, prefix) for name in part.output]
+        used, self.used = self.used, self.used | {name for part in nodes for name in needs(part)}
+        self.env = inner
+        self.nodes(nodes)
+        inner, self.env, self.used = self.env, outer, used
+        outer.update((name, inner[name]) for name in node.output if name)
+
+    def _function(self, node: onnx.NodeProto) -> None:
+        """A call of one of the model's functions, which is made once for each set of attributes."""
+        key = (node.domain, node.op_type)
+        proto = self.functions.protos[key]
+        if key in self.functions.open:
+            raise ImportRefused(f"{described(node)} calls a function that calls itself")
+        given = attributes(None, node, self.folder)
+        special = (key, frozenset((name, identity(value)) for name, value in given.items()))
+        if special not in self.functions.made:
+            self.functions.open.append(key)
+            inner = Translation(self.functions.name(value_name(node.op_type)), self.functions, self.folder)
+            for name in proto.input:
+                inner.parameter(name, UNKNOWN, {})
+            body = with_attributes(proto.node, node.attribute, proto.attribute_proto)
+            inner.used = frozenset(name for n in body for name in needs(n)) | frozenset(proto.output)
+            inner.nodes(body)
+            self.functions.made[special] = inner.finish(proto.output)
+            self.functions.domain.module = Module(self.functions.made.values())
+            self.functions.open.pop()
+        operands = [self.env[name] for name in node.input]
+        operands += [DISCARD] * (len(proto.input) - len(operands))
+        outputs = [*node.output, *[""] * (len(proto.output) - len(node.output))]
+        results = tuple(self._result(name) for name in outputs)
+        self._append(Call(results, self.functions.made[special].name, tuple(operands)))
+
+
+def type_constant(value: Any) -> Dense:
+    """A plain constant as a tensor."""
+    from distir.ops import dense
+
+    return dense(value)
+
+
+def _schema_defaults(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
+    from distir.ops.bridge.schema import schema_of
+
+    declared: list[Any] = [a.default_value for a in schema_of(node.op_type).attributes.values()]
+    return [a for a in declared if a.name]
+
+
+def _renamed(name: str, inputs: Iterable[str], finals: Mapping[str, str], prefix: str) -> str:
+    """A name inside an expansion: the node's own for what goes out, with a prefix for what stays inside."""
+    if not name or name in inputs:
+        return name
+    return finals.get(name) or f"{prefix}.{name}"

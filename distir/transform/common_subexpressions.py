@@ -1,0 +1,76 @@
+"""Common subexpressions: what was computed from the same operands already is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement
+from distir.transform.dead_code import with_results
+from distir.transform.steps import step
+
+
+@step
+def cse(module: Module) -> Module:
+    """Compute everything once: an op or call with the operands of an earlier one gives way to it.
+
+    This undoes what recomputes or sends again to save memory; apply it before such steps.
+    """
+    return Module(Function(f.name, f.params, _distinct(f.body), f.result_types) for f in module)
+
+
+def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    kept: list[Statement] = []
+    first: dict[object, int] = {}
+    same: dict[str, Arg] = {}
+    for statement in body:
+        statement = with_arguments(statement, same)
+        if not isinstance(statement, (Apply, Call)):
+            kept.append(statement)
+            continue
+        earlier = first.setdefault(_key(statement), len(kept))
+        if earlier == len(kept):
+            kept.append(statement)
+        else:
+            kept[earlier] = _merged(kept[earlier], statement, same)
+    return tuple(kept)
+
+
+def _key(statement: Apply | Call) -> tuple[object, ...]:
+    """What two statements share that compute the same, and claim the same of it."""
+    if isinstance(statement, Apply):
+        return ("op", statement.op, statement.args, statement.attrs, len(statement.results), statement.claims)
+    return ("call", statement.function, statement.args, len(statement.results), statement.claims)
+
+
+def _merged(earlier: Statement, later: Apply | Call, same: dict[str, Arg]) -> Statement:
+    """The earlier statement, with names for results that only the later one wants."""
+    assert isinstance(earlier, (Apply, Call))
+    results = tuple(a or b for a, b in zip(earlier.results, later.results, strict=True))
+    same.update({b: a for a, b in zip(results, later.results, strict=True) if b not in (DISCARD, a)})
+    return with_results(earlier, results)
+
+
+def with_arguments(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:
+    """The statement with other arguments for those that `renamed` names."""
+    if not renamed:
+        return statement
+    match statement:
+        case Apply(results, op, args, attrs, claims):
+            return Apply(results, op, substituted(args, renamed), attrs, claims)
+        case Call(results, function, args, claims):
+            return Call(results, function, substituted(args, renamed), claims)
+        case Return(args):
+            return Return(substituted(args, renamed))
+        case _:
+            return statement
+
+
+def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg, ...]:
+    """Arguments with others in the place of those that `renamed` names."""
+
+    def one(arg: Arg) -> Arg:
+        if isinstance(arg, tuple):
+            return tuple(map(one, arg))
+        return renamed.get(arg, arg) if isinstance(arg, str) else arg
+
+    return tuple(map(one, args))

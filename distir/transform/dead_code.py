@@ -1,0 +1,121 @@
+"""Dead code: statements whose results nobody wants, and results and parameters of functions that nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.transform.entry import entry_names
+from distir.transform.steps import step
+
+T = TypeVar("T")
+
+
+@step
+def dce(module: Module) -> Module:
+    """Remove what no result of the entry function needs: statements, and functions' results and parameters."""
+    while True:
+        smaller = _unused_parameters(_unused_results(_dead_statements(module)))
+        if smaller == module:
+            return module
+        module = smaller
+
+
+def live(statements: Sequence[Statement], wanted: Iterable[str]) -> list[Statement]:
+    """The statements that the values `wanted` need, with `_` for results that nothing needs."""
+    needed = set(wanted)
+    kept: list[Statement] = []
+    for statement in reversed(statements):
+        found = results(statement)
+        if found and needed.isdisjoint(found):
+            continue
+        needed.update(names(operands(statement)))
+        needed.discard(DISCARD)
+        if isinstance(statement, (Apply, Call)):
+            statement = with_results(statement, tuple(name if name in needed else DISCARD for name in found))
+        kept.append(statement)
+    return kept[::-1]
+
+
+def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | Call:
+    """The statement with other names for its results."""
+    if renamed == statement.results:
+        return statement
+    if isinstance(statement, Apply):
+        return Apply(renamed, statement.op, statement.args, statement.attrs, statement.claims)
+    return Call(renamed, statement.function, statement.args, statement.claims)
+
+
+def _dead_statements(module: Module) -> Module:
+    return Module(
+        Function(f.name, f.params, tuple(live(f.body, names(f.returned))), f.result_types) for f in module
+    )
+
+
+def _unused_results(module: Module) -> Module:
+    """Without results that every call of a function discards."""
+    kept: dict[str, set[int]] = {}
+    for call in _calls(module):
+        used = {i for i, name in enumerate(call.results) if name != DISCARD}
+        kept.setdefault(call.function, set()).update(used)
+    for name in entry_names(module):
+        kept.pop(name, None)
+    shrunk = {name: used for name, used in kept.items() if len(used) < len(module.functions[name].returned)}
+    if not shrunk:
+        return module
+    return Module(_with_fewer_results(f, shrunk) for f in module)
+
+
+def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Function:
+    def fewer(statement: Statement) -> Statement:
+        if isinstance(statement, Return) and function.name in kept:
+            return Return(_chosen(statement.args, kept[function.name]))
+        if isinstance(statement, Call) and statement.function in kept:
+            used = kept[statement.function]
+            claims = _chosen(statement.claims, used)
+            return Call(_chosen(statement.results, used), statement.function, statement.args, claims)
+        return statement
+
+    stated = function.result_types
+    if stated is not None and function.name in kept:
+        stated = _chosen(stated, kept[function.name])
+    return Function(function.name, function.params, tuple(map(fewer, function.body)), stated)
+
+
+def _unused_parameters(module: Module) -> Module:
+    """Without parameters that the body does not mention, of functions that are called."""
+    called = {call.function for call in _calls(module)} - set(entry_names(module))
+    kept: dict[str, set[int]] = {}
+    for name in called:
+        function = module.functions[name]
+        used = {n for statement in function.body for n in names(operands(statement))}
+        indices = {i for i, param in enumerate(function.params) if param.name in used}
+        if len(indices) < len(function.params):
+            kept[name] = indices
+    if not kept:
+        return module
+
+    def fewer(statement: Statement) -> Statement:
+        if isinstance(statement, Call) and statement.function in kept:
+            args: tuple[Arg, ...] = _chosen(statement.args, kept[statement.function])
+            return Call(statement.results, statement.function, args, statement.claims)
+        return statement
+
+    return Module(
+        Function(
+            f.name,
+            _chosen(f.params, kept[f.name]) if f.name in kept else f.params,
+            tuple(map(fewer, f.body)),
+            f.result_types,
+        )
+        for f in module
+    )
+
+
+def _calls(module: Module) -> Iterable[Call]:
+    return (statement for function in module for statement in function.body if isinstance(statement, Call))
+
+
+def _chosen(items: tuple[T, ...], indices: set[int]) -> tuple[T, ...]:
+    return tuple(item for i, item in enumerate(items) if i in indices)

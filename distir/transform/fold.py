@@ -1,0 +1,67 @@
+"""Folding: host values that are known before the program runs become constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from distir.analysis import State, check
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, Arg, Constant, Dense, Function, Literal, Module, Return, names, operands, results
+from distir.ops import dense
+from distir.transform.common_subexpressions import with_arguments
+from distir.transform.steps import step
+
+WRITTEN = 64
+"""A host value with more elements than this is not written out."""
+
+
+@step
+def fold(module: Module) -> Module:
+    """Replace shapes, scales and other host values that are known by their numbers.
+
+    What a function knows for all of its calls is replaced, up to 64 elements; values that it returns keep their names.
+    """
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return Module(_folded(f, analysis.states[f.name]) for f in module)
+
+
+def _folded(function: Function, state: State) -> Function:
+    constants = _constants(function, state)
+    if not constants:
+        return function
+    body = [s if isinstance(s, Return) else with_arguments(s, constants) for s in function.body]
+    mentioned = {name for s in body for name in names(operands(s))}
+    gone = constants.keys() - mentioned  # what the function returns is still mentioned
+    kept = tuple(s for s in body if not results(s) or not gone.issuperset(filter(None, results(s))))
+    return Function(function.name, function.params, kept, function.result_types)
+
+
+def _constants(function: Function, state: State) -> Mapping[str, Arg]:
+    """The numbers that stand for values of the function."""
+    found: dict[str, Arg] = {}
+    for statement in function.body:
+        if isinstance(statement, Apply):
+            for name in statement.results:
+                value = state[name] if name else None
+                if isinstance(value, Dense) and not value.symbolic and len(value.values) <= WRITTEN:
+                    found[name] = Literal(written(value))
+    return found
+
+
+def written(value: Dense) -> Constant:
+    """A constant as a person would write it: a number or a list, where its element type is what they mean."""
+    plain = _nested(value.shape, cast("tuple[Constant, ...]", value.values))
+    try:
+        return plain if dense(plain) == value else value
+    except ValueError:
+        return value
+
+
+def _nested(shape: tuple[int, ...], values: tuple[Constant, ...]) -> Constant:
+    if not shape:
+        return values[0]
+    step = len(values) // shape[0] if shape[0] else 0
+    return tuple(_nested(shape[1:], values[i * step : (i + 1) * step]) for i in range(shape[0]))

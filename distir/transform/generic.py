@@ -1,0 +1,65 @@
+"""Types as the head of a function states them: true for every call of it.
+
+A function may be called on several devices and with several sizes. What its own parameters' types say of a value holds
+for all of them; what a call adds holds for that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distir.ir import AnyType, Dim, Shape, SymbolicDim, TensorType, TupleType, Type
+from distir.ops import Value, type_of
+
+
+def generic(value: Value) -> Type:
+    """The type of a value as inferred for a function's own parameters, fit to be stated."""
+    type = type_of(value)
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(generic, type.items)))
+    if isinstance(type, TensorType) and type.dtype is None:  # then the rest is not worth stating
+        return AnyType(type.device)
+    return type
+
+
+def generic_value(own: Value, found: Value) -> Value:
+    """What is known of a value in one call, with named dimensions where the function itself names them."""
+    if not isinstance(found, (TensorType, TupleType)):
+        return found
+    return _with_names(type_of(own), found)
+
+
+def _with_names(own: Type, found: Type) -> Type:
+    if isinstance(found, TupleType) and isinstance(own, TupleType) and len(own.items) == len(found.items):
+        return TupleType(tuple(_with_names(o, f) for o, f in zip(own.items, found.items, strict=True)))
+    if not (isinstance(own, TensorType) and isinstance(found, TensorType)) or own.shape is None:
+        return found
+    if found.shape is None or len(found.shape) != len(own.shape):
+        return TensorType(own.dtype or found.dtype, own.shape, found.device)
+    shape = tuple(o if o is not None else f for o, f in zip(own.shape, found.shape, strict=True))
+    return TensorType(own.dtype or found.dtype, shape, found.device)
+
+
+def declared(stated: Sequence[Type]) -> list[Type]:
+    """Types for the parameters of one function. A dimension such as `8*B` is left open where nothing says what `B` is."""
+    known = frozenset(dim for type in stated for dim in _plain_names(type))
+    return [_opened(type, known) for type in stated]
+
+
+def _plain_names(type: Type) -> frozenset[str]:
+    if isinstance(type, TupleType):
+        return frozenset(name for item in type.items for name in _plain_names(item))
+    shape: Shape = (type.shape or ()) if isinstance(type, TensorType) else ()
+    return frozenset(str(dim) for dim in shape if isinstance(dim, SymbolicDim) and str(dim) in dim.names)
+
+
+def _opened(type: Type, known: frozenset[str]) -> Type:
+    if isinstance(type, TupleType):
+        return TupleType(tuple(_opened(item, known) for item in type.items))
+    if not isinstance(type, TensorType) or type.shape is None:
+        return type
+
+    def open(dim: Dim) -> Dim:
+        return None if isinstance(dim, SymbolicDim) and not dim.names <= known else dim
+
+    return TensorType(type.dtype, tuple(map(open, type.shape)), type.device)

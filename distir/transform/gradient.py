@@ -1,0 +1,485 @@
+"""Reverse-mode differentiation of functions, by the rules that hang on the ops.
+
+A function gets a backward twin: `@dense` gets `@denseGrad`, which takes what it needs of the parameters and results of
+`@dense`, then values from inside that `@dense` returns for it in addition, then the gradients of the results; it
+returns the gradients of the parameters. Host values and views are computed again rather than passed. So what a twin
+costs does not hang on how often it is called: a deep model of equal layers has one twin.
+
+Knows neither losses nor optimizers: those are `training`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from distir.analysis import Analysis, State
+from distir.diagnostics import Diagnostic, Note, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    HOST,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Broken,
+    Call,
+    Function,
+    Module,
+    Param,
+    Part,
+    Return,
+    Site,
+    Statement,
+    TensorType,
+    Type,
+    names,
+    operands,
+    results,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS, Value, type_of
+from distir.transform.dead_code import live, with_results
+from distir.transform.generic import declared, generic, generic_value
+
+Gradient = Arg | None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a twin takes of its function: a parameter or result by number, or a value from inside by name."""
+
+    kind: OneOf["param", "result", "inside"]
+    key: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A backward function: what it takes and gives. `seeds`: results of the forward function whose gradients it takes;
+    `gradients`: parameters whose gradients it returns."""
+
+    name: str
+    needs: tuple[Need, ...]
+    seeds: tuple[int, ...]
+    gradients: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Way:
+    """A function's way back as it is written."""
+
+    function: Function
+    state: State
+    builder: FunctionBuilder
+    active: set[str]
+    uses: dict[str, int]
+    contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Differentiation:
+    """The gradient of a module, as it grows: twins, and what forward functions must return for them."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        import distir.ops.differentiation as rules
+
+        self._rules = rules
+        self.module = analysis.module
+        self._analysis = analysis
+        self._own = dict(analysis.states)
+        self._functions = FunctionBuilder("")  # for the names of functions
+        for name in self.module.functions:
+            self._functions.fresh(name)
+        self._twins: dict[tuple[object, ...], Twin | None] = {}
+        self._bodies: dict[object, Function] = {}
+        self._written: dict[str, list[Function]] = {}
+        self._inside: dict[str, dict[str, None]] = {}
+        """By function: the values from inside that it returns in addition."""
+        self._extras: dict[tuple[str, int], dict[str, str]] = {}
+        """By call: names for what the callee returns in addition."""
+        self._named: dict[tuple[str, int], tuple[str, ...]] = {}
+        """By statement: names for all its results, the discarded ones too."""
+        self._names: dict[str, FunctionBuilder] = {}
+        self._calls: list[Site] = []
+        """Where we are, from the entry function inwards."""
+
+    def gradients(
+        self, function: Function, builder: FunctionBuilder, seeds: Mapping[str, Arg], wanted: Sequence[str]
+    ) -> dict[str, Arg]:
+        """Write the way back of the entry function to `builder`, and give the gradients of `wanted` parameters.
+
+        `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
+        Raises ProgramError where an op has none.
+        """
+        with self._analysis.domain.room():
+            state = self._own[function.name]
+            way = self._way(function, state, builder, wanted)
+            self._names[function.name] = builder
+            self._go_back(way, seeds)
+            found = {name: self._total(way, name) for name in wanted}
+            return {name: gradient for name, gradient in found.items() if gradient is not None}
+
+    def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
+        """The body of a function that returns what its twins need. `used`: values that statements behind it mention."""
+        function = self.module.functions[name]
+        inside = self._returned_inside(function)
+        wanted = {*used, *inside}
+        body: list[Statement] = []
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Return):
+                body.append(Return((*statement.args, *inside)))
+                continue
+            named = self._named.get((name, index))
+            if named is not None and isinstance(statement, (Apply, Call)):
+                kept = zip(statement.results, named, strict=True)
+                statement = with_results(statement, tuple(b if a or b in wanted else DISCARD for a, b in kept))
+            body.append(self._with_extras(name, index, statement))
+        return tuple(body)
+
+    def module_with(self, entry: Function) -> Module:
+        """The module with the entry function in its new form, every other one as its twins need it, and the twins."""
+        functions: list[Function] = []
+        for function in self.module:
+            if function.name == entry.name:
+                functions.append(entry)
+                continue
+            stated = function.result_types
+            if stated is not None:
+                stated = (*stated, *(UNKNOWN for _ in self._returned_inside(function)))
+            functions.append(Function(function.name, function.params, self.forward(function.name), stated))
+            functions += self._written.get(function.name, [])
+        return Module(functions)
+
+    # One function's way back.
+
+    def _way(self, function: Function, state: State, builder: FunctionBuilder, wanted: Iterable[str]) -> Way:
+        active = {name for name in wanted if is_differentiable(type_of(state[name]))}
+        uses: dict[str, int] = {}
+        for statement in function.body:
+            held = [name for name in names(operands(statement)) if name in active]
+            if held and not isinstance(statement, Return):
+                active.update(n for n in results(statement) if n and is_differentiable(type_of(state[n])))
+            for name in held:
+                uses[name] = uses.get(name, 0) + 1
+        return Way(function, state, builder, active, uses)
+
+    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> None:
+        own = self._own.get(way.function.name)
+        known: dict[str, Value] = {
+            name: generic_value(own[name] if own is not None else None, value)
+            for name, value in way.state.items()
+            if name != DISCARD
+        }
+        tape = self._rules.Tape(known)
+        for name, seed in seeds.items():
+            way.contributions.setdefault(name, []).append(seed)
+            if isinstance(seed, str):
+                known.setdefault(seed, type_of(known[name]))
+        for index in reversed(range(len(way.function.body))):
+            statement = way.function.body[index]
+            if isinstance(statement, (Return, Broken)) or way.active.isdisjoint(names(statement.args)):
+                continue
+            if any(name in way.contributions for name in statement.results):
+                self._step_back(way, tape, index, statement)
+
+    def _step_back(self, way: Way, tape: object, index: int, statement: Apply | Call) -> None:
+        assert isinstance(tape, self._rules.Tape)
+        statement = self._all_named(way.function.name, index, statement, tape)
+        dys: list[Gradient] = []
+        for name in statement.results:
+            dys.append(self._total(way, name))
+            if isinstance(dys[-1], str):
+                tape.values.setdefault(dys[-1], type_of(tape.values[name]))
+        if isinstance(statement, Call):
+            self._back_through_call(way, tape, index, statement, dys)
+            return
+        try:
+            found = self._rules.operand_gradients(statement, dys, way.active, tape)
+        except self._rules.NotDifferentiable as reason:
+            raise self._refusal(Site(way.function.name, index, Part("callee")), reason) from None
+        pairs = [
+            (arg, gradient)
+            for arg, gradient in zip(statement.args, found, strict=False)
+            if gradient is not None and not way.active.isdisjoint(names((arg,)))
+        ]
+        self._keep(way, tape, pairs)
+
+    def _keep(self, way: Way, tape: object, pairs: Sequence[tuple[Arg, Arg]]) -> None:
+        """Take over what a rule has written, under names that say what it is."""
+        assert isinstance(tape, self._rules.Tape)
+        statements = tape.take(gradient for _, gradient in pairs)
+        lasting: dict[str, str] = {}
+        for arg, gradient in pairs:
+            if isinstance(arg, str) and isinstance(gradient, str) and gradient.startswith("~"):
+                lasting.setdefault(gradient, self._contribution_name(way, arg))
+        for statement in statements:
+            for name in statement.results:
+                if name != DISCARD:
+                    lasting.setdefault(name, way.builder.fresh(statement.op.lower()))
+        for statement in statements:
+            named = tuple(lasting.get(name, name) for name in statement.results)
+            args = tuple(_renamed(arg, lasting) for arg in statement.args)
+            way.builder.body.append(Apply(named, statement.op, args, statement.attrs))
+        for name, last in lasting.items():
+            tape.values[last] = tape.values.pop(name)
+        for arg, gradient in pairs:
+            self._contribute(way, arg, _renamed(gradient, lasting))
+
+    def _contribute(self, way: Way, arg: Arg, gradient: Arg) -> None:
+        if isinstance(arg, str):
+            way.contributions.setdefault(arg, []).append(gradient)
+        elif isinstance(arg, tuple):
+            hints = tuple(f"d{item}" if isinstance(item, str) and item in way.active else DISCARD for item in arg)
+            parts = way.builder.apply("UnpackTuple", gradient, results=hints)
+            for item, part in zip(arg, parts, strict=True):
+                if part != DISCARD:
+                    self._contribute(way, item, part)
+
+    def _contribution_name(self, way: Way, arg: str) -> str:
+        if way.uses.get(arg, 0) < 2:
+            return way.builder.fresh(f"d{arg}")
+        way.counts[arg] = way.counts.get(arg, 0) + 1
+        return way.builder.fresh(f"d{arg}_{way.counts[arg]}")
+
+    def _total(self, way: Way, name: str) -> Gradient:
+        found = way.contributions.get(name, [])
+        if len(found) < 2:
+            return found[0] if found else None
+        way.contributions[name] = list(way.builder.apply("Sum", *found, results=(f"d{name}",)))
+        return way.contributions[name][0]
+
+    def _all_named(self, function: str, index: int, statement: Apply | Call, tape: object) -> Apply | Call:
+        """The statement with a name for every result, so that its rule can speak of them."""
+        assert isinstance(tape, self._rules.Tape)
+        if DISCARD not in statement.results:
+            return statement
+        if (function, index) not in self._named:
+            hint = next((name for name in statement.results if name), "unused")
+            fresh = self._namer(function).fresh
+            named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(statement.results))
+            self._named[function, index] = named
+        statement = with_results(statement, self._named[function, index])
+        if isinstance(statement, Apply):
+            tape.write_again(statement)
+        return statement
+
+    # Calls, and the twins of what is called.
+
+    def _back_through_call(
+        self, way: Way, tape: object, index: int, call: Call, dys: Sequence[Gradient]
+    ) -> None:
+        assert isinstance(tape, self._rules.Tape)
+        seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
+        active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
+        self._calls.append(Site(way.function.name, index))
+        twin = self._twin(call.function, way.state(call.args), seeded, active)
+        self._calls.pop()
+        if twin is None:
+            return
+        args: list[Arg] = [self._passed(way.function.name, index, call, need) for need in twin.needs]
+        args += [dy for i in twin.seeds if (dy := dys[i]) is not None]
+        hints: list[str] = []
+        for i in twin.gradients:
+            arg = call.args[i]
+            param = self.module.functions[call.function].params[i].name
+            hints.append(self._contribution_name(way, arg) if isinstance(arg, str) else way.builder.fresh(f"d{param}"))
+        way.builder.body.append(Call(tuple(hints), twin.name, tuple(args)))
+        for i, gradient in zip(twin.gradients, hints, strict=True):
+            tape.values[gradient] = type_of(tape.value(call.args[i]))
+            self._contribute(way, call.args[i], gradient)
+
+    def _passed(self, function: str, index: int, call: Call, need: Need) -> Arg:
+        if need.kind == "param":
+            return call.args[int(need.key)]
+        if need.kind == "result":
+            return call.results[int(need.key)]
+        extras = self._extras.setdefault((function, index), {})
+        if need.key not in extras:
+            hint = next((name for name in call.results if name), call.function)
+            extras[str(need.key)] = self._namer(function).fresh(f"{hint}.{need.key}")
+        return extras[str(need.key)]
+
+    def _twin(self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]) -> Twin | None:
+        """The backward function of `name` for these arguments; None if no gradient comes back."""
+        key = (name, vs, seeded, active)
+        if key not in self._twins:
+            self._twins[key] = self._made_twin(*key)
+        return self._twins[key]
+
+    def _made_twin(
+        self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
+    ) -> Twin | None:
+        function = self.module.functions[name]
+        state = self._analysis.domain.instance(name, vs).state
+        builder = _namer(function)
+        for taken in self._own_names(name):
+            builder.fresh(taken)
+        way = self._way(function, state, builder, [function.params[i].name for i in active])
+        seeds: dict[str, Arg] = {}
+        given: dict[int, str] = {}
+        for i in seeded:
+            arg = function.returned[i]
+            if not isinstance(arg, str) or arg in seeds:
+                hint = arg if isinstance(arg, str) else "y"
+                given[i] = builder.fresh(f"d{hint}")
+                self._contribute(way, arg, given[i])
+            else:
+                seeds[arg] = given[i] = builder.fresh(f"d{arg}")
+        self._go_back(way, seeds)
+        totals = {i: self._total(way, function.params[i].name) for i in active}
+        totals = {i: gradient for i, gradient in totals.items() if gradient is not None}
+        if not totals:
+            return None
+        returned = tuple(gradient for gradient in totals.values() if gradient is not None)
+        body = live(builder.body, names(returned))
+        return self._finished(function, state, body, returned, given, tuple(totals))
+
+    def _finished(
+        self,
+        function: Function,
+        state: State,
+        body: list[Statement],
+        returned: tuple[Arg, ...],
+        given: Mapping[int, str],
+        gradients: tuple[int, ...],
+    ) -> Twin:
+        """The twin with its head: what it needs of the forward function."""
+        made = {name for statement in body for name in results(statement)} | set(given.values())
+        wanted = [*(n for s in body for n in names(operands(s))), *names(returned)]
+        outside = dict.fromkeys(n for n in wanted if n not in made and n != DISCARD)
+        used = set(wanted)
+        needs, again = self._needs(function, state, outside)
+        own = self._own[function.name]
+        heads: list[tuple[str, Type]] = []
+        for need, name in needs.items():
+            heads.append((name, generic(own[name])))
+            if need.kind == "inside":
+                self._inside.setdefault(function.name, {})[name] = None
+        seeds = {i: name for i, name in given.items() if name in used}
+        for i, name in seeds.items():
+            arg = function.returned[i]
+            heads.append((name, generic(own[arg]) if isinstance(arg, str) else UNKNOWN))
+        stated = declared([type for _, type in heads])
+        params = tuple(Param(name, type) for (name, _), type in zip(heads, stated, strict=True))
+        whole = (*again, *body, Return(returned))
+        known = self._bodies.get((function.name, params, whole))
+        if known is None:
+            known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole)
+            self._bodies[function.name, params, whole] = known
+            self._written.setdefault(function.name, []).append(known)
+        return Twin(known.name, tuple(needs), tuple(seeds), gradients)
+
+    def _needs(
+        self, function: Function, state: State, outside: Iterable[str]
+    ) -> tuple[dict[Need, str], list[Statement]]:
+        """What a twin takes of the forward function, and the statements that it computes again."""
+        places: dict[str, Need] = {p.name: Need("param", i) for i, p in enumerate(function.params)}
+        for i, arg in enumerate(function.returned):
+            if isinstance(arg, str):
+                places.setdefault(arg, Need("result", i))
+        definitions = self._definitions(function)
+        found: dict[Need, str] = {}
+        again: dict[int, Statement] = {}
+        pending = list(outside)
+        while pending:
+            name = pending.pop()
+            index, statement = definitions.get(name, (-1, None))
+            if name in places:
+                found[places[name]] = name
+            elif isinstance(statement, Apply) and _is_cheap(statement, state):
+                if index not in again:
+                    again[index] = statement
+                    pending += [n for n in names(statement.args) if n != DISCARD]
+            else:
+                found[Need("inside", name)] = name
+        order = {"param": 0, "result": 1, "inside": 2}
+        place = {name: i for i, name in enumerate(definitions)}
+        ordered = sorted(found.items(), key=lambda n: (order[n[0].kind], _position(n[0], place)))
+        statements = [again[i] for i in sorted(again)]
+        kept = live(statements, {*outside, *(n for s in statements for n in names(operands(s)))})
+        return dict(ordered), kept
+
+    def _definitions(self, function: Function) -> dict[str, tuple[int, Statement]]:
+        """Where each value is defined, what is discarded and what calls return in addition too."""
+        found: dict[str, tuple[int, Statement]] = {}
+        for index, statement in enumerate(function.body):
+            named = self._named.get((function.name, index))
+            if named is not None and isinstance(statement, (Apply, Call)):
+                statement = with_results(statement, named)
+            extras = self._extras.get((function.name, index), {}).values()
+            for name in (*results(statement), *extras):
+                found.setdefault(name, (index, statement))
+        return found
+
+    # Forward functions.
+
+    def _returned_inside(self, function: Function) -> tuple[str, ...]:
+        inside = self._inside.get(function.name, {})
+        return tuple(name for name in self._definitions(function) if name in inside) if inside else ()
+
+    def _with_extras(self, function: str, index: int, statement: Statement) -> Statement:
+        """A call with names for what the callee now returns in addition, `_` where nobody wants it."""
+        if not isinstance(statement, Call) or statement.function not in self._inside:
+            return statement
+        inside = self._returned_inside(self.module.functions[statement.function])
+        extras = self._extras.get((function, index), {})
+        wanted = tuple(extras.get(name, DISCARD) for name in inside)
+        claims = (*statement.claims, *(None for _ in wanted)) if statement.claims else ()
+        return Call((*statement.results, *wanted), statement.function, statement.args, claims)
+
+    # Names, and what to say.
+
+    def _namer(self, function: str) -> FunctionBuilder:
+        if function not in self._names:
+            self._names[function] = _namer(self.module.functions[function])
+        return self._names[function]
+
+    def _own_names(self, function: str) -> Iterator[str]:
+        """Names that were given to values of a function that had none."""
+        for (owner, _), extras in self._extras.items():
+            if owner == function:
+                yield from extras.values()
+        for (owner, _), named in self._named.items():
+            if owner == function:
+                yield from named
+
+    def _refusal(self, site: Site, reason: Exception) -> ProgramError:
+        help = getattr(reason, "help", None)
+        notes = tuple(Note("called here", call) for call in reversed(self._calls))
+        return ProgramError([Diagnostic(codes.NOT_DIFFERENTIABLE, site, str(reason), notes, help)])
+
+
+def is_differentiable(type: Type) -> bool:
+    """Whether a value holds floating-point numbers on a device, or may."""
+    return any(
+        leaf.device != HOST and (not isinstance(leaf, TensorType) or leaf.dtype is None or leaf.dtype.kind == "float")
+        for leaf in types.leaves(type)
+    )
+
+
+def _is_cheap(statement: Apply, state: State) -> bool:
+    """Whether to compute a value again where it is needed, rather than to keep it."""
+    if OPS[statement.op].view:
+        return True
+    return all(types.device_of(type_of(state[name])) == HOST for name in statement.results if name in state and name)
+
+
+def _namer(function: Function) -> FunctionBuilder:
+    """A builder that gives no name which the function has already."""
+    builder = FunctionBuilder(function.name)
+    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
+        if name != DISCARD:
+            builder.fresh(name)
+    return builder
+
+
+def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+    if isinstance(arg, tuple):
+        return tuple(_renamed(item, names) for item in arg)
+    return names.get(arg, arg) if isinstance(arg, str) else arg
+
+
+def _position(need: Need, place: Mapping[str, int]) -> int:
+    return need.key if isinstance(need.key, int) else place.get(need.key, 0)

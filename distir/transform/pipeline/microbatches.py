@@ -1,0 +1,266 @@
+"""What becomes of each value when the batch comes in K microbatches. Knows no devices, stages or schedules.
+
+A domain for Algorithm 1. A value is looked at twice, as it is for the whole batch and for one microbatch, together
+with its `Share`: how the values of the microbatches make up the whole one. The rules come from the ops' layouts: the
+letters of their signatures, along which they may be split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from distir.analysis import Checker, Domain, interpret, lookup
+from distir.analysis.domains import parameters
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
+from distir.ops import Op, Reject, Value, bind, type_of
+from distir.ops.infer import leaf_calls, tuple_structure
+from distir.ops.splitting import layout
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How the values of K microbatches make up a tensor: `axis` is where they are joined; None: they are added up.
+
+    What comes out is `K ** scale` times the tensor: the mean over a microbatch has `scale` 1, for it divides by too
+    little.
+    """
+
+    axis: int | None = None
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Every microbatch has the tensor itself. `sized`: a host value that depends on the size of the microbatch."""
+
+    sized: bool = False
+
+
+WHOLE = Whole()
+
+Shares = Union[Share, Whole, "tuple[Shares, ...]"]
+"""One for each leaf of a type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value for the whole batch, for one microbatch, and how the latter make up the former."""
+
+    full: Value
+    micro: Value
+    shares: Shares
+
+
+def leaf_shares(shares: Shares) -> list[Share | Whole]:
+    if isinstance(shares, tuple):
+        return [leaf for item in shares for leaf in leaf_shares(item)]
+    return [shares]
+
+
+def is_whole(shares: Shares) -> bool:
+    """Whether the value has nothing to do with the batch."""
+    return all(isinstance(s, Whole) for s in leaf_shares(shares))
+
+
+def is_plain(shares: Shares) -> bool:
+    """Whether a value is whole through and through, and no size of a microbatch."""
+    return all(isinstance(s, Whole) and not s.sized for s in leaf_shares(shares))
+
+
+def is_sum(shares: Shares) -> bool:
+    """Whether the values of the microbatches are to be added up, leaf by leaf."""
+    found = leaf_shares(shares)
+    return bool(found) and all(isinstance(s, Share) and s.axis is None for s in found)
+
+
+def holds_sum(shares: Shares) -> bool:
+    return any(isinstance(s, Share) and s.axis is None for s in leaf_shares(shares))
+
+
+def scale_of(shares: Shares) -> int:
+    """The scale of all leaves. Raises ValueError where they differ."""
+    (scale,) = {s.scale for s in leaf_shares(shares) if isinstance(s, Share)}
+    return scale
+
+
+def whole_like(type: types.Type) -> Shares:
+    return tuple(map(whole_like, type.items)) if isinstance(type, TupleType) else WHOLE
+
+
+@dataclass
+class Microbatches(Domain):
+    """The domain. Raises Reject, with DIR641 or what the checker says, for what cannot be done by microbatches."""
+
+    module: Module
+    checker: Checker
+    count: int
+    """How many microbatches there are."""
+    calls: dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]] = field(
+        default_factory=dict[tuple[str, tuple[Any, ...]], tuple[Held, ...]]
+    )
+
+    def constant(self, arg: Arg) -> Held:
+        return Held(arg, arg, WHOLE)  # type: ignore[arg-type]
+
+    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Held]:
+        key = (call.function, vs)
+        if key not in self.calls:
+            function = self.module.functions[call.function]
+            held: list[Held] = [v for v in vs if isinstance(v, Held)]
+            full, _ = parameters(function, [v.full for v in held])
+            micro, _ = parameters(function, [v.micro for v in held])
+            args = [Held(f, m, v.shares) for f, m, v in zip(full, micro, held, strict=True)]
+            self.calls[key] = interpret(function, args, self).returned
+        return self.calls[key]
+
+    def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Held]:
+        if any(isinstance(v, tuple) for v in vs):
+            raise _cannot(op, "it takes a list of values")
+        full = self.checker.answer(op, tuple(v and v.full for v in vs))
+        micro = self.checker.answer(op, tuple(v and v.micro for v in vs))
+        shares = self._shares(op, vs, micro)
+        held = [Held(f, m, s) for f, m, s in zip(full, micro, shares, strict=True)]
+        if not all(self._fits(type_of(v.full), type_of(v.micro), v.shares) for v in held):
+            raise _cannot(op, "a size in it is that of the whole batch")
+        return held
+
+    def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
+        """Whether a microbatch's value is as large as it must be, where that can be told."""
+        if isinstance(shares, tuple):
+            whole, part = full, micro
+            assert isinstance(whole, TupleType)
+            assert isinstance(part, TupleType)
+            return all(map(self._fits, whole.items, part.items, shares))
+        if not (isinstance(full, TensorType) and isinstance(micro, TensorType)) or types.device_of(full) == HOST:
+            return True
+        if full.shape is None or micro.shape is None:
+            return True
+        axis = shares.axis if isinstance(shares, Share) else None
+        expected = (dims.multiply(n, self.count if i == axis else 1) for i, n in enumerate(micro.shape))
+        return all(n == m or None in (n, m) for n, m in zip(full.shape, expected, strict=True))
+
+    def _shares(self, op: Apply, vs: tuple[Held | None, ...], micro: tuple[Value, ...]) -> Sequence[Shares]:
+        definition = lookup(op.op)
+        if all(v is None or is_plain(v.shares) for v in vs):
+            return [whole_like(type_of(w)) for w in micro]
+        if definition.name == "MakeTuple":
+            return [tuple(v.shares for v in vs if v is not None)]
+        if definition.name == "UnpackTuple":
+            assert vs[0] is not None
+            assert isinstance(vs[0].shares, tuple)
+            return vs[0].shares
+        args = [None if v is None else v.micro for v in vs]
+        shares = [WHOLE if v is None else v.shares for v in vs]
+        items = tuple_structure(definition, args)
+        if items is None:
+            return leaf_rule(definition, op, args, shares, micro)
+        by_leaf: list[Sequence[Shares]] = []
+        for i, call in enumerate(leaf_calls(args, items)):
+            inner = [s[i] if isinstance(s, tuple) else s for s in shares]
+            answers = [_item(w, i) for w in micro]
+            by_leaf.append(leaf_rule(definition, op, call, inner, answers))
+        return [tuple(column) for column in zip(*by_leaf, strict=True)]
+
+
+def _item(w: Value, i: int) -> Value:
+    t = type_of(w)
+    assert isinstance(t, TupleType)
+    return t.items[i]
+
+
+def leaf_rule(
+    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+) -> list[Shares]:
+    """The shares of an op's results, tensors all. Raises Reject."""
+    if any(isinstance(s, tuple) for s in shares):
+        raise _cannot(op, "it takes a tuple of parts of the batch")
+    if all(types.device_of(type_of(w)) == HOST for w in answers):
+        return [Whole(sized=True)] * len(answers)
+    given = [s for s in shares if isinstance(s, Share)]
+    if any(s.axis is None for s in given):
+        return [_sum_rule(definition, op, args, shares)] * len(answers)
+    return _part_rule(definition, op, args, shares, answers)
+
+
+def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares]) -> Share:
+    """Terms of a sum give terms of a sum where the op is linear in them."""
+    given = [s for s in shares if isinstance(s, Share)]
+    names = [definition.operand_name(i) for i, s in enumerate(shares) if isinstance(s, Share)]
+    others = [i for i, s in enumerate(shares) if isinstance(s, Whole) and type_of(args[i]) != HOST]
+    if any(s != given[0] for s in given):
+        raise _cannot(op, "its operands are sums over the batch and parts of it")
+    if definition.linear == "jointly":
+        on_devices = [i for i in others if types.device_of(type_of(args[i])) != HOST]
+        if on_devices and given[0].scale != 1:  # a mean takes a term that all microbatches share; a sum does not
+            raise _cannot(op, "it adds a sum over the batch and something else")
+        return given[0]
+    if len(given) == 1 and names[0] in _linear(definition):
+        return given[0]
+    raise _cannot(op, "it needs the sum over the batch, of which a microbatch has only a term")
+
+
+def _part_rule(
+    definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
+) -> list[Shares]:
+    """Parts along an axis: the letter of that axis tells where they are in the results."""
+    found = layout(definition, args, [type_of(w) for w in answers], op.attrs)
+    if found is None:
+        raise _cannot(op, "nothing says how it can be split along the batch")
+    letters = {found.operands[i][s.axis] for i, s in enumerate(shares) if isinstance(s, Share) and s.axis is not None}
+    letter = letters.pop() if len(letters) == 1 else None
+    if letter is None:
+        raise _cannot(op, "it mixes the examples of a batch")
+    for i, share in enumerate(shares):
+        if isinstance(share, Whole) and letter in found.operands[i]:
+            raise _cannot(op, "one of its operands is as long as the batch, but is no part of it")
+        if share == Whole(sized=True) and i != found.stated:
+            raise _cannot(op, "its result depends on the size of the batch")
+    if letter in found.divided or any(letter == _letter(found.operands, place) for place in found.operand_blocks):
+        raise _cannot(op, "an attribute of it holds the size of the batch")
+    if letter == found.looked_up:
+        raise _cannot(op, "it looks up positions in the batch")
+    scale = _scale(definition, op, shares)
+    results: list[Shares] = []
+    for own in found.results:
+        if letter in own:
+            results.append(Share(own.index(letter), scale + (letter in found.averaged and found.scaled is not None)))
+        else:
+            results.append(Share(None, scale + (letter in found.averaged)))
+    return results
+
+
+def _scale(definition: Op, op: Apply, shares: Sequence[Shares]) -> int:
+    """The scale of the results as far as it comes from the operands."""
+    scaled = [i for i, s in enumerate(shares) if isinstance(s, Share) and s.scale]
+    if not scaled:
+        return 0
+    scales = {s.scale for s in shares if isinstance(s, Share)}
+    if definition.linear == "jointly" and len(scales) == 1 and not any(_on_device(s) for s in shares):
+        return scales.pop()
+    names = _linear(definition)
+    if definition.linear != "jointly" and all(definition.operand_name(i) in names for i in scaled):
+        return sum(s.scale for s in shares if isinstance(s, Share))
+    raise _cannot(op, "it takes a mean over a microbatch for one over the batch")
+
+
+def _on_device(share: Shares) -> bool:
+    return isinstance(share, Whole) and not share.sized
+
+
+def _linear(definition: Op) -> tuple[str, ...]:
+    """The operands in which an op is linear, each by itself. A gradient always is in `dy`, the gradient it is given."""
+    declared = () if definition.linear == "jointly" else definition.linear
+    return (*declared, *(o.name for o in definition.operands if o.name == "dy"))
+
+
+def _letter(operands: Sequence[Sequence[str | None]], place: tuple[int, int]) -> str | None:
+    operand, axis = place
+    return operands[operand][axis] if axis < len(operands[operand]) else None
+
+
+def _cannot(op: Apply, reason: str) -> Reject:
+    return Reject(codes.NOT_IN_MICROBATCHES, f"`{op.op}` cannot be computed by microbatches: {reason}")
+

@@ -1,0 +1,234 @@
+"""Which stage does what: the statements of one microbatch cut into stages, forward and backward.
+
+Forward is what comes before the first gradient of a weight; it is cut in program order. A statement of the backward
+pass belongs where the weights are that it uses, or else where the forward values are. Knows no schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import DISCARD, Call, Part, Site, TensorType, TupleType, Type, names, types
+from distir.ops import type_of
+from distir.transform.pipeline.microbatches import is_sum
+from distir.transform.pipeline.reading import Phase, Reading, Work
+from distir.transform.pipeline.schedules import Pass
+
+Cost = Callable[[int], float]
+"""Seconds that a statement of the reading takes, by its number."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The statements of each stage and pass, in program order, by their numbers in the reading."""
+
+    count: int
+    passes: Mapping[tuple[int, Pass], Sequence[int]]
+    trained: bool
+    """Whether there is a backward pass."""
+
+
+def cut(reading: Reading, count: int, balance: str, cost: Cost) -> Stages:
+    """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
+
+    `balance`: "uniform", equally many layers; "cost", the slowest stage as fast as can be; "2,3,2", layers per stage.
+    """
+    forward, backward = _directions(reading)
+    if not forward:
+        raise _refused(reading, "nothing in `@{}` depends on the batch", "mark its inputs with `{batch = 0}`")
+    anchors = _anchors(reading, forward, backward)
+    layers = _layers(reading, forward, count)
+    if balance == "cost":
+        weights = [cost(i) for i in forward]
+        for statement, anchor in anchors.items():
+            weights[anchor] += cost(statement)
+        firsts = _cheapest(weights, count)
+    else:
+        firsts = _by_layers(reading, layers, count, balance)
+    stage_of = [0] * len(forward)
+    for stage, (first, following) in enumerate(zip(firsts, [*firsts[1:], len(forward)], strict=True)):
+        stage_of[first:following] = [stage] * (following - first)
+    passes: dict[tuple[int, Pass], list[int]] = {}
+    for position, statement in enumerate(forward):
+        passes.setdefault((stage_of[position], Pass.FORWARD), []).append(statement)
+    for statement in backward:
+        passes.setdefault((stage_of[anchors[statement]], Pass.BACKWARD), []).append(statement)
+    return Stages(count, passes, bool(backward))
+
+
+def _directions(reading: Reading) -> tuple[list[int], list[int]]:
+    """The statements of a microbatch that go forward, and those that go back, in program order."""
+    working = [i for i, (_, phase) in enumerate(reading.statements) if phase is Phase.MICROBATCH]
+    gradients = _gradients(reading)
+    reaching = _reaching(reading, working, gradients)
+    turn = next((i for i in working if any(r in gradients for r in reading.statements[i][0].results)), None)
+    if turn is None:
+        return working, []
+    back: set[int] = set()
+    made_back: set[str] = set()
+    for i in working:
+        statement = reading.statements[i][0]
+        if (i >= turn and i in reaching) or any(n in made_back for n in names(statement.args)):
+            back.add(i)
+            made_back.update(statement.results)
+    made_back.discard(DISCARD)
+    _begin_back_early(reading, working, back, reaching)
+    return [i for i in working if i not in back], [i for i in working if i in back]
+
+
+def _begin_back_early(reading: Reading, working: Sequence[int], back: set[int], reaching: set[int]) -> None:
+    """The gradient of the loss goes back already: what follows the last layer and serves the backward pass alone."""
+    users = _users(reading)
+    for i in reversed([i for i in working if i not in back]):
+        statement = reading.statements[i][0]
+        if _weights(reading, statement):
+            break
+        if i in reaching and all(users.get(r, set()) <= back for r in statement.results if r != DISCARD):
+            back.add(i)
+
+
+def _gradients(reading: Reading) -> set[str]:
+    """Sums over the batch that update weights, or that are returned and no scalars."""
+    updating: set[str] = set()
+    weights = {p.name for p in reading.entry.params if p.name not in reading.batch}
+    for statement, phase in reversed(reading.statements):
+        if phase is Phase.AFTER:
+            mentioned = set(names(statement.args))
+            if mentioned & weights or updating.intersection(statement.results):
+                updating |= mentioned
+    returned = {n for n in names(reading.entry.returned) if not _scalar(type_of(reading.values[n].full))}
+    return {n for n in updating | returned if is_sum(reading.values[n].shares)}
+
+
+def _scalar(type: Type) -> bool:
+    return isinstance(type, TensorType) and type.shape == ()
+
+
+def _reaching(reading: Reading, working: Sequence[int], gradients: set[str]) -> set[int]:
+    """The statements that a gradient depends on."""
+    wanted, found = set(gradients), set[int]()
+    for i in reversed(working):
+        statement = reading.statements[i][0]
+        if wanted.intersection(statement.results):
+            found.add(i)
+            wanted.update(names(statement.args))
+    return found
+
+
+def _users(reading: Reading) -> dict[str, set[int]]:
+    """By value: the statements that use it; -1 for the function's return."""
+    users: dict[str, set[int]] = {}
+    for i, (statement, _) in enumerate(reading.statements):
+        for name in names(statement.args):
+            users.setdefault(name, set()).add(i)
+    for name in names(reading.entry.returned):
+        users.setdefault(name, set()).add(-1)
+    return users
+
+
+def _weights(reading: Reading, statement: Work) -> list[str]:
+    """The values on the device that a statement uses and that have nothing to do with the batch."""
+    return [n for n in names(statement.args) if reading.is_whole(n) and not reading.is_host(n)]
+
+
+def _anchors(reading: Reading, forward: Sequence[int], backward: Sequence[int]) -> dict[int, int]:
+    """By statement of the backward pass: the place in `forward` to whose stage it belongs.
+
+    It is one where the weights and forward values are that the statement uses, and none behind those that its
+    gradients come from, so that gradients flow backward only.
+    """
+    places: dict[str, set[int]] = {}
+    made: dict[str, int] = {}
+    for place, i in enumerate(forward):
+        statement = reading.statements[i][0]
+        for name in names(statement.args):
+            if name in made or (reading.is_whole(name) and not reading.is_host(name)):
+                places.setdefault(name, set()).add(place)
+        for name in statement.results:
+            made[name] = place
+            places[name] = {place}
+    found: dict[int, int] = {}
+    back: dict[str, int] = {}
+    for i in backward:
+        statement = reading.statements[i][0]
+        mentioned = [n for n in names(statement.args) if not reading.is_host(n)]
+        bound = min((back[n] for n in mentioned if n in back), default=len(forward) - 1)
+        found[i] = _anchor([n for n in mentioned if n in places], places, made, bound)
+        back.update(dict.fromkeys(statement.results, found[i]))
+    return found
+
+
+def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapping[str, int], bound: int) -> int:
+    """The last place up to `bound` that has all the values, or else all the weights, or else some value."""
+    weights = [n for n in mentioned if n not in made]
+    for values in (mentioned, weights):
+        common = set[int].intersection(*(places[n] for n in values)) if values else set[int]()
+        if fitting := [p for p in common if p <= bound]:
+            return max(fitting)
+    fitting = [p for n in weights or mentioned for p in places[n] if p <= bound]
+    return max(fitting, default=bound)
+
+
+def _layers(reading: Reading, forward: Sequence[int], count: int) -> list[int]:
+    """Where the layers begin: places in `forward`. Calls with weights, or else statements with weights, or else all."""
+    weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
+    calls = [p for p in weighty if isinstance(reading.statements[forward[p]][0], Call)]
+    for layers in (calls, weighty):
+        if len(layers) >= count:
+            return layers
+    return list(range(len(forward)))
+
+
+def _by_layers(reading: Reading, layers: Sequence[int], count: int, balance: str) -> list[int]:
+    """The first place of each stage, for equally many layers each, or as many as `balance` says."""
+    if len(layers) < count:
+        message = f"`@{{}}` has {len(layers)} layer{'' if len(layers) == 1 else 's'}, too few for {count} stages"
+        raise _refused(reading, message, f"use at most {len(layers)} stages")
+    if balance == "uniform":
+        starts = [-(-stage * len(layers) // count) for stage in range(count)]
+    else:
+        sizes = [int(size) for size in balance.split(",")]
+        if len(sizes) != count or sum(sizes) != len(layers) or min(sizes) < 1:
+            message = f"`balance` expected {count} numbers from 1 whose sum is {len(layers)}, the layers of `@{{}}`"
+            raise _refused(reading, f"{message}, found {balance}", "give the layers of each stage")
+        starts = [sum(sizes[:stage]) for stage in range(count)]
+    return [0, *(layers[start] for start in starts[1:])]
+
+
+def _cheapest(weights: Sequence[float], count: int) -> list[int]:
+    """The starts of `count` runs, none empty, of which the heaviest is as light as can be.
+
+    The limit is searched for by halving; runs are filled up to it greedily, which needs the fewest runs.
+    """
+    count = min(count, len(weights))
+    low, high = max(weights), sum(weights)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if len(_filled(weights, middle, count)) <= count else (middle, high)
+    return _filled(weights, high, count)
+
+
+def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
+    """The starts of runs that are no heavier than `limit`, at least `count` of them."""
+    starts, load = [0], 0.0
+    for i, weight in enumerate(weights):
+        left = len(weights) - i
+        full = load + weight > limit or left <= count - len(starts)
+        if i and full:
+            starts.append(i)
+            load = 0.0
+        load += weight
+    return starts
+
+
+def _refused(reading: Reading, message: str, hint: str) -> ProgramError:
+    site = Site(reading.entry.name, None, Part("name"))
+    return ProgramError([Diagnostic(codes.TOO_FEW_LAYERS, site, message.format(reading.entry.name), help=hint)])
+
+
+def device_leaves(type: Type) -> bool:
+    """Whether a value is on a device, not a host value."""
+    return types.device_of(type) != types.HOST or isinstance(type, TupleType)

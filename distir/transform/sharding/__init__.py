@@ -1,0 +1,10 @@
+"""Data and tensor parallelism: one partitioner over a mesh axis of devices (paper, sections 2.2 and 4).
+
+`dp` splits the batch, `tp` the parameters. Both take any module, on one device or many, and make each of its devices
+several: so they combine with one another and with other transforms. Nothing here knows a model, nor an op by name: ops
+say how they can be split by their signatures and their rules (`@Op.sharding`).
+"""
+
+from distir.transform.sharding.steps import dp, split, tp
+
+__all__ = ["dp", "split", "tp"]

@@ -1,0 +1,63 @@
+"""Data parallelism: which parameters are split, and along which dimension. Their `{batch}` roles say it."""
+
+from __future__ import annotations
+
+from distir.analysis import Analysis
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Function, Param, Part, Site, TensorType, Type, types
+from distir.ops import OPS, Reject, type_of
+from distir.ops.layout import Blocks
+from distir.ops.splitting import layout
+from distir.transform.sharding.sizes import check_divides
+from distir.transform.sharding.state import Split, State, whole_like
+
+
+def batch_states(analysis: Analysis, entry: Function, size: int) -> list[State]:
+    """A state for each parameter. Raises ProgramError where no batch is, or it does not divide."""
+    if not any("batch" in p.roles for p in entry.params):
+        message = f"no parameter of `@{entry.name}` is marked `{{batch = …}}`"
+        hint = "mark the inputs, as in `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
+        raise ProgramError([Diagnostic(codes.NO_BATCH, Site(entry.name), message, (), hint)])
+    return [_state(analysis, entry, i, p, size) for i, p in enumerate(entry.params)]
+
+
+def _state(analysis: Analysis, entry: Function, index: int, param: Param, size: int) -> State:
+    axis = param.roles.get("batch")
+    if axis is None:
+        return whole_like(param.type)
+    for leaf in types.leaves(param.type):
+        rank = len(leaf.shape) if isinstance(leaf, TensorType) and leaf.shape is not None else None
+        if isinstance(axis, bool) or not isinstance(axis, int) or rank is None or not -rank <= axis < rank:
+            message = f"`%{param.name}` has no dimension {axis} that is known: it is `{leaf}`"
+            raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name, None, Part("param", index)), message)])
+    return _along(param.type, axis, entry, index, size, _blocks(analysis, entry, param.name, axis))  # type: ignore[arg-type]
+
+
+def _along(type: Type, axis: int, entry: Function, index: int, size: int, blocks: Blocks) -> State:
+    if isinstance(type, types.TupleType):
+        return tuple(_along(item, axis, entry, index, size, blocks) for item in type.items)
+    assert isinstance(type, TensorType)
+    assert type.shape is not None
+    place = axis % len(type.shape)
+    site = Site(entry.name, None, Part("param_type", index))
+    for dim in (type.shape[place], *blocks):
+        check_divides(dim, size, f"`%{entry.params[index].name}` dimension {place}", site)
+    return Split(place, blocks)
+
+
+def _blocks(analysis: Analysis, entry: Function, name: str, axis: int) -> Blocks:
+    """The microbatches that the entry function cuts the batch into, if it does: every replica has a part of each."""
+    state = analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)).state
+    for statement in entry.body:
+        if isinstance(statement, Apply) and name in statement.args and statement.op in OPS:
+            vs = state(statement.args)
+            ws = [type_of(w) for w in analysis.domain.answer(statement, vs)]
+            try:
+                found = layout(OPS[statement.op], vs, ws, statement.attrs)
+            except Reject:
+                continue
+            place = (statement.args.index(name), axis)
+            if found is not None and place in found.operand_blocks:
+                return found.operand_blocks[place]
+    return ()

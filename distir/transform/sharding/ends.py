@@ -1,0 +1,198 @@
+"""`@main.scatter` and `@main.gather` of a distributed module: from the sequential parameters to the distributed ones,
+and from the distributed results back to the sequential ones. Those that the module had before stay in front and behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from distir.ir import (
+    HOST,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Device,
+    Function,
+    Literal,
+    Module,
+    Return,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import Value, type_of
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
+from distir.transform.sharding.reshard import block_sizes
+from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_whole, on_devices, part_of
+
+
+def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
+    """The function that spreads the entry function's parameters, in these states."""
+    before = module.functions.get(f"{entry.name}.scatter")
+    f = FunctionBuilder(f"{entry.name}.scatter")
+    names: Sequence[Arg] = [p.name for p in entry.params]
+    if before is None:
+        for param in entry.params:
+            f.param(param.name, _moved(param.type, mesh))
+    else:
+        names = _copy(f, before, mesh)
+    given: list[Arg] = []
+    for param, name, state in zip(entry.params, names, states, strict=True):
+        given += [name] if is_host(param.type) else _spread(f, param.name, name, param.type, state, mesh)
+    return f.returns(*given)
+
+
+def gather(
+    module: Module, entry: Function, written: Function, values: Sequence[Value], states: Sequence[State], mesh: Mesh
+) -> Function:
+    """The function that joins the results of the entry function `written`, in these states."""
+    after = module.functions.get(f"{entry.name}.gather")
+    f = FunctionBuilder(f"{entry.name}.gather")
+    joined: list[Callable[[], Arg]] = []
+    hints = _hints(entry)
+    for hint, arg, value, state in zip(hints, entry.returned, values, states, strict=True):
+        if isinstance(arg, Literal):
+            f.param(hint, type_of(value))
+            joined.append(lambda arg=arg: arg)
+        elif is_host(value):
+            name = f.param(hint, type_of(value))
+            joined.append(lambda name=name: name)
+        else:
+            here = part_of(type_of(value), state, mesh.size)
+            parts = [f.param(f"{hint}_{rank + 1}", _on(here, mesh, rank)) for rank in range(mesh.size)]
+            joined.append(
+                lambda hint=hint, parts=parts, value=value, state=state: _join(
+                    f, hint, parts, type_of(value), state, mesh
+                )
+            )
+    found = [join() for join in joined]
+    if after is None:
+        return f.returns(*found)
+    return f.returns(*_copy(f, after, mesh, found))
+
+
+def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
+    """One value for each device, of a value on the first one."""
+    devices = mesh.group(_device(type, mesh))
+    parts = tuple(f"{hint}_{rank + 1}" for rank in range(mesh.size))
+    if is_whole(state):
+        return [*f.apply("MPIBroadcast", arg, results=parts, devices=devices)]
+    if isinstance(state, tuple):
+        assert isinstance(type, TupleType)
+        items = f.apply("UnpackTuple", arg, results=tuple(f"{hint}_{k}" for k in range(len(state))))
+        spread = [_spread(f, item, item, t, s, mesh) for item, t, s in zip(items, type.items, state, strict=True)]
+        return [
+            *(
+                f.apply("MakeTuple", *of, results=(part,))[0]
+                for part, of in zip(parts, zip(*spread, strict=True), strict=True)
+            )
+        ]
+    assert isinstance(state, Split)
+    if not state.blocks:
+        return [*f.apply("MPIScatter", arg, results=parts, devices=devices, axis=state.axis)]
+    blocks = _blocks(f, hint, arg, state, 1)
+    spread = [
+        f.apply("MPIScatter", block, results=(f"{block}_part",) * mesh.size, devices=devices, axis=state.axis)
+        for block in blocks
+    ]
+    rows = zip(*spread, strict=True)
+    return [*(f.apply("Concat", *row, results=(p,), axis=state.axis)[0] for p, row in zip(parts, rows, strict=True))]
+
+
+def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state: State, mesh: Mesh) -> Arg:
+    """The one value that values on the devices are parts or copies of, on the first device."""
+    if is_whole(state):
+        return parts[0]
+    root = mesh.device(_device(type, mesh), 0)
+    if isinstance(state, tuple):
+        assert isinstance(type, TupleType)
+        items = [
+            f.apply("UnpackTuple", part, results=tuple(f"{part}_{k}" for k in range(len(state)))) for part in parts
+        ]
+        rows = zip(zip(*items, strict=True), type.items, state, strict=True)
+        joined = [_join(f, f"{hint}_{k}", row, t, s, mesh) for k, (row, t, s) in enumerate(rows)]
+        return f.apply("MakeTuple", *joined, results=(hint,))[0]
+    assert isinstance(state, Split)
+    if not state.blocks:
+        return f.apply("MPIGather", *parts, results=(hint,), root=root, axis=state.axis)[0]
+    columns = [_blocks(f, part, part, state, mesh.size) for part in parts]
+    joined = [
+        f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=state.axis)[0]
+        for row in zip(*columns, strict=True)
+    ]
+    return f.apply("Concat", *joined, results=(hint,), axis=state.axis)[0]
+
+
+def _blocks(f: FunctionBuilder, hint: str, arg: Arg, state: Split, parts: int) -> tuple[str, ...]:
+    args, attrs = block_sizes(arg, state, parts)
+    names = tuple(f"{hint}_block" for _ in state.blocks)
+    return f.apply("Split", *args, results=names, **attrs)
+
+
+def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg] | None = None) -> tuple[Arg, ...]:
+    """The body of a function on the first device of each group, appended; what it returns.
+
+    Without arguments its parameters become those of `f`.
+    """
+    if args is None:
+        args = [f.param(p.name, _moved(p.type, mesh), **p.roles) for p in function.params]
+    names: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, args, strict=True)}
+
+    def renamed(arg: Arg) -> Arg:
+        if isinstance(arg, str):
+            return names.get(arg, arg)
+        return arg if isinstance(arg, Literal) else tuple(map(renamed, arg))
+
+    for statement in function.body:
+        if isinstance(statement, Return):
+            return tuple(map(renamed, statement.args))
+        f.body.append(_renamed(f, statement, names, renamed, mesh))
+    return ()
+
+
+def _renamed(
+    f: FunctionBuilder, statement: Statement, names: dict[str, Arg], renamed: Callable[[Arg], Arg], mesh: Mesh
+) -> Statement:
+    assert isinstance(statement, (Apply, Call))
+    args = tuple(map(renamed, statement.args))
+    results = tuple(name and f.fresh(name) for name in statement.results)
+    names.update(zip(statement.results, results, strict=True))
+    if isinstance(statement, Call):
+        return Call(results, statement.function, args)
+    attrs = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in statement.attrs.items()}
+    return Apply(results, statement.op, args, Attributes(attrs))  # type: ignore[arg-type]
+
+
+def _moved_devices(value: object, mesh: Mesh) -> object:
+    if isinstance(value, tuple):
+        return tuple(_moved_devices(v, mesh) for v in _objects(value))
+    return mesh.device(value, 0) if isinstance(value, int) else value
+
+
+def _objects(values: Iterable[object]) -> Iterable[object]:
+    return values
+
+
+def _moved(type: Type, mesh: Mesh) -> Type:
+    return on_devices(type, lambda device: mesh.device(device, 0))
+
+
+def _on(type: Type, mesh: Mesh, rank: int) -> Type:
+    return on_devices(type, lambda device: mesh.device(device, rank))
+
+
+def _device(type: Type, mesh: Mesh) -> int:
+    device: Device = types.device_of(type)
+    return mesh.first if device is None or device == HOST else device
+
+
+def _hints(entry: Function) -> list[str]:
+    """A name for each result."""
+    return [arg if isinstance(arg, str) else "result" for arg in entry.returned]
+
+
+__all__ = ["WHOLE", "TensorType", "gather", "scatter"]

@@ -1,0 +1,340 @@
+"""Which dimensions of a program are one and the same, followed through ops and calls.
+
+A function is looked at once for each tuple of arguments. What its caller sees is which dimensions of its parameters
+and results belong together, so the work is that of the calls, not of the inlined program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from distir.analysis import Checker, Instance
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
+from distir.ops import OPS, Value, type_of
+from distir.ops.layout import Blocks, Layout
+from distir.ops.splitting import layout
+from distir.transform.sharding.state import is_host
+
+Place = tuple[str, tuple[int, ...], int]
+"""A dimension: the value's name, the way to the leaf if it is a tuple, the axis."""
+
+
+@dataclass(slots=True)
+class Traits:
+    """What is known of dimensions that are one."""
+
+    whole: bool = False
+    """Something needs it whole."""
+    contiguous: bool = False
+    """Something needs it to be in no blocks."""
+    sizes: set[int] = field(default_factory=set[int])
+    """What the number of devices must divide."""
+    sums: int = 0
+    """How many ops it is summed over in: what splitting it costs."""
+    looked_up: bool = False
+    """It is the length of a table in which rows are looked up."""
+
+    def absorb(self, other: Traits) -> None:
+        self.whole |= other.whole
+        self.contiguous |= other.contiguous
+        self.looked_up |= other.looked_up
+        self.sizes |= other.sizes
+        self.sums += other.sums
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A function's boundary: the class of each dimension of its parameters and results, and its blocks in it."""
+
+    params: tuple[tuple[Place, int, Blocks], ...]
+    """Places by the parameter's number, as text."""
+    results: tuple[tuple[Place, int, Blocks], ...]
+    classes: tuple[Traits, ...]
+    conflicts: frozenset[frozenset[int]]
+    """Classes that cannot be split both: a value has both, or an op."""
+
+
+class Classes:
+    """Dimensions of one function under way: groups that are equal, and links between a group and its blocks."""
+
+    def __init__(self) -> None:
+        self._parent: list[int] = []
+        self._traits: list[Traits] = []
+        self._nodes: dict[Place, int] = {}
+        self._links: list[tuple[int, int, Blocks]] = []
+        self._conflicts: list[tuple[int, ...]] = []
+
+    def node(self, place: Place) -> int:
+        known = self._nodes.get(place)
+        if known is None:
+            known = self._nodes[place] = self.new()
+        return known
+
+    def new(self) -> int:
+        """A node of its own."""
+        self._parent.append(len(self._parent))
+        self._traits.append(Traits())
+        return len(self._parent) - 1
+
+    def find(self, node: int) -> int:
+        root = node
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[node] != root:
+            self._parent[node], node = root, self._parent[node]
+        return root
+
+    def unite(self, a: int, b: int) -> None:
+        a, b = self.find(a), self.find(b)
+        if a != b:
+            self._parent[b] = a
+            self._traits[a].absorb(self._traits[b])
+
+    def traits(self, node: int) -> Traits:
+        return self._traits[self.find(node)]
+
+    def link(self, joined: int, part: int, blocks: Blocks) -> None:
+        """`joined` consists of `blocks`, each of which is split as `part` is."""
+        self._links.append((joined, part, blocks))
+
+    def conflict(self, nodes: Iterable[int]) -> None:
+        """At most one of these dimensions, of one value or op, can be split."""
+        found = tuple(nodes)
+        if len(found) > 1:
+            self._conflicts.append(found)
+
+    def settled(self) -> Settled:
+        """Groups joined over their blocks, once all is known."""
+        blocks: dict[int, Blocks] = {}
+        above = {self.find(n): self.find(n) for n in range(len(self._parent))}
+
+        def top(root: int) -> int:
+            while above[root] != root:
+                root = above[root]
+            return root
+
+        spoiled: set[int] = set()
+        for joined, part, sizes in self._links:
+            a, b = self.find(joined), self.find(part)
+            if blocks.setdefault(a, sizes) != sizes or a == b:
+                spoiled.add(a)
+            above[top(a)] = top(b)
+        traits: dict[int, Traits] = {}
+        for root in above:
+            own = self._traits[root]
+            if root in spoiled or (root in blocks and own.contiguous):
+                own.whole = True
+            traits.setdefault(top(root), Traits()).absorb(own)
+        for _, part, sizes in self._links:
+            found = traits[top(self.find(part))]
+            found.whole |= self.find(part) in blocks
+            found.sizes |= {size for size in sizes if isinstance(size, int)}
+        pairs: set[frozenset[int]] = set()
+        for conflict in self._conflicts:
+            tops = [top(self.find(node)) for node in conflict]
+            pairs.update(frozenset(pair) for pair in combinations(tops, 2))
+        for pair in pairs:
+            if len(pair) == 1:
+                traits[min(pair)].whole = True
+        roots = {place: self.find(node) for place, node in self._nodes.items()}
+        return Settled(
+            {place: (top(root), blocks.get(root, ())) for place, root in roots.items()},
+            traits,
+            frozenset(pair for pair in pairs if len(pair) == 2),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The classes of a function's dimensions. A class is known by a number."""
+
+    places: dict[Place, tuple[int, Blocks]]
+    traits: dict[int, Traits]
+    conflicts: frozenset[frozenset[int]]
+
+
+class Flow:
+    """Follows dimensions through the functions of one module."""
+
+    def __init__(self, domain: Checker) -> None:
+        self._domain = domain
+        self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
+
+    def function(self, function: Function, vs: Sequence[Value]) -> Settled:
+        """The classes of a function's dimensions, for these arguments."""
+        instance = self._domain.instance(function.name, tuple(vs))
+        return _Body(self, self._domain, function, instance).classes.settled()
+
+    def summary(self, function: Function, vs: tuple[Value, ...]) -> Summary:
+        """What a caller sees of a function."""
+        known = self._summaries.get((function.name, vs))
+        if known is None:
+            known = self._summaries[function.name, vs] = _summary(function, self.function(function, vs))
+        return known
+
+
+def _summary(function: Function, settled: Settled) -> Summary:
+    number: dict[int, int] = {}
+    by_name: dict[str, list[tuple[Place, int, Blocks]]] = {}
+    for place, (of, blocks) in settled.places.items():
+        by_name.setdefault(place[0], []).append((place, of, blocks))
+
+    def boundary(names: Iterable[Arg]) -> tuple[tuple[Place, int, Blocks], ...]:
+        found: list[tuple[Place, int, Blocks]] = []
+        for position, name in enumerate(names):
+            for (_, path, axis), of, blocks in by_name.get(name, []) if isinstance(name, str) else []:
+                found.append(((str(position), path, axis), number.setdefault(of, len(number)), blocks))
+        return tuple(found)
+
+    params, results = boundary(p.name for p in function.params), boundary(function.returned)
+    conflicts = frozenset(
+        frozenset(number[of] for of in pair) for pair in settled.conflicts if all(of in number for of in pair)
+    )
+    return Summary(params, results, tuple(settled.traits[of] for of in number), conflicts)
+
+
+class _Body:
+    def __init__(self, flow: Flow, domain: Checker, function: Function, instance: Instance) -> None:
+        self.flow, self.domain, self.instance = flow, domain, instance
+        self.classes = Classes()
+        for param, value in zip(function.params, instance.args, strict=True):
+            self._sizes(param.name, type_of(value))
+        for statement in function.body:
+            if isinstance(statement, Apply):
+                self._apply(statement)
+            elif isinstance(statement, Call):
+                self._call(statement)
+
+    def _sizes(self, name: str, type: Type, path: tuple[int, ...] = ()) -> None:
+        """Make nodes for a value's dimensions."""
+        if isinstance(type, TupleType):
+            for k, item in enumerate(type.items):
+                self._sizes(name, item, (*path, k))
+        elif isinstance(type, TensorType):
+            for axis, dim in enumerate(type.shape or ()):
+                node = self.classes.node((name, path, axis))
+                if isinstance(dim, int):
+                    self.classes.traits(node).sizes.add(dim)
+            self.classes.conflict(self.classes.node((name, path, axis)) for axis in range(len(type.shape or ())))
+
+    def _apply(self, statement: Apply) -> None:
+        vs = self.instance.state(statement.args)
+        ws = self.domain.answer(statement, vs)
+        for name, w in zip(statement.results, ws, strict=True):
+            if name != DISCARD:
+                self._sizes(name, type_of(w))
+        if statement.op in ("MakeTuple", "UnpackTuple"):
+            self._tuple(statement, vs, ws)
+        elif any(isinstance(type_of(v), TupleType) for v in vs):
+            for k in range(next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))):
+                items = [(_item(v, k), (k,) if isinstance(type_of(v), TupleType) else ()) for v in (*vs, *ws)]
+                self._op(statement, items[: len(vs)], items[len(vs) :])
+        elif not all(map(is_host, vs)):
+            self._op(statement, [(v, ()) for v in vs], [(w, ()) for w in ws])
+
+    def _tuple(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
+        outer, inner = (statement.results, statement.args) if statement.op == "MakeTuple" else (statement.args, statement.results)
+        items = vs if statement.op == "MakeTuple" else ws
+        (whole,) = outer
+        for k, (name, item) in enumerate(zip(inner, items, strict=True)):
+            if isinstance(name, str) and isinstance(whole, str) and DISCARD not in (name, whole):
+                for path, axis in _dimensions(type_of(item)):
+                    self.classes.unite(self.classes.node((name, path, axis)), self.classes.node((whole, (k, *path), axis)))
+
+    def _op(
+        self,
+        statement: Apply,
+        vs: Sequence[tuple[Value, tuple[int, ...]]],
+        ws: Sequence[tuple[Value, tuple[int, ...]]],
+    ) -> None:
+        op = OPS[statement.op]
+        found = layout(op, [v for v, _ in vs], [type_of(w) for w, _ in ws], statement.attrs)
+        by_letter: dict[str, list[int]] = {}
+        given: set[str] = set()
+        for is_result, args, values, letters in (
+            (False, statement.args, vs, found.operands if found else ((),) * len(vs)),
+            (True, statement.results, ws, found.results if found else ((),) * len(ws)),
+        ):
+            for i, (arg, (value, path)) in enumerate(zip(args, values, strict=True)):
+                type = type_of(value)
+                rank = len(type.shape or ()) if isinstance(type, TensorType) else 0
+                for axis in range(rank):
+                    letter = letters[i][axis] if axis < len(letters[i]) else None
+                    node = self._node(arg, path, axis)
+                    if letter is None or (is_host(value) and not is_result):
+                        self.classes.traits(node).whole = True
+                    if letter is None:
+                        continue
+                    assert found is not None
+                    blocks = (found.result_blocks if is_result else found.operand_blocks).get((i, axis))
+                    if blocks is not None:
+                        part = self.classes.new()
+                        self.classes.link(node, part, blocks)
+                        node = part
+                    by_letter.setdefault(letter, []).append(node)
+                    if is_result:
+                        given.add(letter)
+        for letter, nodes in by_letter.items():
+            for node in nodes[1:]:
+                self.classes.unite(nodes[0], node)
+            self._trait(found, letter, nodes[0], letter in given, vs)
+        self.classes.conflict(nodes[0] for nodes in by_letter.values())
+
+    def _trait(
+        self, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[tuple[Value, tuple[int, ...]]]
+    ) -> None:
+        assert found is not None
+        traits = self.classes.traits(node)
+        traits.sums += not given
+        traits.contiguous |= letter in found.contiguous
+        if letter == found.looked_up:
+            traits.looked_up = True
+            traits.contiguous = True
+            traits.whole |= is_host(vs[1][0])
+
+    def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
+        if isinstance(arg, str) and arg != DISCARD:
+            return self.classes.node((arg, path, axis))
+        return self.classes.new()
+
+    def _call(self, statement: Call) -> None:
+        vs = self.instance.state(statement.args)
+        summary = self.flow.summary(self.domain.module.functions[statement.function], vs)
+        own: list[int] = []
+        for traits in summary.classes:
+            own.append(self.classes.new())
+            self.classes.traits(own[-1]).absorb(traits)
+        joined: dict[tuple[int, Blocks], int] = {}
+        for args, places in ((statement.args, summary.params), (statement.results, summary.results)):
+            for (position, path, axis), of, blocks in places:
+                node = self._node(args[int(position)], path, axis)
+                if isinstance(args[int(position)], (Literal, tuple)):
+                    self.classes.traits(node).whole = True
+                if not blocks:
+                    self.classes.unite(own[of], node)
+                elif (of, blocks) in joined:
+                    self.classes.unite(joined[of, blocks], node)
+                else:
+                    joined[of, blocks] = node
+                    self.classes.link(node, own[of], blocks)
+        for pair in summary.conflicts:
+            self.classes.conflict(own[of] for of in pair)
+
+
+def _item(value: Value, k: int) -> Value:
+    if isinstance(value, TupleType):
+        return value.items[k]
+    return value[k] if isinstance(value, tuple) else value
+
+
+def _dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
+    """The dimensions of a type: the way to the leaf, and the axis."""
+    if isinstance(type, TupleType):
+        for k, item in enumerate(type.items):
+            yield from _dimensions(item, (*path, k))
+    elif isinstance(type, TensorType):
+        for axis in range(len(type.shape or ())):
+            yield path, axis
+

@@ -1,0 +1,154 @@
+"""Functions split over the devices of one mesh axis, from the states of their arguments on: a forward pass, once for
+each function and states. What a function becomes is one function that is called for each device where nothing in it
+needs the others, else one that is called for all of them at once.
+
+The paper's transforms did this once per model; here the ops' layouts do (see `decide`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import Analysis, check
+from distir.diagnostics import ProgramError
+from distir.ir import Function, Module, Param, Return, Statement, Type, types
+from distir.ops import Value, type_of
+from distir.transform.sharding.body import Body, Callee
+from distir.transform.sharding.items import Expansion, alike
+from distir.transform.sharding.mesh import Mesh
+from distir.transform.sharding.state import (
+    WHOLE,
+    State,
+    is_host,
+    kept_names,
+    on_devices,
+    open_part_of,
+    part_of,
+)
+
+Key = tuple[str, tuple[Value, ...], tuple[State, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entry function written out for all devices, and how its parameters and results lie over them."""
+
+    function: Function
+    params: tuple[State, ...]
+    results: tuple[State, ...]
+    result_values: tuple[Value, ...]
+
+
+@dataclass
+class Partition:
+    """One run over one module. `functions` are those written so far, callees before callers."""
+
+    analysis: Analysis
+    mesh: Mesh
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
+
+    @property
+    def module(self) -> Module:
+        return self.analysis.module
+
+    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
+        """What a call of a function becomes, for arguments in these states."""
+        key = (name, tuple(vs), tuple(states))
+        known = self._done.get(key)
+        if known is None:
+            known = self._done[key] = self._function(*key)
+        return known
+
+    def entry(self, function: Function, states: Sequence[State], rewrite: Rewrite | None = None) -> Entry:
+        """The entry function for all devices; its results are whole or split."""
+        vs = tuple(p.type for p in function.params)
+        body = self._body(function, vs, states)
+        returned = tuple(body.completed(arg) for arg in function.returned)
+        if rewrite is not None:
+            body.items[:] = rewrite(body)
+        params = tuple(
+            replace(p, type=part_of(p.type, s, self.mesh.size)) for p, s in zip(function.params, states, strict=True)
+        )
+        written = self._expanded(function.name, params, body, returned)
+        self.functions[written.name] = written
+        return Entry(
+            written,
+            tuple(states),
+            tuple(body.state(arg) for arg in returned),
+            tuple(body.value(arg) for arg in function.returned),
+        )
+
+    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Body:
+        instance = self.analysis.domain.instance(function.name, vs)
+        body = Body(self, self.analysis.domain, self.mesh.size, function, instance, states)
+        body.run()
+        return body
+
+    def _function(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Callee:
+        function = self.module.functions[name]
+        body = self._body(function, vs, states)
+        given = tuple(body.state(arg) for arg in function.returned)
+        kept = kept_names((p.type, s) for p, s in zip(function.params, states, strict=True))
+        params = tuple(
+            replace(p, type=open_part_of(p.type, s, self.mesh.size, kept))
+            for p, s in zip(function.params, states, strict=True)
+        )
+        single = tuple(is_host(body.value(arg)) for arg in function.returned)
+        if alike(body.items) and not any(types.devices(p.type) for p in params):
+            statements = (*(item.statement for item in body.items), Return(function.returned))  # pyright: ignore
+            result_types = self._result_types(function, given, kept)
+            written = self._named(name, lambda n: Function(n, params, statements, result_types))
+            return Callee(written, False, given, single)
+        written = self._named(name, lambda n: self._expanded(n, params, body, function.returned))
+        return Callee(written, True, given, single)
+
+    def _result_types(
+        self, function: Function, given: Sequence[State], kept: frozenset[str]
+    ) -> tuple[Type, ...] | None:
+        if function.result_types is None:
+            return None
+        stated = zip(function.result_types, given, strict=True)
+        return tuple(open_part_of(t, s, self.mesh.size, kept) for t, s in stated)
+
+    def _expanded(self, name: str, params: Sequence[Param], body: Body, returned: Sequence[object]) -> Function:
+        """The function that takes every parameter, and gives every result, once for each device."""
+        single = {p.name for p in params if is_host(p.type)} | body.single
+        expansion = Expansion(self.mesh, single, body.names())
+        written: list[Param] = []
+        for param in params:
+            for rank, own in enumerate(expansion.names(param.name)):
+                written.append(Param(own, self._placed(param.type, rank, param.name in single), param.roles))
+        for item in body.items:
+            expansion.write(item)
+        statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))  # type: ignore[arg-type]
+        return Function(name, tuple(written), statements)
+
+    def _placed(self, type: Type, rank: int, single: bool) -> Type:
+        return type if single else on_devices(type, lambda device: self.mesh.device(device, rank))
+
+    def _named(self, name: str, make: Callable[[str], Function]) -> str:
+        """Write a function under its own name, or that and a number where another one has it already."""
+        number, chosen = 0, name
+        while (made := make(chosen)) != self.functions.get(chosen, made) or (
+            number and chosen in self.module.functions
+        ):
+            number += 1
+            chosen = f"{name}_{number}"
+        self.functions[chosen] = made
+        return chosen
+
+
+Rewrite = Callable[[Body], list[object]]
+
+
+def checked(module: Module) -> Analysis:
+    """The analysis of a module to be split. Raises ProgramError if it does not check."""
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return analysis
+
+
+__all__ = ["WHOLE", "Callee", "Entry", "Mapping", "Partition", "checked", "type_of"]

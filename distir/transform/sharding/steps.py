@@ -1,0 +1,69 @@
+"""The steps `dp` and `tp`, and `split`, which both are cases of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from distir.analysis import Analysis
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Function, Module, Site
+from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.ends import gather, scatter
+from distir.transform.sharding.mesh import Place, mesh_of
+from distir.transform.sharding.partition import Partition, checked
+from distir.transform.sharding.state import State
+from distir.transform.sharding.tensor import parameter_states
+from distir.transform.steps import step
+
+Plan = Callable[[Analysis, Function], Sequence[State]]
+"""How the entry function's parameters are to lie. Raises ProgramError where they cannot."""
+
+
+@step
+def dp(module: Module, value: int) -> Module:
+    """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
+
+    The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone, the
+    gradients above all, is summed over the replicas where it is needed whole, once for each value.
+
+    Raises ProgramError where no parameter has a batch, or it does not divide.
+    """
+    return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value))
+
+
+@step
+def tp(module: Module, value: int, *, shard: tuple[str, ...] = ()) -> Module:
+    """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
+
+    Split are the dimensions that are met inside a block only: hidden widths, heads, the vocabulary. Partial sums are
+    summed over the shards where they are needed whole. `shard=w1:1,w2:0` states instead which parameters are split
+    along which dimensions, as does a role: `{param, shard = 1}`.
+
+    Raises ProgramError where there is nothing to split, or a dimension does not divide.
+    """
+    return split(module, value, "innermost", lambda analysis, entry: parameter_states(analysis, entry, value, shard))
+
+
+def split(module: Module, size: int, place: Place, plan: Plan) -> Module:
+    """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
+
+    Gives the entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises
+    ProgramError if the module does not check, or cannot be split so.
+    """
+    analysis = checked(module)
+    entry = module.entry()
+    if size < 1 or entry is None:
+        message = "the module has no function" if entry is None else f"expected 1 device or more, found {size}"
+        raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name) if entry else None, message)])
+    if size == 1:
+        return module
+    mesh = mesh_of(module, entry, size, place)
+    partition = Partition(analysis, mesh)
+    states = plan(analysis, entry)
+    done = partition.entry(entry, states)
+    ends = [
+        scatter(module, entry, states, mesh),
+        gather(module, entry, done.function, done.result_values, done.results, mesh),
+    ]
+    return Module([*partition.functions.values(), *ends])

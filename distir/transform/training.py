@@ -1,0 +1,286 @@
+"""The training step of a forward program: its loss, the gradients of its weights, and the optimizer's updates.
+
+The loss is a sum over the batch, scaled: so the losses and gradients of the parts of a batch, on other devices or in
+other microbatches, add up to those of the whole, whatever the parts are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from distir.analysis import check
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.nearest import nearest
+from distir.ir import (
+    DTYPES,
+    HOST,
+    UNKNOWN,
+    AnyType,
+    Arg,
+    Dense,
+    DType,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Part,
+    Site,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import type_of
+from distir.transform.dead_code import live
+from distir.transform.entry import ROLES, entry_of
+from distir.transform.gradient import Differentiation, is_differentiable
+from distir.transform.steps import StepError, step
+
+LOSSES = ("auto", "mse", "cross_entropy", "none")
+OPTIMIZERS = {"sgd": ("SGD", ()), "momentum": ("Momentum", ("m",)), "adam": ("Adam", ("m", "v")), "none": ("", ())}
+"""By name: the op, and what it keeps of each weight between steps."""
+REDUCTIONS = ("mean", "sum")
+INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
+
+
+@step
+def grad(
+    module: Module, *, loss: str = "auto", optimizer: str = "sgd", lr: float | None = None, reduction: str = "mean"
+) -> Module:
+    """The training step of a forward program: loss, gradients, and new weights.
+
+    The weights are the parameters marked `{param}`; without any marks, all floating-point ones. `loss` is `mse`,
+    `cross_entropy` (scores along the last dimension, integer labels) or `none` (the first result is the loss already);
+    by default `none` for a scalar, `cross_entropy` where the input is integers, else `mse`. `optimizer` is `sgd`,
+    `momentum`, `adam` or `none`, which returns gradients. The step takes a target and the optimizer's state in
+    addition, and returns the loss, the new weights (or gradients) and the new state, in the order of the parameters.
+    """
+    _one_of("loss", loss, LOSSES)
+    _one_of("optimizer", optimizer, tuple(OPTIMIZERS))
+    _one_of("reduction", reduction, REDUCTIONS)
+    entry = entry_of(module)
+    for role in ROLES:
+        if f"{entry.name}.{role}" in module.functions:
+            site = Site(f"{entry.name}.{role}", None, Part("name"))
+            message = f"`@{entry.name}` is distributed already: its parameters come from `@{entry.name}.{role}`"
+            raise ProgramError([Diagnostic(codes.ALREADY_DISTRIBUTED, site, message, (), "take the gradient first")])
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    state = analysis.states[entry.name]
+    weights = _weights(entry)
+    found = Differentiation(analysis)
+    builder = FunctionBuilder(entry.name)
+    for name in state:
+        if name:
+            builder.fresh(name)
+    scored = entry.returned[0] if entry.returned else None
+    if not isinstance(scored, str):
+        raise _bad_loss(entry, "the entry function returns no value to compute a loss from")
+    chosen = _chosen_loss(loss, entry, type_of(state[scored]))
+    slope = _loss(builder, entry, scored, type_of(state[scored]), chosen, reduction)
+    gradients = found.gradients(entry, builder, {scored: slope.seed}, [w.name for w in weights])
+    updated = _updates(builder, weights, gradients, optimizer, lr)
+    returned: list[Arg] = [slope.loss, *updated.results]
+    tail = live(builder.body, [arg for arg in returned if isinstance(arg, str)])
+    return found.module_with(_whole(entry, found, tail, returned, [*slope.params, *updated.params]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """The loss, the gradient of what it is computed from, and the parameters that it takes."""
+
+    loss: Arg
+    seed: Arg
+    params: tuple[Param, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Updates:
+    """What the step returns besides the loss, and the state that it takes."""
+
+    results: tuple[Arg, ...]
+    params: tuple[Param, ...]
+
+
+def _whole(
+    entry: Function, found: Differentiation, tail: list[object], returned: list[Arg], params: list[Param]
+) -> Function:
+    from distir.ir import Return, Statement, names, operands
+
+    statements = cast("list[Statement]", tail)
+    used = {name for s in statements for name in names(operands(s))} | set(names(returned))
+    forward = found.forward(entry.name, used)[:-1]
+    body = live([*forward, *statements], names(returned))
+    return Function(entry.name, (*entry.params, *params), (*body, Return(tuple(returned))))
+
+
+def _weights(entry: Function) -> list[Param]:
+    marked = [p for p in entry.params if "param" in p.roles]
+    if not marked and not any(p.roles for p in entry.params):
+        marked = [p for p in entry.params if is_differentiable(p.type)]
+    marked = [p for p in marked if is_differentiable(p.type)]
+    if not marked:
+        site = Site(entry.name, None, Part("name"))
+        message = f"`@{entry.name}` has no parameter to train"
+        raise ProgramError([Diagnostic(codes.NO_WEIGHTS, site, message, (), "mark the weights `{param}`")])
+    return marked
+
+
+# The loss.
+
+
+def _chosen_loss(loss: str, entry: Function, scored: Type) -> str:
+    if loss != "auto":
+        return loss
+    if isinstance(scored, TensorType) and scored.shape == ():
+        return "none"
+    inputs = [p.type for p in entry.params if "batch" in p.roles]
+    tokens = any(isinstance(t, TensorType) and t.dtype is not None and t.dtype.kind in ("int", "uint") for t in inputs)
+    return "cross_entropy" if tokens else "mse"
+
+
+def _loss(f: FunctionBuilder, entry: Function, scored: str, type: Type, loss: str, reduction: str) -> _Loss:
+    if isinstance(type, TupleType):
+        raise _bad_loss(entry, f"expected one tensor for the loss, found `{type}`")
+    if loss == "none":
+        if not (isinstance(type, TensorType) and type.shape == () and is_differentiable(type)):
+            raise _bad_loss(entry, f"expected a scalar of floating-point numbers as the loss, found `{type}`")
+        return _Loss(scored, _number(1.0, type.dtype), ())
+    dtype = type.dtype if isinstance(type, TensorType) else None
+    narrow = dtype is not None and dtype.bytes < FLOAT32.bytes
+    # The sum over a batch is more than a narrow element type can hold.
+    compared = f.apply("Cast", scored, to=FLOAT32, results=(f"{scored}_wide",))[0] if narrow else scored
+    made = _mse if loss == "mse" else _cross_entropy
+    found = made(f, entry, compared, FLOAT32 if narrow else dtype, type, reduction)
+    if not narrow or dtype is None:
+        return found
+    (seed,) = f.apply("Cast", found.seed, to=dtype, results=(f"d{scored}",))
+    return _Loss(found.loss, seed, found.params)
+
+
+def _mse(f: FunctionBuilder, entry: Function, p: str, dtype: DType | None, type: Type, reduction: str) -> _Loss:
+    shape = type.shape if isinstance(type, TensorType) else None
+    device = types.device_of(type)
+    stated = AnyType(device) if dtype is None and shape is None else TensorType(dtype, shape, device)
+    target = f.fresh("target")
+    (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
+    loss, scale = _scaled(f, total, p, type, dtype, reduction)
+    (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
+    return _Loss(loss, seed, (Param(target, stated, _batch()),))
+
+
+def _cross_entropy(
+    f: FunctionBuilder, entry: Function, scores: str, dtype: DType | None, type: Type, reduction: str
+) -> _Loss:
+    shape = type.shape if isinstance(type, TensorType) else None
+    if shape is None or len(shape) < 2:
+        message = f"`loss=cross_entropy` expected scores with two dimensions or more, found `{type}`"
+        raise _bad_loss(entry, message)
+    target = f.fresh("target")
+    rows, labels = scores, target
+    if len(shape) > 2:  # the classes are expected behind the first dimension
+        (rows,) = f.apply("Flatten", scores, axis=len(shape) - 1, results=(f"{scores}_rows",))
+        (labels,) = f.apply("Reshape", target, Literal((-1,)), results=("labels",))
+    (total,) = f.apply("SoftmaxCrossEntropyLoss", rows, labels, reduction="sum", results=("loss",))
+    loss, scale = _scaled(f, total, target, TensorType(INT64, shape[:-1]), dtype, reduction)
+    (seed,) = f.apply("SoftmaxCrossEntropyLossGrad", scale, rows, labels, reduction="sum", results=(f"d{rows}",))
+    if rows != scores:
+        first = -1 if all(isinstance(dim, int) for dim in shape[1:]) else None
+        again: Arg = Literal((first, *cast("tuple[int, ...]", shape[1:]))) if first else f.apply("Shape", scores)[0]
+        (seed,) = f.apply("Reshape", seed, again, results=(f"d{scores}",))
+    return _Loss(loss, seed, (Param(target, TensorType(INT64, shape[:-1], types.device_of(type)), _batch()),))
+
+
+def _scaled(
+    f: FunctionBuilder, total: str, counted: str, type: Type, dtype: DType | None, reduction: str
+) -> tuple[Arg, Arg]:
+    """The loss, and its gradient with respect to the sum `total`: one over the number of elements of `counted`."""
+    if reduction == "sum":
+        return total, 1.0 if False else Literal(1.0)
+    elements = type.elements if isinstance(type, TensorType) else None
+    if isinstance(elements, int):
+        scale: Arg = Literal(1.0 / max(1, elements))
+    else:
+        (size,) = f.apply("Size", counted, results=("count",))
+        (number,) = f.apply("Cast", size, to=dtype or FLOAT32, results=("divisor",))
+        (scale,) = f.apply("Reciprocal", number, results=("scale",))
+    (loss,) = f.apply("Mul", total, scale, results=("mean_loss",))
+    return loss, scale
+
+
+def _number(value: float, dtype: DType | None) -> Literal:
+    return Literal(value if dtype in (None, FLOAT32) else Dense(cast(DType, dtype), (), (value,)))
+
+
+# The updates.
+
+
+def _updates(
+    f: FunctionBuilder, weights: list[Param], gradients: dict[str, Arg], optimizer: str, lr: float | None
+) -> _Updates:
+    op, kept = OPTIMIZERS[optimizer]
+    dws = [gradients[w.name] if w.name in gradients else _zeros(f, w.name, w.type) for w in weights]
+    if not op:
+        return _Updates(tuple(dws), ())
+    states = {(w.name, k): Param(f.fresh(f"{w.name}.{k}"), _state_type(w.type), _state()) for k in kept for w in weights}
+    count = [Param(f.fresh("step"), TensorType(INT64, (), HOST), _state())] if optimizer == "adam" else []
+    rate = {} if lr is None else {"lr": lr}
+    new: dict[object, Arg] = {}
+    for w, dw in zip(weights, dws, strict=True):
+        held = [states[w.name, k].name for k in kept]
+        hints = (f"{w.name}_new", *(f"{name}_new" for name in held))
+        results = f.apply(op, w.name, dw, *held, *(p.name for p in count), results=hints, **rate)
+        new.update(zip([w.name, *((w.name, k) for k in kept)], results, strict=True))
+    ordered = [new[w.name] for w in weights] + [new[key] for key in states]
+    for param in count:
+        ordered += f.apply("Add", param.name, 1, results=(f"{param.name}_new",))
+    return _Updates(tuple(ordered), (*states.values(), *count))
+
+
+def _zeros(f: FunctionBuilder, name: str, type: Type) -> Arg:
+    """The gradient of a weight that the loss does not hang on."""
+    if isinstance(type, TupleType):
+        items = f.apply("UnpackTuple", name, results=len(type.items))
+        parts = [_zeros(f, item, t) for item, t in zip(items, type.items, strict=True)]
+        return f.apply("MakeTuple", *parts, results=(f"d{name}",))[0]
+    return f.apply("Where", False, name, 0.0, results=(f"d{name}",))[0]
+
+
+def _state_type(type: Type) -> Type:
+    """The type of what is kept of a weight: as wide as Float32 at least."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(_state_type, type.items)))
+    if isinstance(type, TensorType) and type.dtype is not None and type.dtype.bytes < FLOAT32.bytes:
+        return TensorType(FLOAT32, type.shape, type.device)
+    return type
+
+
+# Small things.
+
+
+def _batch():
+    from distir.ir import Attributes
+
+    return Attributes({"batch": 0})
+
+
+def _state():
+    from distir.ir import Attributes
+
+    return Attributes({"state": True})
+
+
+def _bad_loss(entry: Function, message: str) -> ProgramError:
+    hint = "`loss=` takes mse, cross_entropy or none"
+    return ProgramError([Diagnostic(codes.BAD_LOSS, Site(entry.name, len(entry.body) - 1), message, (), hint)])
+
+
+def _one_of(option: str, found: str, allowed: tuple[str, ...]) -> None:
+    if found not in allowed:
+        near = nearest(found, allowed)
+        hint = f"; did you mean `{near}`?" if near else ""
+        raise StepError(f"`{option}` expected one of {', '.join(allowed)}, found `{found}`{hint}")

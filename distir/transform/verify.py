@@ -1,0 +1,152 @@
+"""Whether a transformed program gives the results of the original, on random inputs, by the reference executor.
+
+`gather(main(scatter(x))) = sequential(x)`: a distributed program tells by `@main.scatter` and `@main.gather` how its
+parameters and results belong to the sequential ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from distir.analysis import Load, Output, execute, random_inputs
+from distir.ir import Function, Module, TensorType, types
+from distir.transform.entry import entry_of
+from distir.transform.steps import Application
+
+TOLERANCES = {"Float64": 1e-10, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
+"""How far a result may lie off, as a part of its greatest element (or of 1, if that is more), by element type."""
+
+DIFFERENT_MEANING = frozenset({"grad"})
+"""Steps that make another program on purpose: what they give is what later steps are compared with."""
+
+
+class VerifyError(ValueError):
+    """Two programs that cannot be compared: their parameters or results do not belong together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One result in both programs."""
+
+    name: str
+    max_abs_error: float
+    """The greatest difference of two elements; `inf` where shapes differ or one is not a number."""
+    tolerance: float
+    """The greatest one allowed."""
+
+    @property
+    def equal(self) -> bool:
+        return self.max_abs_error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What comparing two programs found."""
+
+    results: tuple[Compared, ...]
+
+    @property
+    def equal(self) -> bool:
+        return all(result.equal for result in self.results)
+
+    @property
+    def max_abs_error(self) -> float:
+        return max((result.max_abs_error for result in self.results), default=0.0)
+
+
+def verify(
+    original: Module,
+    transformed: Module,
+    seed: int = 0,
+    tolerance: float | None = None,
+    bind: Mapping[str, int] | None = None,
+    load: Load | None = None,
+) -> Verification:
+    """Run both programs on the same random inputs and compare their results, one by one.
+
+    `tolerance` is relative, by default as fits the element type; `bind` gives sizes to named dimensions. Raises
+    VerifyError where parameters or results do not belong together, ProgramError if one of the programs does not check,
+    analysis.InputError where a parameter of the original has no type, or a named dimension no size.
+    """
+    entry = entry_of(original)
+    inputs = random_inputs(entry, seed, bind or {})
+    expected = execute(original, inputs, entry.name, load)
+    found = distributed(transformed, list(inputs.values()), entry, load)
+    if len(found) != len(expected):
+        message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
+        raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
+    return Verification(tuple(_compared(e, f, tolerance) for e, f in zip(expected, found, strict=True)))
+
+
+def distributed(
+    module: Module, inputs: Sequence[Any], original: Function, load: Load | None = None
+) -> tuple[Output, ...]:
+    """The results of a module for the parameters of the program that it was made from."""
+    entry = module.entry(original.name) or entry_of(module)
+    scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
+    values = list(inputs)
+    if scatter in module.functions:
+        values = [output.value for output in execute(module, values, scatter, load)]
+    if len(values) != len(entry.params):
+        message = f"`@{entry.name}` expected {len(entry.params)} parameters, found {len(values)} values for them"
+        raise VerifyError(f"{message}; is `@{scatter}` missing?")
+    outputs = execute(module, values, entry.name, load)
+    if gather in module.functions:
+        outputs = execute(module, [output.value for output in outputs], gather, load)
+    return outputs
+
+
+def reference(original: Module, words: Sequence[str], keywords: Mapping[str, Any] | None = None) -> Module:
+    """What the result of steps is to be compared with: the original, or what the last step made that changes meaning.
+
+    Raises StepError for steps that do not exist.
+    """
+    from distir.transform.all_steps import parse_steps  # all steps are looked for only where words are read
+
+    applications = parse_steps(words, keywords)
+    changing = [i for i, application in enumerate(applications) if application.step.name in DIFFERENT_MEANING]
+    return _applied(original, applications[: changing[-1] + 1] if changing else [])
+
+
+def _applied(module: Module, applications: Sequence[Application]) -> Module:
+    for application in applications:
+        module = application(module)
+    return module
+
+
+def _compared(expected: Output, found: Output, tolerance: float | None) -> Compared:
+    pairs = _differences(expected.value, found.value)
+    relative = _tolerance(expected) if tolerance is None else tolerance
+    scale = max((largest for largest, _ in pairs), default=0.0)
+    error = max((difference for _, difference in pairs), default=0.0)
+    return Compared(expected.name, error, relative * max(1.0, scale))
+
+
+def _tolerance(output: Output) -> float:
+    dtypes = [leaf.dtype.name for leaf in types.leaves(output.type) if isinstance(leaf, TensorType) and leaf.dtype]
+    return max((TOLERANCES.get(name, 0.0) for name in dtypes), default=0.0)
+
+
+def _differences(expected: Any, found: Any) -> list[tuple[float, float]]:
+    """By tensor: the greatest element, and the greatest difference."""
+    if isinstance(expected, tuple) or isinstance(found, tuple):
+        if not (isinstance(expected, tuple) and isinstance(found, tuple)):
+            return [(0.0, float("inf"))]
+        left, right = cast("tuple[Any, ...]", expected), cast("tuple[Any, ...]", found)
+        if len(left) != len(right):
+            return [(0.0, float("inf"))]
+        return [pair for e, f in zip(left, right, strict=True) for pair in _differences(e, f)]
+    if expected.shape != found.shape:
+        return [(0.0, float("inf"))]
+    if not expected.size:
+        return []
+    from distir.ops.numeric import np
+
+    a, b = expected.astype(np.float64), found.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    apart = np.abs(np.where(same, 0.0, a - b))
+    finite = a[np.isfinite(a)]
+    largest = float(np.max(np.abs(finite))) if finite.size else 0.0
+    return [(largest, float(np.max(np.where(np.isnan(apart), np.inf, apart))))]

@@ -1,0 +1,23 @@
+from hypothesis import given, settings
+from programs import programs
+from test_show_command import unannotated
+
+from distir.analysis.program import read
+from distir.cost import load
+from distir.simulate import arguments, plan
+from distir.simulate.show import annotated
+from distir.syntax import print_module
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs())
+def test_what_is_written_in_is_true_and_changes_nothing(made):
+    module = getattr(made, "module", made)
+    program = read(print_module(module))
+    entry = program.module.entry()
+    instance = program.analysis.instance(entry, arguments(entry, {}))
+    simulation = plan(program.module, program.analysis.domain, instance, load("dgx-a100"))
+    for shown in (annotated(program, instance, simulation), annotated(program, instance, None)):
+        again = read(shown)
+        assert not again.errors
+        assert unannotated(again.module) == unannotated(program.module)
