@@ -8,8 +8,19 @@ What stands here is the Python API; everything else is internal. Importing it lo
 
 from typing import TYPE_CHECKING
 
+from distir import models
 from distir.analysis import InputError, Output
-from distir.api import check, check_text, format, parse, run, simulate, transform  # noqa: A004 - `format` is a verb
+from distir.api import (
+    check,
+    check_text,
+    format,  # noqa: A004 - a verb here
+    import_onnx,
+    import_torch,
+    parse,
+    run,
+    simulate,
+    transform,
+)
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Module
 from distir.ir.late import late_names
@@ -32,6 +43,9 @@ __all__ = [
     "check",
     "check_text",
     "format",
+    "import_onnx",
+    "import_torch",
+    "models",
     "op",
     "parse",
     "run",

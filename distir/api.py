@@ -16,10 +16,13 @@ from distir.ops import canonical
 from distir.syntax import print_module
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from distir.cost import Hardware
+    from distir.importers import Imported
     from distir.simulate import Bind, Simulation
 
-for _room in ("simulate", "transform"):  # before `distir` binds functions of their names, which a later import would hide
+for _room in ("simulate", "transform"):  # before `distir` binds functions of these names, which that would hide
     import_module(f"distir.{_room}")
 
 
@@ -85,3 +88,45 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
     from distir.transform.all_steps import transform
 
     return transform(module, *steps, **options)
+
+
+def import_onnx(
+    path: str | os.PathLike[str],
+    weights: bool = True,
+    *,
+    batch: Mapping[str, int] | None = None,
+    bind: Mapping[str, int] | None = None,
+    outline: bool = True,
+) -> Imported:
+    """The program of an ONNX file. Initializers are `{param}` parameters; `module.weights` has their data by name.
+
+    So `run(module, {**module.weights, "x": x})` runs it; each array is read when it is looked up, and there is none
+    without `weights`. `batch`: the axis that carries the batch, by input, where no symbolic dimension tells. `bind`
+    gives sizes to named dimensions. Repeated blocks become functions unless `outline` is false. Raises
+    importers.ImportRefused (a ValueError) for a model that cannot come in, OSError for a file that cannot be read.
+    """
+    from distir.importers import import_onnx
+
+    return import_onnx(path, weights, batch=batch, bind=bind, outline=outline)
+
+
+def import_torch(
+    nn_module: Any,
+    example_inputs: Sequence[Any],
+    weights: bool = True,
+    *,
+    training: bool = False,
+    dynamic_batch: bool = False,
+    outline: bool = True,
+) -> Imported:
+    """The program of a PyTorch module: what it computes of inputs like the examples.
+
+    Its parameters and buffers are `{param}` parameters; `module.weights` has their data by name. With `training` the
+    module's result is a loss, and the program gives it and the gradients of all parameters. With `dynamic_batch` the
+    first dimension of the inputs is called `B`. Raises importers.ImportRefused (a ValueError).
+    """
+    from distir.importers import import_torch
+
+    return import_torch(
+        nn_module, example_inputs, weights, training=training, dynamic_batch=dynamic_batch, outline=outline
+    )

@@ -26,9 +26,8 @@ def problems(text):
 
 def refused_by_parse_or_simulate(text):
     """What is wrong with a text is never noticed by the checker alone."""
-    with pytest.raises(ProgramError) as error:
+    with pytest.raises((ProgramError, LookupError)):
         distir.simulate(distir.parse(text))
-    assert error.value.diagnostics
 
 
 def function(statement, params="%x: Tensor[Float32, (4,), 1]"):
@@ -39,8 +38,8 @@ def function(statement, params="%x: Tensor[Float32, (4,), 1]"):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \t\r\n", "// only a comment", "/* only\na comment */", "\ufeff"])
-def test_empty_texts_are_empty_programs(text):
-    assert problems(text) == []
+def test_empty_texts_hold_no_function(text):
+    assert [d.code.number for d in read(text).diagnostics] == ["DIR214"]
     assert list(distir.parse(text)) == []
     with pytest.raises(LookupError, match="no function"):
         distir.simulate(distir.parse(text))
@@ -164,9 +163,7 @@ def test_many_functions():
 @pytest.mark.parametrize(
     ("opened", "closed"),
     [
-        pytest.param(
-            "Tuple[", "]", marks=pytest.mark.xfail(strict=True, raises=RecursionError, reason="no bound in heads")
-        ),
+        ("Tuple[", "]"),
         ("Tensor[Float32, (" + "(" * 3, ")" * 3 + ",), 1]"),
         ("(", ")"),
     ],
@@ -189,18 +186,18 @@ def test_operands_and_parentheses_nested_deeply():
     assert problems(f"func @f(%x: Tensor[Float32, ({dims},), 1]) {{\n  return %x\n}}\n")[0][0] == "DIR118"
 
 
-@pytest.mark.xfail(strict=True, raises=RecursionError, reason="types are compared and hashed recursively")
 def test_tuples_made_in_long_chains():
     """A tuple in a tuple in a tuple: 3,000 deep by statements, where no bracket is nested."""
     chain = "".join(f"  %{i + 1} = MakeTuple(%{i})\n" for i in range(3000))
-    assert problems(f"func @f(%0: Float32[1]) {{\n{chain}  return %3000\n}}\n") == []
+    found = problems(f"func @f(%0: Float32[1]) {{\n{chain}  return %3000\n}}\n")
+    assert found[0] == ("DIR306", 102)
+    assert {code for code, _ in found} == {"DIR306"}
 
 
-@pytest.mark.skip(reason="hangs: nothing bounds how many leaves a tuple has")
 def test_tuples_that_double():
     """A value of 2 to the 40 leaves in 40 statements."""
     doubled = "".join(f"  %{i + 1} = MakeTuple(%{i}, %{i})\n" for i in range(40))
-    problems(f"func @f(%0: Float32[1]) {{\n{doubled}  return %40\n}}\n")
+    assert problems(f"func @f(%0: Float32[1]) {{\n{doubled}  return %40\n}}\n")[0] == ("DIR306", 18)
 
 
 # Names.

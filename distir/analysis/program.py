@@ -36,6 +36,8 @@ class Program:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All that is wrong with the text, located, in the order of the text."""
         found = [*self.syntax.diagnostics, *self._duplicates(), *self.located(self.analysis.diagnostics)]
+        if not self.syntax.functions and not found:
+            found.append(Diagnostic(codes.NO_FUNCTION, Span(0, 0), "the text holds no function"))
         return tuple(sorted(found, key=_position))
 
     @property

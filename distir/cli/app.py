@@ -20,12 +20,25 @@ from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
 from distir.cli.hardware import hardware
+from distir.cli.importing import import_
+from distir.cli.model import model
 from distir.cli.ops import ops
 from distir.cli.run import run
 from distir.cli.show import show
 from distir.cli.simulate import simulate
 
-COMMANDS: tuple[Callable[..., int], ...] = (check, fmt, show, simulate, run, ops, explain, hardware)
+COMMANDS: tuple[Callable[..., int], ...] = (
+    check,
+    fmt,
+    show,
+    simulate,
+    run,
+    import_,
+    model,
+    ops,
+    explain,
+    hardware,
+)
 """In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
 
 INTERRUPTED = 130

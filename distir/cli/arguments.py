@@ -25,7 +25,7 @@ def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callab
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=_help(about))(about)
     for command in commands:
-        app.command(command.__name__, help=_help(command))(command)
+        app.command(command.__name__.rstrip("_"), help=_help(command))(command)
     built = typer.main.get_command(app)
     _take_as_given(built)
     code = built.main(args=words, prog_name="distir", standalone_mode=False)

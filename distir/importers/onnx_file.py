@@ -1,5 +1,6 @@
-"""ONNX files: what is in them, and where their tensors' data lies. Nothing is executed, and no file is read that is
-not in the model's own folder.
+"""ONNX files: what is in them, and where their tensors' data lies.
+
+Nothing is executed, and no file is read that is not in the model's own folder.
 """
 
 from __future__ import annotations

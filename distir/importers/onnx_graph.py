@@ -25,6 +25,7 @@ from distir.importers.onnx_nodes import (
     with_attributes,
 )
 from distir.importers.reshaping import relative_shape
+from distir.importers.simplify import simpler
 from distir.ir import DISCARD, UNKNOWN, Apply, Attributes, Call, Dense, Function, Literal, Module, TensorType, identity
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, bridge, canonical, to_dense, type_of
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
-
-ALIASES = ("Identity",)
 
 
 @dataclass
@@ -63,6 +62,7 @@ class Translation:
         self.env: dict[str, str] = {"": DISCARD}
         self.values: dict[str, Value] = {DISCARD: None}
         self.statements: list[Apply | Call] = []
+        self.makers: dict[str, Apply] = {}
         self.weights: dict[str, Weight] = {}
         self.wanted: dict[str, str] = {}
         """What results that reach the outside by another name are called."""
@@ -130,13 +130,19 @@ class Translation:
         attrs = Attributes(attributes(None if op is None else OPS[op], node, self.folder))
         args, attrs = canonical(node.op_type, tuple(operands), attrs) if op else (tuple(operands), attrs)
         args = tuple(self._named(arg, node) for arg in args)
-        if op == "Reshape" and not attrs.get("allowzero", False):
-            args = self._relative(args, node)
         outputs = list(node.output)
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
+        if op is not None and outputs[0] not in self.wanted:
+            found = simpler(Apply((), op, args, attrs), self.values, self.makers)
+            if isinstance(found, str):
+                self.env[outputs[0]] = found
+                return
+            op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
+        if op == "Reshape":
+            args, attrs = self._reshape(args, attrs, node)
         results = tuple(self._result(name) for name in outputs)
-        self._append(Apply(results, node.op_type, args, attrs))
+        self._append(Apply(results, op or node.op_type, args, attrs))
 
     def _append(self, statement: Apply | Call) -> None:
         vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))
@@ -149,6 +155,8 @@ class Translation:
             ws = (UNKNOWN,) * len(statement.results)
         self.values.update((name, value) for name, value in zip(statement.results, ws, strict=True) if name)
         self.statements.append(statement)
+        if isinstance(statement, Apply):
+            self.makers.update(dict.fromkeys(statement.results, statement))
 
     def _result(self, name: str) -> str:
         if not name:
@@ -170,20 +178,22 @@ class Translation:
         self.values[given] = type_constant(value)
         return given
 
-    def _relative(self, args: tuple[str, ...], node: onnx.NodeProto) -> tuple[str, ...]:
-        """The operands of `Reshape` with its sizes said relative to what it reshapes, where they are symbolic."""
-        if len(args) != 2:
-            return args
-        sizes, described_ = self.values[args[1]], type_of(self.values[args[0]])
-        shape = described_.shape if isinstance(described_, TensorType) else None
-        if not isinstance(sizes, Dense) or shape is None:
-            return args
-        said = relative_shape(shape, sizes.values, self.batch)
+    def _reshape(
+        self, args: tuple[str, ...], attrs: Attributes, node: onnx.NodeProto
+    ) -> tuple[tuple[str, ...], Attributes]:
+        """A `Reshape` with its sizes said relative to what it reshapes, where they are symbolic."""
+        sizes = self.values[args[1]] if len(args) == 2 else None
+        if not isinstance(sizes, Dense) or (attrs.get("allowzero", False) and 0 in sizes.values):
+            return args, attrs
+        attrs = Attributes({name: value for name, value in attrs.items() if name != "allowzero"})
+        reshaped = type_of(self.values[args[0]])
+        shape = reshaped.shape if isinstance(reshaped, TensorType) else None
+        said = None if shape is None else relative_shape(shape, sizes.values, self.batch)
         if said is None:
-            return args
+            return args, attrs
         given = self.builder.fresh(f"{value_name(node.output[0])}.shape")
         self.values[given] = Dense(sizes.dtype, sizes.shape, said)
-        return (args[0], given)
+        return (args[0], given), attrs
 
     def _constant(self, node: onnx.NodeProto) -> None:
         tensors = [a for a in node.attribute if a.HasField("t")]

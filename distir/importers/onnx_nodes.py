@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from distir.importers.core import ImportRefused
 from distir.importers.onnx_file import weight
 from distir.ir import Constant, Dense
-from distir.ops import OPS, Op, bridge, to_dense
+from distir.ops import Op, bridge, to_dense
 from distir.ops.attributes import attribute_named
 from distir.ops.bridge.schema import OPSET, dtype_numbered
 
@@ -47,7 +47,7 @@ def covers(op: Op, node: onnx.NodeProto) -> bool:
 def attributes(op: Op | None, node: onnx.NodeProto, folder: str) -> dict[str, Constant]:
     """A node's attributes as our op wants them. Raises ImportRefused for what no constant of ours can hold.
 
-    One that only says what ONNX assumes anyway is left out where our op does not know it.
+    Those that only say what is assumed anyway are left out, but for `axis`, which readers look for.
     """
     found: dict[str, Constant] = {}
     for given in node.attribute:
@@ -65,7 +65,8 @@ def attributes(op: Op | None, node: onnx.NodeProto, folder: str) -> dict[str, Co
             continue
         if spec is not None and spec.kind.startswith("bool"):
             value = bool(value)
-        found[given.name if spec is None else spec.name] = value
+        if spec is None or value != spec.default or spec.name == "axis":
+            found[given.name if spec is None else spec.name] = value
     return found
 
 

@@ -27,7 +27,7 @@ def relative_shape(
 
 
 def _without_symbols(shape: Shape, sizes: list[int | SymbolicDim]) -> tuple[int, ...] | None:
-    if -1 in sizes or 0 in sizes:
+    if 0 in sizes:
         return None
     said: list[int] = []
     for i, size in enumerate(sizes):
@@ -37,6 +37,8 @@ def _without_symbols(shape: Shape, sizes: list[int | SymbolicDim]) -> tuple[int,
             said.append(0 if i < len(shape) and shape[i] == size else -1)
     if said.count(-1) > 1:
         return None
+    if -1 in sizes:
+        return tuple(said)
     try:
         left = dims.divide(dims.product(shape), dims.product(s for s, k in zip(sizes, said, strict=True) if k != -1))
     except DimensionError:
@@ -59,7 +61,7 @@ def _freed(shape: Shape, sizes: list[int], batch: tuple[str, int]) -> tuple[int,
         return tuple(said)
     if -1 in sizes:  # the size that is left over takes the batch with it, if no other one holds it
         return None
-    place = _carrier([int(size or 0) for size in was], free, sizes, fixed)
+    place = _carrier([size for size in was if isinstance(size, int)], free, sizes, fixed)
     if place is None or said[place] == 0:
         return None
     said[place] = -1

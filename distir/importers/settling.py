@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
+from distir.importers.sizes import Sizes
 from distir.ir import DISCARD, Apply, Arg, Call, Constant, Dense, Function, Literal, Statement, names
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, dense, strengthen, to_array
@@ -22,15 +24,19 @@ def settle(
 ) -> Function:
     """The builder's function with what is needed of the statements for what it returns."""
     made = {name for statement in statements for name in statement.results}
+    sizes = Sizes(builder)
 
     def constant(name: str) -> bool:
         value = values.get(name)
         return isinstance(value, Dense) and not value.symbolic and (len(value.values) <= small or name not in made)
 
+    def size(name: str) -> bool:
+        return name in made and sizes.covers(values.get(name))
+
     needed = {name for name in returned if not constant(name)}
     kept: list[Apply | Call] = []
     for statement in reversed(statements):
-        if needed.isdisjoint(statement.results):
+        if all(name not in needed or size(name) for name in statement.results):
             continue
         kept.append(statement)
         needed.update(name for name in names(statement.args) if not constant(name))
@@ -44,16 +50,22 @@ def settle(
             body.append(_constant(name, cast("Dense", values[name])))
         return name
 
+    for name in [*(n for s in reversed(kept) for n in names(s.args)), *returned]:
+        if name in needed and size(name):
+            sizes.state(cast("Dense", values[name]))
+    body += sizes.body
+    sized = {name: sizes.named[cast("Dense", values[name])] for name in needed if size(name)}
+    values = {**values, **{given: values[name] for name, given in sized.items()}}
     for statement in reversed(kept):
         held = {name for name in names(statement.args) if constant(name)}
-        args = statement.args
+        args = tuple(sized.get(a, a) if isinstance(a, str) else a for a in statement.args)
         if held:
             large = {name for name in held if len(cast("Dense", values[name]).values) > small}
             if isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].variadic is not None:
                 large = held  # a literal behind them would be taken for an attribute
             for name in sorted(large, key=list(names(args)).index):
                 state(name)
-            args = _with_literals(statement, values, held - large)
+            args = _with_literals(replace(statement, args=args), values, held - large)
         wanted = tuple(name if name in needed else DISCARD for name in statement.results)
         if isinstance(statement, Apply):
             body.append(Apply(wanted, statement.op, args, statement.attrs))
@@ -63,7 +75,7 @@ def settle(
         if constant(name):
             state(name)
     builder.body = body
-    return builder.returns(*returned)
+    return builder.returns(*(sized.get(name, name) for name in returned))
 
 
 def _constant(name: str, value: Dense) -> Statement:

@@ -60,6 +60,24 @@ class TupleType:
     """`Tuple[T, ...]`."""
 
     items: tuple[Type, ...]
+    depth: int = field(init=False, repr=False, compare=False)
+    """How deep tuples are nested in it: 1 if no item is a tuple."""
+    width: int = field(init=False, repr=False, compare=False)
+    """How many leaves it has."""
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        inner = [item.depth for item in self.items if isinstance(item, TupleType)]
+        object.__setattr__(self, "depth", 1 + max(inner, default=0))
+        widths = [item.width if isinstance(item, TupleType) else 1 for item in self.items]
+        object.__setattr__(self, "width", sum(widths))
+        object.__setattr__(self, "_hash", hash(self.items))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TupleType, (self.items,)
 
     def __str__(self) -> str:
         return f"Tuple[{', '.join(map(str, self.items))}]"

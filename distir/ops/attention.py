@@ -15,6 +15,7 @@ from distir.ir import DTYPES, Dim, DimensionError, Part, Shape, dims, types
 from distir.ops.core import op
 from distir.ops.equation import Equation, Labels, parse_equation
 from distir.ops.host import Operand
+from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, broadcast
@@ -196,7 +197,7 @@ def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_
     return (N - 1 + summed) * points
 
 
-@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops)
+@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
 def Einsum(*inputs: Array, equation: str) -> Array:
     """The sum over all labels that the result lacks of the products of the operands' elements. ONNX `Einsum`.
 
@@ -332,3 +333,63 @@ def _check_mask(mask: Operand, q: Operand, scores: Shape) -> None:
     if not fits:
         message = f"`Attention` expected a mask that broadcasts to the scores {types.show_shape(scores)}"
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
+
+
+@Attention.sharding
+def _(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    attn_mask: Operand | None = None,
+    *,
+    results: Sequence[Shape | None],
+    **attrs: Any,
+) -> Layout:
+    """Batches and heads are apart from each other; so are queries, unless those behind them count."""
+    query = None if attrs["is_causal"] else "q"
+    if len(q.shape or ()) == 4:
+        operands: list[Letters] = [("b", "h", query, None), ("b", "h", None, None), ("b", "h", None, "v")]
+        result: Letters = ("b", "h", query, "v")
+        divided: dict[str, tuple[str, ...]] = {}
+    else:
+        operands, result = [("b", query, "h"), ("b", None, "h"), ("b", None, "h")], ("b", query, "h")
+        divided = {"h": ("q_num_heads", "kv_num_heads")}
+    if attn_mask is not None:
+        shape = attn_mask.shape or ()
+        letters = ("b", "h", query, None)[4 - len(shape) :]
+        operands.append(tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True)))
+    return Layout(tuple(operands), (result,), divided=divided)
+
+
+@RotaryEmbedding.sharding
+def _(
+    x: Operand,
+    cos_cache: Operand,
+    sin_cache: Operand,
+    position_ids: Operand | None = None,
+    *,
+    results: Sequence[Shape | None],
+    **attrs: Any,
+) -> Layout:
+    by_head = len(x.shape or ()) == 4
+    letters: Letters = ("b", "h", "s", None) if by_head else ("b", "s", "h")
+    caches: tuple[Letters, ...] = ((None, None),) * 2 if position_ids is not None else (("b", "s", None),) * 2
+    positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
+    divided = {} if by_head else {"h": ("num_heads",)}
+    return Layout((letters, *caches, *positions), (letters,), divided=divided)
+
+
+@Einsum.sharding
+def _(*inputs: Operand, results: Sequence[Shape | None], equation: str) -> Layout:
+    parsed = parse_equation(equation)
+    operands = [_lettered(labels, x.shape) for labels, x in zip(parsed.operands, inputs, strict=True)]
+    return Layout(tuple(operands), (_lettered(parsed.result, results[0]),))
+
+
+def _lettered(labels: Labels, shape: Shape | None) -> Letters:
+    """A letter for each dimension, those of `...` counted from the last; none for one of 1, which may be broadcast."""
+    spread = len(shape or ()) - len(labels) + 1
+    letters: list[str] = []
+    for label in labels:
+        letters += [f"...{spread - k}" for k in range(spread)] if label == "..." else [label]
+    return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape or (), strict=False))

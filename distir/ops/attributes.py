@@ -60,8 +60,6 @@ def _ints(value: Constant) -> tuple[int, ...]:
 
 
 def _floats(value: Constant) -> tuple[float, ...]:
-    if isinstance(value, Dense) and len(value.shape) == 1:
-        value = value.values
     if isinstance(value, tuple):
         return tuple(map(_float, value))
     raise ValueError

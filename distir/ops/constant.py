@@ -7,6 +7,7 @@ host values of operands that live on devices: the concrete half of mixed interpr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from distir.diagnostics.codes import names as name_codes
@@ -16,6 +17,7 @@ from distir.ir.dtypes import INTEGER_RANGES
 from distir.ops.core import op
 from distir.ops.host import Operand, known_dims, length
 from distir.ops.infer import ADDRESSABLE
+from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
 from distir.ops.unify import Reject, normal_axis
 
@@ -155,7 +157,7 @@ def _written(*, elements: int, t: int, dtype: DType | None = None, **_: Any) -> 
     return elements * (t if dtype is None else dtype.bytes)
 
 
-@op("Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]", flops=0, bytes=_written)
+@op("Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]", flops=0, bytes=_written, whole=("m", "n"))
 def EyeLike(input: Array, *, dtype: DType | None = None, k: int = 0) -> Array:
     """Ones on the diagonal `k` places above the main one, zeros elsewhere, in the shape of `input`. ONNX `EyeLike`.
 
@@ -257,3 +259,12 @@ def _tensor(name: str, value: Constant) -> Dense | External:
     if wrong is not None:
         raise Reject(type_codes.BAD_VALUE, f"`{name}` expected {tensor.dtype} elements, found {wrong}", "value")
     return tensor
+
+
+@OneHot.sharding
+def _(indices: Operand, depth: Operand, values: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
+    (letters,) = elementwise([indices.shape])
+    place = axis % (len(letters) + 1)
+    shapes = (depth.shape or (), values.shape or ())
+    whole = tuple((None,) * len(shape) for shape in shapes)
+    return Layout((letters, *whole), ((*letters[:place], None, *letters[place:]),))

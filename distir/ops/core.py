@@ -10,7 +10,8 @@
 
 The body is the reference semantics (numpy arrays in and out), the docstring the documentation with examples (lines
 that begin with `%`), positional parameters name the operands (a default of None: may be left out; `*`: any number),
-keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`, `@MatMul.grad`.
+keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`,
+`@MatMul.grad`.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def _split_labelled(gradient: bool) -> Any:
         scores, labels = given[gradient : gradient + 2]
         assert scores is not None
         assert labels is not None
-        weighted = len(given) > 2 + gradient or attrs["ignore_index"] is not None
+        weighted = len(given) > 2 + gradient or attrs.get("ignore_index") is not None
         examples = [f"s{k}" for k in range(len(labels.shape or ()))]
         mean = attrs["reduction"] == "mean"
         if mean and weighted:  # how much the labels of one part weigh is not known

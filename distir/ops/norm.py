@@ -12,6 +12,7 @@ from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import Part, Shape, TensorType
 from distir.ops.core import op
+from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
@@ -21,7 +22,6 @@ from distir.ops.unify import Reject, normal_axis
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d], Optional[Tensor[t:float, (n, *b), d]]"
     " -> Tensor[t, (*a, n, *b), d], *Tensor[Float32, _, d]",
     flops=lambda a=1, n=1, b=1, **_: 8 * a * n * b,
-    whole=("b",),
 )
 def LayerNormalization(
     x: Array,
@@ -100,3 +100,12 @@ def _check_stash_type(name: str, stash_type: int) -> None:
     if stash_type != 1:
         message = f"`{name}` expected 1 (Float32) as `stash_type`, found {stash_type}"
         raise Reject(codes.BAD_VALUE, message, "stash_type")
+
+
+@LayerNormalization.sharding
+def _(x: TensorType, *weights: TensorType | None, results: tuple[Shape | None, ...], axis: int, **_: Any) -> Layout:
+    rank = len(x.shape or ())
+    first = axis % max(rank, 1)
+    letters = tuple(f"a{k}" if k < first else None for k in range(rank))
+    whole = tuple((None,) * len(w.shape or ()) if w else () for w in weights)
+    return Layout((letters, *whole), (letters,) * len(results))

@@ -336,3 +336,30 @@ def _(x: TensorType, k: Operand, *, axis: int, **attrs: Any) -> list[Shape | Non
         message = f"`TopK` expected `k` from 0 to {'?' if present is None else present}, found {size}"
         raise Reject(codes.BAD_VALUE, message, "k")
     return [(*x.shape[:first], size, *x.shape[first + 1 :])] * 2
+
+
+def _split_beside(axis: object, data: Operand, keeps: bool, results: int, others: int = 0) -> Layout:
+    """All dimensions but one may be split; all must be whole if it is not known which one."""
+    rank = len(data.shape or ())
+    along = axis % rank if isinstance(axis, int) and rank else None
+    letters = tuple(None if along in (None, i) else f"s{i}" for i in range(rank))
+    kept = letters if keeps else tuple(letter for i, letter in enumerate(letters) if i != along)
+    return Layout((letters, *((None,),) * others), (kept,) * results)
+
+
+for _reduction in (ArgMax, ArgMin):
+
+    @_reduction.sharding
+    def _(data: TensorType, *, results: Sequence[Shape | None], axis: int, keepdims: bool, **_: Any) -> Layout:
+        return _split_beside(axis, data, keepdims, len(results))
+
+
+@CumSum.sharding
+def _(x: TensorType, axis: Operand, *, results: Sequence[Shape | None], **_: Any) -> Layout:
+    known = known_ints(axis)
+    return _split_beside(known[0] if known else None, x, True, len(results), others=1)
+
+
+@TopK.sharding
+def _(x: TensorType, k: Operand, *, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
+    return _split_beside(axis, x, True, len(results), others=1)

@@ -8,7 +8,7 @@ from typing import Any
 from distir.ir import Shape
 from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters, elementwise
-from distir.ops.select import Concat, Gather, Slice, Split
+from distir.ops.select import Concat, Gather, GatherElements, GatherND, ScatterElements, ScatterND, Slice, Split
 
 Results = Sequence[Shape | None]
 
@@ -46,6 +46,44 @@ def _(data: Operand, starts: Operand, ends: Operand, *others: Operand | None, re
     cut = range(rank) if named is None else [axis % rank for axis in named]
     letters = tuple(None if i in cut else f"s{i}" for i in range(rank))
     return Layout((letters, *((),) * (2 + len(others))), (letters,))
+
+
+@GatherElements.sharding
+def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout:
+    here, there = _beside_axis(axis, data, indices)
+    at = axis % max(len(there), 1)
+    places = (*there[:at], "places", *there[at + 1 :])
+    return Layout((here, places), (places,))
+
+
+@ScatterElements.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, axis: int, reduction: str) -> Layout:
+    here, there = _beside_axis(axis, data, indices)
+    return Layout((here, there, there), (here,))
+
+
+@GatherND.sharding
+def _(data: Operand, indices: Operand, *, results: Results, batch_dims: int) -> Layout:
+    rank, places = len(data.shape or ()), [f"i{k}" for k in range(len(indices.shape or ()) - 1)]
+    depth = indices.shape[-1] if indices.shape else None
+    if batch_dims or not isinstance(depth, int):
+        return Layout(((None,) * rank, (None,) * (len(places) + 1)), ((None,) * len(results[0] or ()),))
+    behind = [f"d{k}" for k in range(depth, rank)]
+    return Layout(((*(None,) * depth, *behind), (*places, None)), ((*places, *behind),))
+
+
+@ScatterND.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, reduction: str) -> Layout:
+    operands = tuple((None,) * len(x.shape or ()) for x in (data, indices, updates))
+    return Layout(operands, (operands[0],))
+
+
+def _beside_axis(axis: int, data: Operand, indices: Operand) -> tuple[Letters, Letters]:
+    """Letters for dimensions that are equally long in both, but the axis."""
+    rank = len(data.shape or ())
+    pairs = enumerate(zip(data.shape or (), indices.shape or (), strict=True))
+    letters = tuple(f"s{i}" if m == n and m is not None and i != axis % rank else None for i, (m, n) in pairs)
+    return letters, letters
 
 
 def _along_axis(shape: Shape | None, axis: int) -> tuple[Letters, int]:

@@ -329,8 +329,15 @@ def _same_group(letter: str, old: Letters, new: Letters, before: Shape | None, a
     return before[old.index(letter)] == after[new.index(letter)]
 
 
-for _regrouping in (Flatten, Squeeze, Unsqueeze):
+for _regrouping in (Flatten, Unsqueeze):
     _regrouping.sharding(_split_regrouping)
+
+
+@Squeeze.sharding
+def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | None]) -> Layout:
+    if axes is None:  # a part of 1 would be dropped, too
+        return Layout(((None,) * len(data.shape or ()),), ((None,) * len(results[0] or ()),))
+    return _split_regrouping(data, axes, results=results)
 
 
 @Reshape.sharding
@@ -351,3 +358,29 @@ def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Lay
     own = letters[len(letters) - len(input.shape or ()) :]
     operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
     return Layout((operand, ()), (tuple(letter if letter in operand else None for letter in letters),), stated=1)
+
+
+@Tile.sharding
+def _(input: Operand, repeats: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([input.shape])
+    counts = known_ints(repeats) or (0,) * len(letters)
+    kept = tuple(letter if count == 1 else None for letter, count in zip(letters, counts, strict=True))
+    return Layout((kept, (None,)), (kept,))
+
+
+@Pad.sharding
+def _(data: Operand, pads: Operand, *others: Operand | None, results: Sequence[Shape | None], **_: Any) -> Layout:
+    (letters,) = elementwise([data.shape])
+    fixed = [_unpadded(axis, pads, *others) for axis in range(len(letters))]
+    kept = tuple(letter if fits else None for letter, fits in zip(letters, fixed, strict=True))
+    return Layout((kept, *((None,) * len(o.shape or ()) if o else () for o in (pads, *others))), (kept,))
+
+
+def _unpadded(axis: int, pads: Operand, constant_value: Operand | None = None, axes: Operand | None = None) -> bool:
+    """Whether nothing is added to a dimension, nor cut off."""
+    amounts = known_ints(pads)
+    named = None if axes is None else known_ints(axes)
+    if amounts is None or (axes is not None and named is None):
+        return False
+    pairs = _pairs(amounts)
+    return pairs[axis] == (0, 0) if named is None else axis not in named

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import AnyType, TupleType, Type
+from distir.ir import AnyType, Part, TupleType, Type
 from distir.ops.core import op
 from distir.ops.unify import Reject
+
+MAX_DEPTH = 100
+"""As deep as brackets can be nested in a text."""
+
+MAX_WIDTH = 1 << 16
+"""Tuples that double in every statement would otherwise grow beyond all memory."""
 
 
 @op("T -> *U", view=True, linear="jointly")
@@ -39,4 +45,9 @@ def MakeTuple(*items: Any) -> tuple[Any, ...]:
 
 @MakeTuple.types
 def _(*items: Type) -> list[Type]:
-    return [TupleType(items)]
+    made = TupleType(items)
+    if made.depth > MAX_DEPTH:
+        raise Reject(codes.BAD_VALUE, f"`MakeTuple` expected tuples nested at most {MAX_DEPTH} deep", Part("callee"))
+    if made.width > MAX_WIDTH:
+        raise Reject(codes.BAD_VALUE, f"`MakeTuple` expected at most {MAX_WIDTH} leaves", Part("callee"))
+    return [made]

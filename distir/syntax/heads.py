@@ -11,8 +11,10 @@ from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, VALUE
 
 
-def head(piece: Words) -> tuple[Head, Problem | None]:
-    """The head, and what is wrong with it."""
+def head(piece: Words, too_deep: bool) -> tuple[Head, Problem | None]:
+    """The head, and what is wrong with it. Of one that is nested too deep, no type is read."""
+    if too_deep:
+        return _recovered(piece, types=False), None
     node = shape("head", piece.kinds)
     if isinstance(node, Unexpected):
         return _recovered(piece), problem(node, piece.tokens, piece.kinds)
@@ -22,7 +24,7 @@ def head(piece: Words) -> tuple[Head, Problem | None]:
         return _recovered(piece), Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
 
 
-def _recovered(piece: Words) -> Head:
+def _recovered(piece: Words, types: bool = True) -> Head:
     """The name if it is there, and every parameter that begins with a value; a type that cannot be read is unknown."""
     tokens, kinds = piece.tokens, piece.kinds
     name = tokens[1][1:] if len(kinds) > 1 and kinds[1] == FUNCTION else ""
@@ -32,19 +34,21 @@ def _recovered(piece: Words) -> Head:
     for index in range(start, len(kinds)):
         kind = kinds[index]
         if not depth and kind in (",", ")"):
-            params += _param(tokens[start:index], kinds[start:index])
+            params += _param(tokens[start:index], kinds[start:index], types)
             start = index + 1
             if kind == ")":
                 break
         depth += (kind in ("(", "[", "{")) - (kind in (")", "]", "}"))
     else:
-        params += _param(tokens[start:], kinds[start:])
+        params += _param(tokens[start:], kinds[start:], types)
     return Head(name, tuple(params), None)
 
 
-def _param(tokens: list[str], kinds: tuple[str, ...]) -> list[Param]:
+def _param(tokens: list[str], kinds: tuple[str, ...], types: bool) -> list[Param]:
     if not kinds or kinds[0] != VALUE:
         return []
+    if not types:
+        return [Param(tokens[0][1:], UNKNOWN)]
     node = shape("head", ("func", FUNCTION, "(", *kinds, ")"))
     if not isinstance(node, Unexpected):
         try:

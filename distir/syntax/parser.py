@@ -132,7 +132,7 @@ class _Parser:
         extent = scan.head(self.text, start, comments)
         self.check_comments(comments)
         piece = words(scan.blanked(self.text, start, extent.end, comments))
-        head, problem = heads.head(piece)
+        head, problem = heads.head(piece, extent.too_deep is not None)
         name = piece.span(1, 1) if len(piece.tokens) > 1 and head.name else Span(4, 4)
         name = Span(start + name.start, start + name.end)
         is_open = self.text.startswith("{", extent.end)

@@ -11,12 +11,12 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.transform.all_steps import STEPS, parse_steps, transform
     from distir.transform.steps import Application, Option, Step, StepError, step
-    from distir.transform.verify import Compared, Verification, VerifyError, reference, verify
+    from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
     "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "step"),
-    "distir.transform.verify": ("Compared", "Verification", "VerifyError", "reference", "verify"),
+    "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 

@@ -1,6 +1,6 @@
 """Every step there is: importing this module registers them. A new module of steps gets its line here."""
 
-from distir.transform import common_subexpressions, dead_code, fold, inline, sharding, training
+from distir.transform import common_subexpressions, dead_code, fold, inline, outline, sharding, training
 from distir.transform.steps import STEPS, parse_steps, transform
 
 FAMILIES = (
@@ -8,6 +8,7 @@ FAMILIES = (
     dead_code,
     fold,
     inline,
+    outline,
     sharding,
     training,
 )

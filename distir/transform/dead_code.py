@@ -48,9 +48,7 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
 
 
 def _dead_statements(module: Module) -> Module:
-    return Module(
-        Function(f.name, f.params, tuple(live(f.body, names(f.returned))), f.result_types) for f in module
-    )
+    return Module(Function(f.name, f.params, tuple(live(f.body, names(f.returned))), f.result_types) for f in module)
 
 
 def _unused_results(module: Module) -> Module:

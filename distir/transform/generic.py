@@ -14,12 +14,12 @@ from distir.ops import Value, type_of
 
 def generic(value: Value) -> Type:
     """The type of a value as inferred for a function's own parameters, fit to be stated."""
-    type = type_of(value)
-    if isinstance(type, TupleType):
-        return TupleType(tuple(map(generic, type.items)))
-    if isinstance(type, TensorType) and type.dtype is None:  # then the rest is not worth stating
-        return AnyType(type.device)
-    return type
+    found = type_of(value)
+    if isinstance(found, TupleType):
+        return TupleType(tuple(map(generic, found.items)))
+    if isinstance(found, TensorType) and found.dtype is None:  # then the rest is not worth stating
+        return AnyType(found.device)
+    return found
 
 
 def generic_value(own: Value, found: Value) -> Value:
@@ -41,9 +41,9 @@ def _with_names(own: Type, found: Type) -> Type:
 
 
 def declared(stated: Sequence[Type]) -> list[Type]:
-    """Types for the parameters of one function. A dimension such as `8*B` is left open where nothing says what `B` is."""
-    known = frozenset(dim for type in stated for dim in _plain_names(type))
-    return [_opened(type, known) for type in stated]
+    """Types for the parameters of one function, with `8*B` left open where no parameter says what `B` is."""
+    known = frozenset(dim for each in stated for dim in _plain_names(each))
+    return [_opened(each, known) for each in stated]
 
 
 def _plain_names(type: Type) -> frozenset[str]:
@@ -59,7 +59,7 @@ def _opened(type: Type, known: frozenset[str]) -> Type:
     if not isinstance(type, TensorType) or type.shape is None:
         return type
 
-    def open(dim: Dim) -> Dim:
+    def known_dim(dim: Dim) -> Dim:
         return None if isinstance(dim, SymbolicDim) and not dim.names <= known else dim
 
-    return TensorType(type.dtype, tuple(map(open, type.shape)), type.device)
+    return TensorType(type.dtype, tuple(map(known_dim, type.shape)), type.device)

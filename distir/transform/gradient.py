@@ -10,7 +10,7 @@ Knows neither losses nor optimizers: those are `training`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -41,8 +41,9 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Value, type_of
-from distir.transform.dead_code import live, with_results
+from distir.transform.dead_code import live
 from distir.transform.generic import declared, generic, generic_value
+from distir.transform.kept import Kept, namer
 
 Gradient = Arg | None
 
@@ -57,8 +58,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A backward function: what it takes and gives. `seeds`: results of the forward function whose gradients it takes;
-    `gradients`: parameters whose gradients it returns."""
+    """A backward function: what it takes and gives.
+
+    `seeds`: results of the forward function whose gradients it takes; `gradients`: parameters whose gradients it
+    returns.
+    """
 
     name: str
     needs: tuple[Need, ...]
@@ -87,6 +91,7 @@ class Differentiation:
 
         self._rules = rules
         self.module = analysis.module
+        self.kept = Kept(analysis.module)
         self._analysis = analysis
         self._own = dict(analysis.states)
         self._functions = FunctionBuilder("")  # for the names of functions
@@ -95,13 +100,6 @@ class Differentiation:
         self._twins: dict[tuple[object, ...], Twin | None] = {}
         self._bodies: dict[object, Function] = {}
         self._written: dict[str, list[Function]] = {}
-        self._inside: dict[str, dict[str, None]] = {}
-        """By function: the values from inside that it returns in addition."""
-        self._extras: dict[tuple[str, int], dict[str, str]] = {}
-        """By call: names for what the callee returns in addition."""
-        self._named: dict[tuple[str, int], tuple[str, ...]] = {}
-        """By statement: names for all its results, the discarded ones too."""
-        self._names: dict[str, FunctionBuilder] = {}
         self._calls: list[Site] = []
         """Where we are, from the entry function inwards."""
 
@@ -116,41 +114,14 @@ class Differentiation:
         with self._analysis.domain.room():
             state = self._own[function.name]
             way = self._way(function, state, builder, wanted)
-            self._names[function.name] = builder
+            self.kept.names_with(function.name, builder)
             self._go_back(way, seeds)
             found = {name: self._total(way, name) for name in wanted}
             return {name: gradient for name, gradient in found.items() if gradient is not None}
 
-    def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
-        """The body of a function that returns what its twins need. `used`: values that statements behind it mention."""
-        function = self.module.functions[name]
-        inside = self._returned_inside(function)
-        wanted = {*used, *inside}
-        body: list[Statement] = []
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Return):
-                body.append(Return((*statement.args, *inside)))
-                continue
-            named = self._named.get((name, index))
-            if named is not None and isinstance(statement, (Apply, Call)):
-                kept = zip(statement.results, named, strict=True)
-                statement = with_results(statement, tuple(b if a or b in wanted else DISCARD for a, b in kept))
-            body.append(self._with_extras(name, index, statement))
-        return tuple(body)
-
     def module_with(self, entry: Function) -> Module:
         """The module with the entry function in its new form, every other one as its twins need it, and the twins."""
-        functions: list[Function] = []
-        for function in self.module:
-            if function.name == entry.name:
-                functions.append(entry)
-                continue
-            stated = function.result_types
-            if stated is not None:
-                stated = (*stated, *(UNKNOWN for _ in self._returned_inside(function)))
-            functions.append(Function(function.name, function.params, self.forward(function.name), stated))
-            functions += self._written.get(function.name, [])
-        return Module(functions)
+        return Module(self.kept.functions(entry, self._written))
 
     # One function's way back.
 
@@ -186,7 +157,10 @@ class Differentiation:
 
     def _step_back(self, way: Way, tape: object, index: int, statement: Apply | Call) -> None:
         assert isinstance(tape, self._rules.Tape)
-        statement = self._all_named(way.function.name, index, statement, tape)
+        if DISCARD in statement.results:
+            statement = self.kept.all_named(way.function.name, index, statement)
+            if isinstance(statement, Apply):
+                tape.learn(statement)
         dys: list[Gradient] = []
         for name in statement.results:
             dys.append(self._total(way, name))
@@ -250,26 +224,9 @@ class Differentiation:
         way.contributions[name] = list(way.builder.apply("Sum", *found, results=(f"d{name}",)))
         return way.contributions[name][0]
 
-    def _all_named(self, function: str, index: int, statement: Apply | Call, tape: object) -> Apply | Call:
-        """The statement with a name for every result, so that its rule can speak of them."""
-        assert isinstance(tape, self._rules.Tape)
-        if DISCARD not in statement.results:
-            return statement
-        if (function, index) not in self._named:
-            hint = next((name for name in statement.results if name), "unused")
-            fresh = self._namer(function).fresh
-            named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(statement.results))
-            self._named[function, index] = named
-        statement = with_results(statement, self._named[function, index])
-        if isinstance(statement, Apply):
-            tape.write_again(statement)
-        return statement
-
     # Calls, and the twins of what is called.
 
-    def _back_through_call(
-        self, way: Way, tape: object, index: int, call: Call, dys: Sequence[Gradient]
-    ) -> None:
+    def _back_through_call(self, way: Way, tape: object, index: int, call: Call, dys: Sequence[Gradient]) -> None:
         assert isinstance(tape, self._rules.Tape)
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
@@ -295,11 +252,7 @@ class Differentiation:
             return call.args[int(need.key)]
         if need.kind == "result":
             return call.results[int(need.key)]
-        extras = self._extras.setdefault((function, index), {})
-        if need.key not in extras:
-            hint = next((name for name in call.results if name), call.function)
-            extras[str(need.key)] = self._namer(function).fresh(f"{hint}.{need.key}")
-        return extras[str(need.key)]
+        return self.kept.extra(function, index, call, str(need.key))
 
     def _twin(self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]) -> Twin | None:
         """The backward function of `name` for these arguments; None if no gradient comes back."""
@@ -313,8 +266,8 @@ class Differentiation:
     ) -> Twin | None:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
-        builder = _namer(function)
-        for taken in self._own_names(name):
+        builder = namer(function)
+        for taken in self.kept.own_names(name):
             builder.fresh(taken)
         way = self._way(function, state, builder, [function.params[i].name for i in active])
         seeds: dict[str, Arg] = {}
@@ -328,11 +281,11 @@ class Differentiation:
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
         self._go_back(way, seeds)
-        totals = {i: self._total(way, function.params[i].name) for i in active}
-        totals = {i: gradient for i, gradient in totals.items() if gradient is not None}
+        found = ((i, self._total(way, function.params[i].name)) for i in active)
+        totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
             return None
-        returned = tuple(gradient for gradient in totals.values() if gradient is not None)
+        returned = tuple(totals.values())
         body = live(builder.body, names(returned))
         return self._finished(function, state, body, returned, given, tuple(totals))
 
@@ -356,13 +309,13 @@ class Differentiation:
         for need, name in needs.items():
             heads.append((name, generic(own[name])))
             if need.kind == "inside":
-                self._inside.setdefault(function.name, {})[name] = None
+                self.kept.keep(function.name, name)
         seeds = {i: name for i, name in given.items() if name in used}
         for i, name in seeds.items():
             arg = function.returned[i]
             heads.append((name, generic(own[arg]) if isinstance(arg, str) else UNKNOWN))
-        stated = declared([type for _, type in heads])
-        params = tuple(Param(name, type) for (name, _), type in zip(heads, stated, strict=True))
+        stated = declared([found for _, found in heads])
+        params = tuple(Param(name, found) for (name, _), found in zip(heads, stated, strict=True))
         whole = (*again, *body, Return(returned))
         known = self._bodies.get((function.name, params, whole))
         if known is None:
@@ -379,7 +332,7 @@ class Differentiation:
         for i, arg in enumerate(function.returned):
             if isinstance(arg, str):
                 places.setdefault(arg, Need("result", i))
-        definitions = self._definitions(function)
+        definitions = self.kept.definitions(function)
         found: dict[Need, str] = {}
         again: dict[int, Statement] = {}
         pending = list(outside)
@@ -401,54 +354,10 @@ class Differentiation:
         kept = live(statements, {*outside, *(n for s in statements for n in names(operands(s)))})
         return dict(ordered), kept
 
-    def _definitions(self, function: Function) -> dict[str, tuple[int, Statement]]:
-        """Where each value is defined, what is discarded and what calls return in addition too."""
-        found: dict[str, tuple[int, Statement]] = {}
-        for index, statement in enumerate(function.body):
-            named = self._named.get((function.name, index))
-            if named is not None and isinstance(statement, (Apply, Call)):
-                statement = with_results(statement, named)
-            extras = self._extras.get((function.name, index), {}).values()
-            for name in (*results(statement), *extras):
-                found.setdefault(name, (index, statement))
-        return found
-
-    # Forward functions.
-
-    def _returned_inside(self, function: Function) -> tuple[str, ...]:
-        inside = self._inside.get(function.name, {})
-        return tuple(name for name in self._definitions(function) if name in inside) if inside else ()
-
-    def _with_extras(self, function: str, index: int, statement: Statement) -> Statement:
-        """A call with names for what the callee now returns in addition, `_` where nobody wants it."""
-        if not isinstance(statement, Call) or statement.function not in self._inside:
-            return statement
-        inside = self._returned_inside(self.module.functions[statement.function])
-        extras = self._extras.get((function, index), {})
-        wanted = tuple(extras.get(name, DISCARD) for name in inside)
-        claims = (*statement.claims, *(None for _ in wanted)) if statement.claims else ()
-        return Call((*statement.results, *wanted), statement.function, statement.args, claims)
-
-    # Names, and what to say.
-
-    def _namer(self, function: str) -> FunctionBuilder:
-        if function not in self._names:
-            self._names[function] = _namer(self.module.functions[function])
-        return self._names[function]
-
-    def _own_names(self, function: str) -> Iterator[str]:
-        """Names that were given to values of a function that had none."""
-        for (owner, _), extras in self._extras.items():
-            if owner == function:
-                yield from extras.values()
-        for (owner, _), named in self._named.items():
-            if owner == function:
-                yield from named
-
     def _refusal(self, site: Site, reason: Exception) -> ProgramError:
-        help = getattr(reason, "help", None)
+        hint = getattr(reason, "help", None)
         notes = tuple(Note("called here", call) for call in reversed(self._calls))
-        return ProgramError([Diagnostic(codes.NOT_DIFFERENTIABLE, site, str(reason), notes, help)])
+        return ProgramError([Diagnostic(codes.NOT_DIFFERENTIABLE, site, str(reason), notes, hint)])
 
 
 def is_differentiable(type: Type) -> bool:
@@ -464,15 +373,6 @@ def _is_cheap(statement: Apply, state: State) -> bool:
     if OPS[statement.op].view:
         return True
     return all(types.device_of(type_of(state[name])) == HOST for name in statement.results if name in state and name)
-
-
-def _namer(function: Function) -> FunctionBuilder:
-    """A builder that gives no name which the function has already."""
-    builder = FunctionBuilder(function.name)
-    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-        if name != DISCARD:
-            builder.fresh(name)
-    return builder
 
 
 def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:

@@ -16,9 +16,9 @@ from distir.diagnostics.nearest import nearest
 from distir.ir import (
     DTYPES,
     HOST,
-    UNKNOWN,
     AnyType,
     Arg,
+    Attributes,
     Dense,
     DType,
     Function,
@@ -26,10 +26,14 @@ from distir.ir import (
     Module,
     Param,
     Part,
+    Return,
     Site,
+    Statement,
     TensorType,
     TupleType,
     Type,
+    names,
+    operands,
     types,
 )
 from distir.ir.builder import FunctionBuilder
@@ -37,12 +41,14 @@ from distir.ops import type_of
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
 from distir.transform.gradient import Differentiation, is_differentiable
+from distir.transform.kept import namer
 from distir.transform.steps import StepError, step
 
 LOSSES = ("auto", "mse", "cross_entropy", "none")
 OPTIMIZERS = {"sgd": ("SGD", ()), "momentum": ("Momentum", ("m",)), "adam": ("Adam", ("m", "v")), "none": ("", ())}
 """By name: the op, and what it keeps of each weight between steps."""
 REDUCTIONS = ("mean", "sum")
+BATCH, STATE = Attributes({"batch": 0}), Attributes({"state": True})
 INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
 
 
@@ -73,10 +79,7 @@ def grad(
     state = analysis.states[entry.name]
     weights = _weights(entry)
     found = Differentiation(analysis)
-    builder = FunctionBuilder(entry.name)
-    for name in state:
-        if name:
-            builder.fresh(name)
+    builder = namer(entry)
     scored = entry.returned[0] if entry.returned else None
     if not isinstance(scored, str):
         raise _bad_loss(entry, "the entry function returns no value to compute a loss from")
@@ -85,7 +88,7 @@ def grad(
     gradients = found.gradients(entry, builder, {scored: slope.seed}, [w.name for w in weights])
     updated = _updates(builder, weights, gradients, optimizer, lr)
     returned: list[Arg] = [slope.loss, *updated.results]
-    tail = live(builder.body, [arg for arg in returned if isinstance(arg, str)])
+    tail = live(builder.body, names(returned))
     return found.module_with(_whole(entry, found, tail, returned, [*slope.params, *updated.params]))
 
 
@@ -107,14 +110,12 @@ class _Updates:
 
 
 def _whole(
-    entry: Function, found: Differentiation, tail: list[object], returned: list[Arg], params: list[Param]
+    entry: Function, found: Differentiation, tail: list[Statement], returned: list[Arg], params: list[Param]
 ) -> Function:
-    from distir.ir import Return, Statement, names, operands
-
-    statements = cast("list[Statement]", tail)
-    used = {name for s in statements for name in names(operands(s))} | set(names(returned))
-    forward = found.forward(entry.name, used)[:-1]
-    body = live([*forward, *statements], names(returned))
+    """The entry function: the forward program, then what was written behind it."""
+    used = {name for s in tail for name in names(operands(s))} | set(names(returned))
+    forward = found.kept.forward(entry.name, used)[:-1]
+    body = live([*forward, *tail], names(returned))
     return Function(entry.name, (*entry.params, *params), (*body, Return(tuple(returned))))
 
 
@@ -170,7 +171,7 @@ def _mse(f: FunctionBuilder, entry: Function, p: str, dtype: DType | None, type:
     (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
     loss, scale = _scaled(f, total, p, type, dtype, reduction)
     (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
-    return _Loss(loss, seed, (Param(target, stated, _batch()),))
+    return _Loss(loss, seed, (Param(target, stated, BATCH),))
 
 
 def _cross_entropy(
@@ -192,7 +193,7 @@ def _cross_entropy(
         first = -1 if all(isinstance(dim, int) for dim in shape[1:]) else None
         again: Arg = Literal((first, *cast("tuple[int, ...]", shape[1:]))) if first else f.apply("Shape", scores)[0]
         (seed,) = f.apply("Reshape", seed, again, results=(f"d{scores}",))
-    return _Loss(loss, seed, (Param(target, TensorType(INT64, shape[:-1], types.device_of(type)), _batch()),))
+    return _Loss(loss, seed, (Param(target, TensorType(INT64, shape[:-1], types.device_of(type)), BATCH),))
 
 
 def _scaled(
@@ -200,7 +201,7 @@ def _scaled(
 ) -> tuple[Arg, Arg]:
     """The loss, and its gradient with respect to the sum `total`: one over the number of elements of `counted`."""
     if reduction == "sum":
-        return total, 1.0 if False else Literal(1.0)
+        return total, Literal(1.0)
     elements = type.elements if isinstance(type, TensorType) else None
     if isinstance(elements, int):
         scale: Arg = Literal(1.0 / max(1, elements))
@@ -213,7 +214,7 @@ def _scaled(
 
 
 def _number(value: float, dtype: DType | None) -> Literal:
-    return Literal(value if dtype in (None, FLOAT32) else Dense(cast(DType, dtype), (), (value,)))
+    return Literal(value if dtype is None or dtype is FLOAT32 else Dense(dtype, (), (value,)))
 
 
 # The updates.
@@ -226,8 +227,8 @@ def _updates(
     dws = [gradients[w.name] if w.name in gradients else _zeros(f, w.name, w.type) for w in weights]
     if not op:
         return _Updates(tuple(dws), ())
-    states = {(w.name, k): Param(f.fresh(f"{w.name}.{k}"), _state_type(w.type), _state()) for k in kept for w in weights}
-    count = [Param(f.fresh("step"), TensorType(INT64, (), HOST), _state())] if optimizer == "adam" else []
+    states = {(w.name, k): Param(f.fresh(f"{w.name}.{k}"), _state_type(w.type), STATE) for k in kept for w in weights}
+    count = [Param(f.fresh("step"), TensorType(INT64, (), HOST), STATE)] if optimizer == "adam" else []
     rate = {} if lr is None else {"lr": lr}
     new: dict[object, Arg] = {}
     for w, dw in zip(weights, dws, strict=True):
@@ -257,21 +258,6 @@ def _state_type(type: Type) -> Type:
     if isinstance(type, TensorType) and type.dtype is not None and type.dtype.bytes < FLOAT32.bytes:
         return TensorType(FLOAT32, type.shape, type.device)
     return type
-
-
-# Small things.
-
-
-def _batch():
-    from distir.ir import Attributes
-
-    return Attributes({"batch": 0})
-
-
-def _state():
-    from distir.ir import Attributes
-
-    return Attributes({"state": True})
 
 
 def _bad_loss(entry: Function, message: str) -> ProgramError:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
+from strategies import constants, modules, symbolic_dims
 
 import distir
 from distir.analysis import check, execute, interpret
@@ -20,6 +21,7 @@ from distir.ir import (
     Broken,
     Call,
     Function,
+    Literal,
     Module,
     Param,
     Return,
@@ -28,6 +30,8 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS
+from distir.simulate import BindError
 from distir.syntax import parse_type
 
 ROOT = Path(__file__).parent.parent.parent
@@ -86,6 +90,72 @@ def test_what_checks_can_be_asked_for_its_simulation(text):
     if not program.errors and program.module.functions:
         with suppress(distir.ProgramError):
             distir.simulate(program.module)
+
+
+@st.composite
+def plausible(draw):
+    """Modules that mean nothing, of ops that exist, with literals and attributes of every kind in every place."""
+    module = draw(modules)
+    ops = sorted(OPS)
+
+    def real(statement):
+        if not isinstance(statement, Apply):
+            return statement
+        op = OPS[draw(st.sampled_from(ops))]
+        attrs = dict(statement.attrs)
+        for name in op.attributes:
+            if draw(st.booleans()):
+                attrs[name] = draw(constants)
+        return replace(statement, op=op.name, attrs=type(statement.attrs)(attrs))
+
+    return Module(replace(f, body=tuple(map(real, f.body))) for f in module)
+
+
+@given(plausible())
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_any_module_is_checked(module):
+    first = check(module)
+    assert check(module).diagnostics == first.diagnostics
+    for found in first.diagnostics:
+        assert isinstance(found.site, Site)
+
+
+@st.composite
+def op_calls(draw):
+    """One op, given as many operands as it takes or nearly so, of types that may fit."""
+    op = OPS[draw(st.sampled_from(sorted(OPS)))]
+    f = FunctionBuilder("f")
+    count = draw(st.integers(max(0, len(op.operands) - 1), len(op.operands) + 1))
+    dtypes = st.sampled_from([distir.ir.DTYPES[name] for name in ("Float32", "Int64", "Bool")])
+    size = st.none() | st.integers(0, 4) | symbolic_dims()
+    shapes = st.none() | st.lists(size, max_size=3).map(tuple)
+    tensors = st.builds(TensorType, st.none() | dtypes, shapes, st.sampled_from([None, -1, 1, 2]))
+    some = st.one_of(tensors, tensors, tensors, st.builds(types.TupleType, st.tuples(tensors)), st.just(types.UNKNOWN))
+    numbers = st.integers(-3, 5) | st.floats(-2, 2) | st.lists(st.integers(-3, 5), max_size=3).map(tuple)
+    operands = [
+        Literal(draw(numbers)) if draw(st.integers(0, 3)) == 0 else f.param("x", draw(some)) for _ in range(count)
+    ]
+    attrs = {}
+    for attribute in op.attributes.values():
+        if draw(st.booleans()):
+            attrs[attribute.name] = draw(numbers | st.booleans() | st.sampled_from(["sum", "tanh"]) | dtypes)
+    results = f.apply(op.name, *operands, results=draw(st.integers(1, 3)), **attrs)
+    return Module([f.returns(*results)])
+
+
+@given(op_calls())
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_any_op_on_any_operands_is_checked(module):
+    analysis = check(module)
+    for found in analysis.errors:
+        assert found.message
+    if not analysis.errors:
+        with suppress(distir.ProgramError, BindError):
+            distir.simulate(module, bind=dict.fromkeys(dim_names(module), 4))
+
+
+def dim_names(module):
+    return sorted({name for f in module for p in f.params for name in types.dim_names(p.type)})
 
 
 # Renaming.

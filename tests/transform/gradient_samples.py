@@ -5,7 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from distir.analysis import Values, interpret
-from distir.ir import DISCARD, HOST, UNKNOWN, Apply, Function, Literal, Module, Param, Return, TensorType, TupleType, types
+from distir.ir import (
+    DISCARD,
+    HOST,
+    UNKNOWN,
+    Apply,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    TensorType,
+    TupleType,
+    dims,
+    types,
+)
 from distir.ops import canonical, type_of
 from distir.ops.differentiation import Tape, operand_gradients
 from distir.syntax import parse_example
@@ -37,15 +51,18 @@ def random_value(type, rng):
     return (rng.permutation(spaced) * signs).reshape(type.shape)
 
 
-def rule_gradients(params, statement, values, dys):
-    """The gradients of the parameters that are floats, by the op's rule, run on values."""
-    known = {p.name: p.type for p in params}
-    tape = Tape(dict(known))
+def rule_gradients(params, statement, values, dys, weaken=lambda known: known):
+    """The gradients of the parameters that are floats, by the op's rule, run on values.
+
+    `weaken`: what the rule is told of a type.
+    """
+    tape = Tape({p.name: weaken(p.type) for p in params})
     _, results = forward(params, statement, values)
+    devices = {p.type.device for p in params if isinstance(p.type, TensorType)} or {1}
     for name, value in results.items():
-        tape.values[name] = _type(value, 1)
+        tape.values[name] = weaken(_type(value, min(devices)))
     seeds = {name: f"d{name}" for name in dys}
-    tape.values.update({seeds[name]: _type(dy, 1) for name, dy in dys.items()})
+    tape.values.update({seeds[name]: tape.values[name] for name in dys})
     active = [p.name for p in params if is_float(p.type)]
     found = operand_gradients(statement, [seeds.get(name) for name in statement.results], active, tape)
     by_param = {name: [] for name in active}
@@ -80,6 +97,22 @@ def numerical_gradients(params, statement, values, dys, step=1e-6):
     return {p.name: _slopes(loss, values, p.name, values[p.name], (), step) for p in params if is_float(p.type)}
 
 
+def named_dims(type):
+    """The type with a name for every dimension but 1."""
+    return _each_dim(type, lambda dim: dims.named(f"n{dim}") if dim > 1 else dim)
+
+
+def open_dims(type):
+    """The type without its dimensions."""
+    return _each_dim(type, lambda _: None)
+
+
+def _each_dim(type, change):
+    if isinstance(type, TupleType):
+        return TupleType(tuple(_each_dim(item, change) for item in type.items))
+    return TensorType(type.dtype, tuple(map(change, type.shape)), type.device)
+
+
 def _slopes(loss, values, name, value, path, step):
     if isinstance(value, tuple):
         return tuple(_slopes(loss, values, name, item, (*path, i), step) for i, item in enumerate(value))
@@ -103,7 +136,9 @@ def _put(whole, path, part):
 
 
 def _dot(y, dy):
-    return sum(map(_dot, y, dy)) if isinstance(y, tuple) else np.sum(y * dy)
+    if isinstance(y, tuple):
+        return sum(map(_dot, y, dy))
+    return np.sum(np.where(np.isfinite(y), y, 0) * dy)
 
 
 def _sum(values):

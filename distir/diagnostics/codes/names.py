@@ -332,3 +332,23 @@ func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 0}) {
 ```
 """,
 )
+
+NO_FUNCTION = code(
+    "DIR214",
+    "no-function",
+    """
+The text holds no function, so there is nothing to check, run or simulate.
+
+```dir
+// All that is left of a program.  // error: DIR214
+```
+
+Write a function:
+
+```dir
+func @f(%x: Tensor[Float32, (2,), 1]) {
+  return %x
+}
+```
+""",
+)

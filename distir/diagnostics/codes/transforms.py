@@ -92,7 +92,7 @@ Tensor parallelism found no dimension of a parameter that it could split.
 
 It splits dimensions that neither the program's inputs nor a whole-dimension op (a normalisation, a softmax) has: the
 hidden width of a perceptron, the heads of attention. They must divide by the number of devices. State a split by hand
-with `shard=w1:1,w2:0`, parameter and dimension, or beside a parameter's type as `{param, shard = 1}`.
+with `shard=w1:1,w2:0`, parameters and dimensions.
 """,
 )
 

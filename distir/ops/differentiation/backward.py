@@ -36,7 +36,7 @@ from distir.ir import (
 from distir.ops.attributes import bind
 from distir.ops.core import OPS, Op
 from distir.ops.host import known_ints
-from distir.ops.infer import Value, infer_partial, infer_types, infer_values, type_of
+from distir.ops.infer import Value, infer_partial, infer_types, infer_values, strengthen, type_of
 from distir.ops.unify import Reject
 
 Gradients = Sequence[Arg | None]
@@ -75,8 +75,8 @@ class Tape:
         self.values.update(zip(results, _inferred(OPS[op], vs, attrs, count), strict=True))
         return results
 
-    def write_again(self, statement: Apply) -> None:
-        """Learn what the results of a statement are that had no names before."""
+    def learn(self, statement: Apply) -> None:
+        """Infer what the results of a statement are that had no names before."""
         vs = [self.value(arg) for arg in statement.args]
         found = _inferred(OPS[statement.op], vs, statement.attrs, len(statement.results))
         for name, value in zip(statement.results, found, strict=True):
@@ -128,6 +128,15 @@ class Backward:
         arg = self.x[index] if index < len(self.x) else None
         return arg is not None and not self._active.isdisjoint(names((arg,)))
 
+    def definite(self, index: int) -> Any:
+        """An operand with its element type: a literal takes that of its neighbours, which are not everywhere."""
+        arg = self.x[index]
+        if not isinstance(arg, Literal):
+            return arg
+        given = [_opened(self._tape.value(a)) for a in self.statement.args]
+        strong = strengthen(self.op, given, self.statement.attrs)[index]
+        return arg if strong is None or type_of(arg) == type_of(strong) else Literal(cast(Constant, strong))
+
     def refuse(self, reason: str, help: str | None = None) -> NotDifferentiable:
         """What to raise where this use of the op has no gradient."""
         return NotDifferentiable(reason, help)
@@ -138,8 +147,8 @@ class Backward:
         return type_of(self._tape.value(arg))
 
     def shape(self, arg: Arg) -> Shape | None:
-        type = self.type(arg)
-        return type.shape if isinstance(type, TensorType) else None
+        described = self.type(arg)
+        return described.shape if isinstance(described, TensorType) else None
 
     def known_shape(self, arg: Arg) -> Shape:
         """The shape, in rank at least. Raises NotDifferentiable where that is unknown."""
@@ -154,8 +163,8 @@ class Backward:
         return len(self.known_shape(arg))
 
     def dtype(self, arg: Arg) -> DType:
-        type = self.type(arg)
-        dtype = type.dtype if isinstance(type, TensorType) else None
+        described = self.type(arg)
+        dtype = described.dtype if isinstance(described, TensorType) else None
         if dtype is None:
             message = f"the gradient of `{self.op.name}` needs the element type of its operand, which is unknown"
             raise NotDifferentiable(message, "annotate the parameters with their types")
@@ -235,11 +244,12 @@ class Backward:
 
     def zeros(self, like: Arg) -> Arg:
         """Zeros where `like` lives."""
-        type = self.type(like)
-        if isinstance(type, TupleType):
-            items = self.several("UnpackTuple", len(type.items), like)
+        described = self.type(like)
+        if isinstance(described, TupleType):
+            items = self.several("UnpackTuple", len(described.items), like)
             return self("MakeTuple", *(self.zeros(item) for item in items))
-        kind = type.dtype.kind if isinstance(type, TensorType) and type.dtype is not None else "float"
+        dtype = described.dtype if isinstance(described, TensorType) else None
+        kind = "float" if dtype is None else dtype.kind
         return self("Where", False, like, {"float": 0.0, "bool": False}.get(kind, 0))
 
     def total(self, values: Sequence[Arg]) -> Arg | None:
@@ -251,7 +261,7 @@ class Backward:
         return self("Transpose", value, perm=(*range(rank - 2), rank - 1, rank - 2))
 
     def through(self, y: Arg, dy: Arg, xs: Sequence[Arg]) -> list[Arg | None]:
-        """The gradients of `xs` where `y` was written with this builder: the op differentiated as what it is made of."""
+        """The gradients of `xs`, where `y` was written here: the op is differentiated as what it is made of."""
         statements, active = list(self._tape.written), set(names(xs)) & self._active
         for statement in statements:
             if not active.isdisjoint(names(statement.args)):

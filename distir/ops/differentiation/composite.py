@@ -80,10 +80,10 @@ def _not_later(g: Backward, queries: Arg, keys: Arg) -> str:
 @ops.RotaryEmbedding.grad
 def _(g: Backward) -> Gradients:
     """Turned back by the same angles."""
-    _, cos, sin, positions = g.x
+    _, cos, _, positions = g.x
     if g.wants(1) or g.wants(2):
         raise g.refuse("`RotaryEmbedding` has no gradient for its cosines and sines")
-    return [g.same(g.dy, cos, g("Neg", sin), positions), None, None, None]
+    return [g.same(g.dy, cos, g("Neg", g.definite(2)), positions), None, None, None]
 
 
 @ops.Einsum.grad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from distir.ir import Arg, Literal
 from distir.ops import elementwise as ops
 from distir.ops.differentiation.backward import Backward, Gradients
 
@@ -46,13 +47,19 @@ def _(g: Backward) -> Gradients:
 @ops.Pow.grad
 def _(g: Backward) -> Gradients:
     x, y = g.x
-    exponent = y if g.dtype(y) is g.dtype(x) or not isinstance(y, str) else g("Cast", y, to=g.dtype(x))
-    slope = g("Mul", exponent, g("Pow", x, g("Sub", exponent, 1.0))) if g.wants(0) else None
-    dx = g.sum_to(g("Mul", g.dy, slope), x) if g.wants(0) else None
+    dx = g.sum_to(g("Mul", g.dy, _power_slope(g, x, y)), x) if g.wants(0) else None
     if not g.wants(1):
         return [dx, None]
     growth = g("Where", g("Equal", x, 0.0), 0.0, g("Mul", g.y[0], g("Log", x)))  # 0 to any power stays 0
     return [dx, g.sum_to(g("Mul", g.dy, growth), y)]
+
+
+def _power_slope(g: Backward, x: Arg, y: Arg) -> str:
+    if isinstance(y, Literal) and isinstance(y.value, (int, float)):
+        power = float(y.value)
+        return g("Mul", x, 2.0) if power == 2 else g("Mul", g("Pow", x, power - 1), power)
+    exponent = y if g.dtype(y) is g.dtype(x) else g("Cast", y, to=g.dtype(x))
+    return g("Mul", exponent, g("Pow", x, g("Sub", exponent, 1.0)))
 
 
 @ops.Mod.grad
@@ -143,11 +150,13 @@ def _(g: Backward) -> Gradients:
     free += [g("LessOrEqual", raised, most)] if most is not None else []
     inside = free[0] if len(free) == 1 else g("And", *free) if free else None
     dx = g.dy if inside is None else g("Where", inside, g.dy, 0.0)
-    low = g("Less", x, least) if g.wants(1) else None
-    if low is not None and most is not None:
-        low = g("And", low, g("LessOrEqual", least, most))
-    dleast = g.sum_to(g("Where", low, g.dy, 0.0), least) if low is not None else None
-    dmost = g.sum_to(g("Where", g("Greater", raised, most), g.dy, 0.0), most) if g.wants(2) else None
+    dleast = dmost = None
+    if g.wants(1):
+        low = g("Less", x, least)
+        taken = low if most is None else g("And", low, g("LessOrEqual", least, most))
+        dleast = g.sum_to(g("Where", taken, g.dy, 0.0), g.x[1])
+    if g.wants(2):
+        dmost = g.sum_to(g("Where", g("Greater", raised, most), g.dy, 0.0), g.x[2])
     return [dx, dleast, dmost]
 
 

@@ -11,7 +11,7 @@ from distir.ops.differentiation.backward import Backward, Gradients
 
 @ops.MatMul.grad
 def _(g: Backward) -> Gradients:
-    a, b = g.x
+    a, b = g.definite(0), g.definite(1)
     # A vector stands for a matrix of one row (left) or one column (right).
     left = g("Unsqueeze", a, (0,)) if g.rank(a) == 1 else a
     right = g("Unsqueeze", b, (1,)) if g.rank(b) == 1 else b

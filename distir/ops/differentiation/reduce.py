@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distir.ir import Arg, Literal
+from distir.ir import Arg, Literal, TensorType
 from distir.ops import reduce as ops
 from distir.ops.differentiation.backward import Backward, Gradients
 
@@ -53,8 +53,8 @@ def _(g: Backward) -> Gradients:
 
 
 def _elements(g: Backward, arg: Arg) -> object:
-    type = g.type(arg)
-    return getattr(type, "elements", None)
+    described = g.type(arg)
+    return described.elements if isinstance(described, TensorType) else None
 
 
 @ops.ReduceMax.grad

@@ -54,7 +54,7 @@ def _(g: Backward) -> Gradients:
 
 @ops.ScatterElements.grad
 def _(g: Backward) -> Gradients:
-    data, indices, updates = g.x
+    _, indices, updates = g.x
     axis = g.attrs["axis"]
     dupdates = g("GatherElements", g.dy, indices, axis=axis)
     if not _overwritten(g):
@@ -64,7 +64,7 @@ def _(g: Backward) -> Gradients:
 
 @ops.ScatterND.grad
 def _(g: Backward) -> Gradients:
-    data, indices, updates = g.x
+    _, indices, updates = g.x
     dupdates = g("GatherND", g.dy, indices)
     if not _overwritten(g):
         return [g.dy, None, dupdates]

@@ -60,7 +60,7 @@ def _size(dim: object) -> int:
 @ops.Pad.grad
 def _(g: Backward) -> Gradients:
     """What was added is cut off, and what was cut off is zero."""
-    data, pads, filling, axes = g.x
+    _, pads, filling, axes = g.x
     if g.attrs["mode"] != "constant":
         raise g.refuse(f'`Pad` with `mode = "{g.attrs["mode"]}"` has no gradient', 'use `mode = "constant"`')
     known = g.ints(pads)

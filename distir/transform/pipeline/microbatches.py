@@ -7,6 +7,7 @@ letters of their signatures, along which they may be split.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -15,7 +16,7 @@ from distir.analysis import Checker, Domain, interpret, lookup
 from distir.analysis.domains import parameters
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
-from distir.ops import Op, Reject, Value, bind, type_of
+from distir.ops import Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
 from distir.ops.splitting import layout
 
@@ -40,6 +41,9 @@ class Whole:
 
 
 WHOLE = Whole()
+
+SOME_SIZE = 10007 * math.lcm(*range(1, 33))
+"""Stands for a named dimension: what it is likely to be divided by divides it, and nothing else is as large."""
 
 Shares = Union[Share, Whole, "tuple[Shares, ...]"]
 """One for each leaf of a type."""
@@ -189,7 +193,7 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
     """Terms of a sum give terms of a sum where the op is linear in them."""
     given = [s for s in shares if isinstance(s, Share)]
     names = [definition.operand_name(i) for i, s in enumerate(shares) if isinstance(s, Share)]
-    others = [i for i, s in enumerate(shares) if isinstance(s, Whole) and type_of(args[i]) != HOST]
+    others = [i for i, s in enumerate(shares) if isinstance(s, Whole)]
     if any(s != given[0] for s in given):
         raise _cannot(op, "its operands are sums over the batch and parts of it")
     if definition.linear == "jointly":
@@ -206,7 +210,7 @@ def _part_rule(
     definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares], answers: Sequence[Value]
 ) -> list[Shares]:
     """Parts along an axis: the letter of that axis tells where they are in the results."""
-    found = layout(definition, args, [type_of(w) for w in answers], op.attrs)
+    found = layout(definition, list(map(_numbered, args)), [type_of(_numbered(w)) for w in answers], op.attrs)
     if found is None:
         raise _cannot(op, "nothing says how it can be split along the batch")
     letters = {found.operands[i][s.axis] for i, s in enumerate(shares) if isinstance(s, Share) and s.axis is not None}
@@ -230,6 +234,13 @@ def _part_rule(
         else:
             results.append(Share(None, scale + (letter in found.averaged)))
     return results
+
+
+def _numbered(value: Value) -> Value:
+    """A type with numbers for named dimensions, for then it is known which size divides which."""
+    if not isinstance(value, (TensorType, TupleType)):
+        return value
+    return types.substitute(value, dict.fromkeys(types.dim_names(value), SOME_SIZE))
 
 
 def _scale(definition: Op, op: Apply, shares: Sequence[Shares]) -> int:
@@ -263,4 +274,3 @@ def _letter(operands: Sequence[Sequence[str | None]], place: tuple[int, int]) ->
 
 def _cannot(op: Apply, reason: str) -> Reject:
     return Reject(codes.NOT_IN_MICROBATCHES, f"`{op.op}` cannot be computed by microbatches: {reason}")
-

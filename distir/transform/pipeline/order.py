@@ -28,6 +28,9 @@ Event = Task | Message
 NOMINAL: Mapping[Pass, float] = {Pass.FORWARD: 1.0, Pass.BACKWARD: 2.0, Pass.WEIGHT: 1.0}
 """How long passes take where nobody says otherwise."""
 
+SPLIT: Mapping[Pass, float] = dict.fromkeys(Pass, 1.0)
+"""The same where the backward pass is split."""
+
 
 def merge(
     order: Order, messages: Iterable[Message], duration: Callable[[Task], float] = lambda task: NOMINAL[task.kind]

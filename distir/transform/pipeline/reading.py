@@ -6,12 +6,11 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from distir.analysis import Analysis, State, check
+from distir.analysis import Analysis, Checker, State, check
 from distir.diagnostics import Diagnostic, Note, ProgramError
-from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     DISCARD,
@@ -64,6 +63,7 @@ class Reading:
 
     module: Module
     entry: Function
+    checker: Checker
     count: int
     """How many microbatches there are."""
     device: int
@@ -72,7 +72,7 @@ class Reading:
     statements: list[tuple[Work, Phase]]
     batch: dict[str, int]
     """The parameters that are split, and along which axis."""
-    symbols: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    symbols: dict[str, Dim]
     """The named dimensions that the batch has, each with what a microbatch leaves of it."""
 
     def is_host(self, name: str) -> bool:
@@ -135,9 +135,11 @@ class _Reader:
         self.entry = entry
         self.full = full
         self.domain = Microbatches(module, analysis.domain, count)
-        self.found = Reading(module, entry, count, device, {}, [], batch)
+        self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, {})
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
+        self.of_batch: dict[str, str] = {}
+        """By host value that depends on the size of a microbatch: the same for the whole batch."""
 
     def read(self) -> Reading:
         for index, param in enumerate(self.entry.params):
@@ -147,7 +149,17 @@ class _Reader:
                 self._statement(index, statement)
         self.rho.pop(DISCARD, None)
         self.found.values.update(self.rho)
+        self._drop_unused()
         return self.found
+
+    def _drop_unused(self) -> None:
+        wanted = set(names(self.entry.returned))
+        kept: list[tuple[Work, Phase]] = []
+        for statement, phase in reversed(self.found.statements):
+            if wanted.intersection(statement.results):
+                wanted.update(names(statement.args))
+                kept.append((statement, phase))
+        self.found.statements[:] = kept[::-1]
 
     def _parameter(self, index: int, param: Param) -> Held:
         whole = type_of(self.full[param.name])
@@ -187,18 +199,58 @@ class _Reader:
         if mentioned & self.after or any(holds_sum(v.shares) for v in operands):
             self._at_the_end(index, statement, operands)
             return
-        try:
-            vs = self.rho(statement.args)
-            held = (self.domain.apply if isinstance(statement, Apply) else self.domain.call)(statement, vs)  # type: ignore[arg-type]
-        except Reject as reject:
-            raise self._refused(index, statement, reject) from None
         plain = _unclaimed(statement)
+        try:
+            held = self._held(plain)
+        except Reject as reject:
+            plain = self._with_whole_sizes(plain)
+            operands = [self.rho[name] for name in names(plain.args)]
+            try:
+                held = self._held(plain)
+            except Reject:
+                raise self._refused(index, statement, reject) from None
+        self._add_for_batch(plain)
         if not all(is_plain(v.shares) for v in operands):
             self._per_microbatch(index, plain, list(held))
             return
         self.rho.update(zip(statement.results, held, strict=True))
         host = all(types.device_of(type_of(v.full)) == HOST for v in held)
         self.found.statements.append((plain, Phase.HOST if host else Phase.BEFORE))
+
+    def _held(self, statement: Work) -> list[Held]:
+        vs = self.rho(statement.args)
+        if isinstance(statement, Apply):
+            return list(self.domain.apply(statement, vs))
+        return list(self.domain.call(statement, vs))
+
+    def _add_for_batch(self, statement: Work) -> None:
+        """A host value made from the size of a microbatch: the same from the size of the batch, if somebody needs it.
+
+        A size states a shape, which for a microbatch is its own; or it divides what is added up over the whole batch.
+        """
+        mentioned = list(names(statement.args))
+        known = all(n in self.found.batch or n in self.of_batch or self._is_plain_host(n) for n in mentioned)
+        sized = any(n in self.found.batch or n in self.of_batch for n in mentioned)
+        if not (known and sized and isinstance(statement, Apply)):
+            return
+        if not all(n == DISCARD or types.device_of(type_of(self.full[n])) == HOST for n in statement.results):
+            return
+        twins = tuple(n if n == DISCARD else self._fresh(f"{n}_of_batch") for n in statement.results)
+        for name, twin in zip(statement.results, twins, strict=True):
+            if name != DISCARD:
+                self.of_batch[name] = twin
+                self.rho[twin] = Held(self.full[name], self.full[name], whole_like(type_of(self.full[name])))
+        made = self._with_whole_sizes(_with_results(statement, twins))
+        self.found.statements.append((made, Phase.HOST))
+
+    def _is_plain_host(self, name: str) -> bool:
+        held = self.rho[name]
+        return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST
+
+    def _with_whole_sizes(self, statement: Work) -> Work:
+        """The statement with the sizes of the batch for those of a microbatch."""
+        args = tuple(self.of_batch.get(a, a) if isinstance(a, str) else a for a in statement.args)
+        return replace(statement, args=args)
 
     def _at_the_end(self, index: int, statement: Work, operands: list[Held]) -> None:
         if any(isinstance(s, Share) and s.axis is not None for v in operands for s in leaf_shares(v.shares)):
@@ -211,7 +263,7 @@ class _Reader:
                 value = self.full[name]
                 self.rho[name] = Held(value, value, whole_like(type_of(value)))
                 self.after.add(name)
-        self.found.statements.append((_unclaimed(statement), Phase.AFTER))
+        self.found.statements.append((self._with_whole_sizes(_unclaimed(statement)), Phase.AFTER))
 
     def _per_microbatch(self, index: int, statement: Work, held: list[Held]) -> None:
         """Add a statement; a part of the batch that comes out too large is set right at once."""

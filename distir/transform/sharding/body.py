@@ -6,7 +6,7 @@ they must be whole, once, and not before. Host values keep their meaning in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -19,19 +19,15 @@ from distir.ir import (
     Arg,
     Call,
     Function,
-    Literal,
     Part,
     Return,
     Site,
     TupleType,
-    Type,
-    operands,
     results,
 )
-from distir.ir import names as names_of
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.decide import Decision, NoRule, decide
-from distir.transform.sharding.items import Each, Item, Joint
+from distir.transform.sharding.items import Each, Joint
 from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.rewrite import restated, rewritten
 from distir.transform.sharding.state import (
@@ -48,14 +44,14 @@ from distir.transform.sharding.state import (
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What a call becomes: the function's name, whether it is called for all devices at once, how its results lie,
-    and which of them are host values.
-    """
+    """What a call becomes."""
 
     name: str
     joint: bool
+    """Whether it is called once for all devices, not for each."""
     given: tuple[State, ...]
     single: tuple[bool, ...]
+    """Which results are host values."""
 
 
 class Callees(Protocol):
@@ -78,6 +74,8 @@ class Body(Resharding):
     ) -> None:
         super().__init__(size, [*(p.name for p in function.params), *(n for s in function.body for n in results(s))])
         self.callees, self.domain, self.function, self.instance = callees, domain, function, instance
+        self.concrete = False
+        """Whether sizes that the function calls by name are now written as numbers in it."""
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
@@ -202,9 +200,3 @@ def _item(value: Value, k: int) -> Value:
     if isinstance(value, TupleType):
         return value.items[k]
     return value[k] if isinstance(value, tuple) else value
-
-
-def _unused(*_: Callable[..., object] | Item | Literal | Type) -> None: ...
-
-
-__all__ = ["Body", "Callee", "names_of", "operands"]

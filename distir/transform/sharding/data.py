@@ -26,12 +26,14 @@ def _state(analysis: Analysis, entry: Function, index: int, param: Param, size: 
     axis = param.roles.get("batch")
     if axis is None:
         return whole_like(param.type)
+    whole = axis if isinstance(axis, int) and not isinstance(axis, bool) else None
     for leaf in types.leaves(param.type):
-        rank = len(leaf.shape) if isinstance(leaf, TensorType) and leaf.shape is not None else None
-        if isinstance(axis, bool) or not isinstance(axis, int) or rank is None or not -rank <= axis < rank:
+        rank = len(leaf.shape) if isinstance(leaf, TensorType) and leaf.shape is not None else 0
+        if whole is None or not -rank <= whole < rank:
             message = f"`%{param.name}` has no dimension {axis} that is known: it is `{leaf}`"
             raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name, None, Part("param", index)), message)])
-    return _along(param.type, axis, entry, index, size, _blocks(analysis, entry, param.name, axis))  # type: ignore[arg-type]
+    assert whole is not None
+    return _along(param.type, whole, entry, index, size, _blocks(analysis, entry, param.name, whole))
 
 
 def _along(type: Type, axis: int, entry: Function, index: int, size: int, blocks: Blocks) -> State:

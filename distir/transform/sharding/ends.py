@@ -1,10 +1,12 @@
-"""`@main.scatter` and `@main.gather` of a distributed module: from the sequential parameters to the distributed ones,
-and from the distributed results back to the sequential ones. Those that the module had before stay in front and behind.
+"""`@main.scatter` and `@main.gather` of a distributed module.
+
+The first gives the distributed parameters for the sequential ones, the second the sequential results for the
+distributed ones. What the module did before, if it was distributed already, stays in front and behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from distir.ir import (
     HOST,
@@ -12,6 +14,7 @@ from distir.ir import (
     Arg,
     Attributes,
     Call,
+    Constant,
     Device,
     Function,
     Literal,
@@ -21,8 +24,11 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    operands,
+    results,
     types,
 )
+from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
@@ -72,7 +78,20 @@ def gather(
     found = [join() for join in joined]
     if after is None:
         return f.returns(*found)
-    return f.returns(*_copy(f, after, mesh, found))
+    returned = _copy(f, after, mesh, found)
+    f.body[:] = _used(f.body, returned)
+    return f.returns(*returned)
+
+
+def _used(body: Sequence[Statement], returned: Sequence[Arg]) -> list[Statement]:
+    """The statements whose results something uses: of copies, only one is joined."""
+    wanted = set(names_of(returned))
+    kept: list[Statement] = []
+    for statement in reversed(body):
+        if wanted.intersection(results(statement)):
+            wanted.update(names_of(operands(statement)))
+            kept.append(statement)
+    return kept[::-1]
 
 
 def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, mesh: Mesh) -> list[Arg]:
@@ -159,22 +178,18 @@ def _renamed(
 ) -> Statement:
     assert isinstance(statement, (Apply, Call))
     args = tuple(map(renamed, statement.args))
-    results = tuple(name and f.fresh(name) for name in statement.results)
-    names.update(zip(statement.results, results, strict=True))
+    given = tuple(name and f.fresh(name) for name in statement.results)
+    names.update(zip(statement.results, given, strict=True))
     if isinstance(statement, Call):
-        return Call(results, statement.function, args)
+        return Call(given, statement.function, args)
     attrs = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in statement.attrs.items()}
-    return Apply(results, statement.op, args, Attributes(attrs))  # type: ignore[arg-type]
+    return Apply(given, statement.op, args, Attributes(attrs))
 
 
-def _moved_devices(value: object, mesh: Mesh) -> object:
+def _moved_devices(value: Constant, mesh: Mesh) -> Constant:
     if isinstance(value, tuple):
-        return tuple(_moved_devices(v, mesh) for v in _objects(value))
+        return tuple(_moved_devices(v, mesh) for v in value)
     return mesh.device(value, 0) if isinstance(value, int) else value
-
-
-def _objects(values: Iterable[object]) -> Iterable[object]:
-    return values
 
 
 def _moved(type: Type, mesh: Mesh) -> Type:

@@ -235,13 +235,14 @@ class _Body:
             self._op(statement, [(v, ()) for v in vs], [(w, ()) for w in ws])
 
     def _tuple(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
-        outer, inner = (statement.results, statement.args) if statement.op == "MakeTuple" else (statement.args, statement.results)
-        items = vs if statement.op == "MakeTuple" else ws
-        (whole,) = outer
+        makes = statement.op == "MakeTuple"
+        inner, items = (statement.args, vs) if makes else (statement.results, ws)
+        (whole,) = statement.results if makes else statement.args
         for k, (name, item) in enumerate(zip(inner, items, strict=True)):
             if isinstance(name, str) and isinstance(whole, str) and DISCARD not in (name, whole):
                 for path, axis in _dimensions(type_of(item)):
-                    self.classes.unite(self.classes.node((name, path, axis)), self.classes.node((whole, (k, *path), axis)))
+                    inside = self.classes.node((whole, (k, *path), axis))
+                    self.classes.unite(self.classes.node((name, path, axis)), inside)
 
     def _op(
         self,
@@ -258,9 +259,7 @@ class _Body:
             (True, statement.results, ws, found.results if found else ((),) * len(ws)),
         ):
             for i, (arg, (value, path)) in enumerate(zip(args, values, strict=True)):
-                type = type_of(value)
-                rank = len(type.shape or ()) if isinstance(type, TensorType) else 0
-                for axis in range(rank):
+                for _, axis in _dimensions(type_of(value)):
                     letter = letters[i][axis] if axis < len(letters[i]) else None
                     node = self._node(arg, path, axis)
                     if letter is None or (is_host(value) and not is_result):
@@ -337,4 +336,3 @@ def _dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[
     elif isinstance(type, TensorType):
         for axis in range(len(type.shape or ())):
             yield path, axis
-

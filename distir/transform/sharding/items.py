@@ -1,4 +1,4 @@
-"""A function's body split over the devices of a mesh axis, before it is written out: statements for all of them at once.
+"""A function's body split over the devices of a mesh axis, before it is written out for each of them.
 
 Names are those of whole or split values, each of which stands for one value per device. A body in which every
 statement is the same on every device, and no two of them meet, is `alike`: it is one function, called for each device.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Literal, Statement, types
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type, types
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
@@ -128,7 +128,8 @@ class Expansion:
                 for name, value in zip(self.names(result), values, strict=True):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
             case Joint(results, function, args):
-                self.body.append(Call(self.all(results), function, self.all(args)))
+                names = tuple(name for result in results for name in self.names(result))
+                self.body.append(Call(names, function, self.all(args)))
 
     def _each(self, statement: Apply | Call) -> None:
         named = [name for name in results_of(statement) if name != DISCARD]
@@ -141,25 +142,29 @@ class Expansion:
                 name if name == DISCARD else self.names(name)[-1 if single else rank] for name in results_of(statement)
             )
             args = tuple(self.on(arg, rank) for arg in statement.args)
-            claims = tuple(
-                None if c is None else on_devices(c, lambda d: self.mesh.device(d, rank)) for c in statement.claims
-            )
+            claims = self._claims(statement, rank)
             if isinstance(statement, Apply):
                 self.body.append(Apply(results, statement.op, args, self._moved(statement.attrs, rank), claims))
             else:
                 self.body.append(Call(results, statement.function, args, claims))
+
+    def _claims(self, statement: Apply | Call, rank: int) -> tuple[Type | None, ...]:
+        def move(device: int) -> int:
+            return self.mesh.device(device, rank)
+
+        return tuple(None if claim is None else on_devices(claim, move) for claim in statement.claims)
 
     def _moved(self, attrs: Attributes, rank: int) -> Attributes:
         """Attributes with the devices that take the part of those named."""
         if not DEVICE_ATTRIBUTES & attrs.keys():
             return attrs
 
-        def move(value: object) -> object:
+        def move(value: Constant) -> Constant:
             if isinstance(value, tuple):
                 return tuple(map(move, value))
             return self.mesh.device(value, rank) if isinstance(value, int) else value
 
-        return Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})  # type: ignore[misc]
+        return Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})
 
     def _fresh(self, hint: str) -> str:
         name, number = hint, 0

@@ -49,8 +49,8 @@ def _devices(function: Function) -> set[int]:
                 value = statement.attrs[attribute]
                 found.update(v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, int))
         stated += getattr(statement, "claims", ())
-    for type in stated:
-        found.update(() if type is None else types.devices(type))
+    for claim in stated:
+        found.update(() if claim is None else types.devices(claim))
     return found - {HOST}
 
 

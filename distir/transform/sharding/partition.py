@@ -1,24 +1,23 @@
-"""Functions split over the devices of one mesh axis, from the states of their arguments on: a forward pass, once for
-each function and states. What a function becomes is one function that is called for each device where nothing in it
-needs the others, else one that is called for all of them at once.
+"""Functions split over the devices of one mesh axis: one forward pass for each function and states of its arguments.
 
-The paper's transforms did this once per model; here the ops' layouts do (see `decide`).
+A function in which no device needs another one stays one function that is called for each device. Any other becomes a
+function that is called for all devices at once. Which collectives stand where, the ops' layouts tell (see `decide`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, check
 from distir.diagnostics import ProgramError
-from distir.ir import Function, Module, Param, Return, Statement, Type, types
-from distir.ops import Value, type_of
+from distir.ir import Arg, Function, Module, Param, Return, Statement, Type, types
+from distir.ops import Value
 from distir.transform.sharding.body import Body, Callee
-from distir.transform.sharding.items import Expansion, alike
+from distir.transform.sharding.buckets import bucketed
+from distir.transform.sharding.items import Each, Expansion, alike
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.state import (
-    WHOLE,
     State,
     is_host,
     kept_names,
@@ -61,13 +60,13 @@ class Partition:
             known = self._done[key] = self._function(*key)
         return known
 
-    def entry(self, function: Function, states: Sequence[State], rewrite: Rewrite | None = None) -> Entry:
+    def entry(self, function: Function, states: Sequence[State], bucket_bytes: int = 0) -> Entry:
         """The entry function for all devices; its results are whole or split."""
         vs = tuple(p.type for p in function.params)
         body = self._body(function, vs, states)
         returned = tuple(body.completed(arg) for arg in function.returned)
-        if rewrite is not None:
-            body.items[:] = rewrite(body)
+        if bucket_bytes:
+            body.items[:] = bucketed(body, bucket_bytes)
         params = tuple(
             replace(p, type=part_of(p.type, s, self.mesh.size)) for p, s in zip(function.params, states, strict=True)
         )
@@ -90,15 +89,19 @@ class Partition:
         function = self.module.functions[name]
         body = self._body(function, vs, states)
         given = tuple(body.state(arg) for arg in function.returned)
-        kept = kept_names((p.type, s) for p, s in zip(function.params, states, strict=True))
+        stated = [p.type for p in function.params]
+        if body.concrete:
+            stated = [types.substitute(t, body.instance.dims) for t in stated]
+        kept = kept_names(zip(stated, states, strict=True))
         params = tuple(
-            replace(p, type=open_part_of(p.type, s, self.mesh.size, kept))
-            for p, s in zip(function.params, states, strict=True)
+            replace(p, type=open_part_of(t, s, self.mesh.size, kept))
+            for p, t, s in zip(function.params, stated, states, strict=True)
         )
         single = tuple(is_host(body.value(arg)) for arg in function.returned)
         if alike(body.items) and not any(types.devices(p.type) for p in params):
-            statements = (*(item.statement for item in body.items), Return(function.returned))  # pyright: ignore
-            result_types = self._result_types(function, given, kept)
+            own = [item.statement for item in body.items if isinstance(item, Each)]
+            statements = (*own, Return(function.returned))
+            result_types = None if body.concrete else self._result_types(function, given, kept)
             written = self._named(name, lambda n: Function(n, params, statements, result_types))
             return Callee(written, False, given, single)
         written = self._named(name, lambda n: self._expanded(n, params, body, function.returned))
@@ -112,7 +115,7 @@ class Partition:
         stated = zip(function.result_types, given, strict=True)
         return tuple(open_part_of(t, s, self.mesh.size, kept) for t, s in stated)
 
-    def _expanded(self, name: str, params: Sequence[Param], body: Body, returned: Sequence[object]) -> Function:
+    def _expanded(self, name: str, params: Sequence[Param], body: Body, returned: Sequence[Arg]) -> Function:
         """The function that takes every parameter, and gives every result, once for each device."""
         single = {p.name for p in params if is_host(p.type)} | body.single
         expansion = Expansion(self.mesh, single, body.names())
@@ -122,7 +125,7 @@ class Partition:
                 written.append(Param(own, self._placed(param.type, rank, param.name in single), param.roles))
         for item in body.items:
             expansion.write(item)
-        statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))  # type: ignore[arg-type]
+        statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))
         return Function(name, tuple(written), statements)
 
     def _placed(self, type: Type, rank: int, single: bool) -> Type:
@@ -140,15 +143,9 @@ class Partition:
         return chosen
 
 
-Rewrite = Callable[[Body], list[object]]
-
-
 def checked(module: Module) -> Analysis:
     """The analysis of a module to be split. Raises ProgramError if it does not check."""
     analysis = check(module)
     if analysis.errors:
         raise ProgramError(analysis.errors)
     return analysis
-
-
-__all__ = ["WHOLE", "Callee", "Entry", "Mapping", "Partition", "checked", "type_of"]

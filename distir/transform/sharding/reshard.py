@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Dim, Literal, TupleType, Type, types
+from distir.ir import (
+    DISCARD,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Constant,
+    Dim,
+    Literal,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
 from distir.ops import Value, type_of
 from distir.transform.sharding.items import Collective, Cut, Each, Item
 from distir.transform.sharding.state import (
@@ -64,10 +78,10 @@ class Resharding:
         self._taken.add(name)
         return name
 
-    def new(self, hint: str, op: str, args: Sequence[Arg], value: Value, state: State, **attrs: object) -> str:
+    def new(self, hint: str, op: str, args: Sequence[Arg], value: Value, state: State, **attrs: Constant) -> str:
         """Append an op with one result on every device, and give the result's name."""
         name = self.fresh(hint)
-        self.items.append(Each(Apply((name,), op, tuple(args), Attributes(attrs))))  # type: ignore[arg-type]
+        self.items.append(Each(Apply((name,), op, tuple(args), Attributes(attrs))))
         self.define(name, value, state)
         return name
 
@@ -166,11 +180,10 @@ def block_sizes(arg: Arg, split: Split, parts: int) -> tuple[tuple[Arg, ...], At
 
 
 def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
-    shape = list(getattr(type, "shape", None) or ())
-    if not shape:
+    if not isinstance(type, TensorType) or type.shape is None:
         return type
-    shape[axis] = dim
-    return type.__class__(type.dtype, tuple(shape), type.device)  # type: ignore[union-attr, call-arg]
+    shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
+    return TensorType(type.dtype, shape, type.device)
 
 
 def _is_split(state: State) -> bool:

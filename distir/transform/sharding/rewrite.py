@@ -1,5 +1,6 @@
-"""What else changes in an op when a letter of it is split: attributes and host operands that hold sizes, means, and
-look-ups of which each device has a part of the table.
+"""What else changes in an op when a letter of it is split.
+
+Attributes and host operands that hold sizes, means over what is split, and look-ups in a table that is split.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distir.ir import (
+    DTYPES,
     Apply,
     Arg,
     Attributes,
@@ -17,7 +19,6 @@ from distir.ir import (
     SymbolicDim,
     TensorType,
     Type,
-    dims,
 )
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Layout
@@ -64,6 +65,7 @@ def restated(body: Body, statement: Apply, vs: Sequence[Value], ws: Sequence[Val
     """A host value that is made of the type of a split one (`Shape`), as it is in the whole program."""
     (name,), (w,) = statement.results, ws
     if isinstance(w, Dense) and not w.symbolic:
+        body.concrete = True
         body.items.append(Each(Apply((name,), "Constant", (), Attributes({"value": w}), statement.claims)))
         body.define(name, w, WHOLE)
         return
@@ -74,11 +76,9 @@ def restated(body: Body, statement: Apply, vs: Sequence[Value], ws: Sequence[Val
     body.define(own, part, WHOLE)
     assert isinstance(w, Dense)
     assert isinstance(part, Dense)
-    factors = tuple(dims.divide(a, b) if a != b else 1 for a, b in zip(w.values, part.values, strict=True))
-    known = tuple(f if isinstance(f, int) else 1 for f in factors)
-    body.items.append(
-        Each(Apply((name,), "Mul", (own, Literal(known if w.shape else known[0])), claims=statement.claims))
-    )
+    factors = tuple(1 if a == b else body.size for a, b in zip(w.values, part.values, strict=True))
+    times = Literal(factors if w.shape else factors[0])
+    body.items.append(Each(Apply((name,), "Mul", (own, times), claims=statement.claims)))
     body.define(name, w, WHOLE)
 
 
@@ -125,6 +125,7 @@ def _stated(body: Body, arg: Arg, value: Value, whole: Type, given: State) -> Ar
         return arg
     shape = here.shape or ()
     if all(isinstance(dim, int) for dim in shape):
+        body.concrete = True
         return Literal(tuple(dim for dim in shape if isinstance(dim, int)))
     if sum(isinstance(dim, SymbolicDim) for dim in shape) == 1 and None not in shape:
         return Literal(tuple(dim if isinstance(dim, int) else -1 for dim in shape))
@@ -148,7 +149,7 @@ def _look_up(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Val
     body.items.append(Ranked(first, tuple(rank * length for rank in range(body.size))))
     body.define(first, None, PARTIAL)
     if where.dtype is not None and where.dtype.name != "Int64":
-        positions = body.new("position", "Cast", (positions,), where, WHOLE, to=_int64())
+        positions = body.new("position", "Cast", (positions,), where, WHOLE, to=DTYPES["Int64"])
     counted = body.new("position", "Mod", (positions, Literal(whole)), where, WHOLE)
     own = body.new("own", "Sub", (counted, first), where, PARTIAL)
     low = body.new("above", "GreaterOrEqual", (own, Literal(0)), where, PARTIAL)
@@ -164,9 +165,3 @@ def _look_up(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Val
     zero = Literal(0.0 if value.dtype is not None and value.dtype.kind == "float" else 0)
     body.items.append(Each(Apply(statement.results, "Where", (mask, rows, zero))))
     body.define(statement.results[0], ws[0], PARTIAL)
-
-
-def _int64() -> object:
-    from distir.ir import DTYPES
-
-    return DTYPES["Int64"]

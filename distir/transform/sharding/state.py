@@ -118,8 +118,8 @@ def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
                 elif str(dim) in dim.names:
                     split.update(dim.names)
 
-    for type, state in stated:
-        look(type, state)
+    for of, state in stated:
+        look(of, state)
     return frozenset(split - other)
 
 

@@ -21,15 +21,16 @@ Plan = Callable[[Analysis, Function], Sequence[State]]
 
 
 @step
-def dp(module: Module, value: int) -> Module:
+def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
-    The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone, the
-    gradients above all, is summed over the replicas where it is needed whole, once for each value.
+    The parameters marked `{batch = axis}` are split, all others are copied. What a replica finds for its part alone,
+    the gradients above all, is summed over the replicas where it is needed whole, once for each value. With
+    `bucket_bytes` such sums are joined into messages of at least so many bytes, where they wait for nothing.
 
     Raises ProgramError where no parameter has a batch, or it does not divide.
     """
-    return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value))
+    return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
 
 
 @step
@@ -38,14 +39,14 @@ def tp(module: Module, value: int, *, shard: tuple[str, ...] = ()) -> Module:
 
     Split are the dimensions that are met inside a block only: hidden widths, heads, the vocabulary. Partial sums are
     summed over the shards where they are needed whole. `shard=w1:1,w2:0` states instead which parameters are split
-    along which dimensions, as does a role: `{param, shard = 1}`.
+    along which dimensions.
 
     Raises ProgramError where there is nothing to split, or a dimension does not divide.
     """
     return split(module, value, "innermost", lambda analysis, entry: parameter_states(analysis, entry, value, shard))
 
 
-def split(module: Module, size: int, place: Place, plan: Plan) -> Module:
+def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int = 0) -> Module:
     """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
 
     Gives the entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises
@@ -61,7 +62,7 @@ def split(module: Module, size: int, place: Place, plan: Plan) -> Module:
     mesh = mesh_of(module, entry, size, place)
     partition = Partition(analysis, mesh)
     states = plan(analysis, entry)
-    done = partition.entry(entry, states)
+    done = partition.entry(entry, states, bucket_bytes)
     ends = [
         scatter(module, entry, states, mesh),
         gather(module, entry, done.function, done.result_values, done.results, mesh),

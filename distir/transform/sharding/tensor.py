@@ -21,9 +21,6 @@ from distir.transform.sharding.flow import Flow, Place, Settled, Traits
 from distir.transform.sharding.sizes import check_divides, divisors
 from distir.transform.sharding.state import WHOLE, Split, State
 
-ROLE = "shard"
-"""The role of a parameter that states by hand along which dimension it is split."""
-
 
 @dataclass(slots=True)
 class Candidate:
@@ -32,6 +29,8 @@ class Candidate:
     number: int
     traits: Traits
     places: list[tuple[Place, Blocks]] = field(default_factory=list[tuple[Place, Blocks]])
+    covered: int = 0
+    """How many numbers the parameters hold that would be split."""
 
 
 def parameter_states(analysis: Analysis, entry: Function, size: int, by_hand: Sequence[str]) -> list[State]:
@@ -44,20 +43,23 @@ def parameter_states(analysis: Analysis, entry: Function, size: int, by_hand: Se
 
 
 def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
-    """The classes to split: those first that are summed over least often, none that is at odds with another."""
+    """The classes to split, none of which is at odds with another.
+
+    Those come first that split most numbers of parameters for each time that they are summed over.
+    """
     inputs = {p.name for p in entry.params if not p.roles.keys() & {"param", "state"}}
     reached = {of for (name, _, _), (of, _) in settled.places.items() if name in inputs}
     open_classes = [c for c in _candidates(entry, settled) if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
     numbers: set[int] = set()
     indivisible: list[Candidate] = []
-    for candidate in sorted(open_classes, key=lambda c: c.traits.sums):
+    for candidate in sorted(open_classes, key=lambda c: (-c.covered / max(c.traits.sums, 1), c.traits.sums)):
         if any(frozenset((candidate.number, other)) in settled.conflicts for other in numbers):
             continue
         if all(n % size == 0 for n in candidate.traits.sizes):
             chosen.append(candidate)
             numbers.add(candidate.number)
-        elif not candidate.traits.looked_up:  # a vocabulary that does not divide stays whole
+        elif candidate.traits.sums and not candidate.traits.looked_up:  # a vocabulary, or classes, may stay whole
             indivisible.append(candidate)
     if indivisible:
         raise ProgramError([_indivisible(entry, indivisible[0], indivisible + chosen, size)])
@@ -78,18 +80,26 @@ def _candidates(entry: Function, settled: Settled) -> Iterable[Candidate]:
     for place in settled.places:
         by_name.setdefault(place[0], []).append(place)
     for param in entry.params:
+        for place in by_name.get(param.name, []) if param.name in weights else []:
+            of, _ = settled.places[place]
+            candidate = found.setdefault(of, Candidate(of, settled.traits[of]))
+            candidate.covered += _elements(param.type, place[1])
+    for param in entry.params:  # the optimizer's state goes with the weights
         for place in by_name.get(param.name, []):
             of, blocks = settled.places[place]
-            if param.name in weights:
-                found.setdefault(of, Candidate(of, settled.traits[of]))
             if of in found:
                 found[of].places.append((place, blocks))
-    for param in entry.params:  # optimizer state that comes before its weight
-        for place in by_name.get(param.name, []):
-            of, blocks = settled.places[place]
-            if of in found and (place, blocks) not in found[of].places:
-                found[of].places.append((place, blocks))
     return found.values()
+
+
+def _elements(type: Type, path: tuple[int, ...]) -> int:
+    """How many numbers a leaf holds; 1 if that is not known."""
+    leaf = type
+    for k in path:
+        assert isinstance(leaf, TupleType)
+        leaf = leaf.items[k]
+    elements = leaf.elements if isinstance(leaf, TensorType) else None
+    return elements if isinstance(elements, int) else 1
 
 
 def _indivisible(entry: Function, candidate: Candidate, others: Iterable[Candidate], size: int) -> Diagnostic:
@@ -108,7 +118,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 def _stated(entry: Function, by_hand: Sequence[str]) -> dict[str, int]:
     """Splits stated by hand: from a parameter's name to a dimension. Raises ProgramError for what is none."""
-    found = {p.name: p.roles[ROLE] for p in entry.params if ROLE in p.roles}
+    found: dict[str, int] = {}
     for word in by_hand:
         name, _, axis = word.removeprefix("%").rpartition(":")
         if not name or not axis.lstrip("-").isdecimal():
@@ -121,10 +131,10 @@ def _stated(entry: Function, by_hand: Sequence[str]) -> dict[str, int]:
     return {name: _axis(entry, name, axis) for name, axis in found.items()}
 
 
-def _axis(entry: Function, name: str, axis: object) -> int:
+def _axis(entry: Function, name: str, axis: int) -> int:
     param = next(p for p in entry.params if p.name == name)
     shape = param.type.shape if isinstance(param.type, TensorType) else None
-    if isinstance(axis, bool) or not isinstance(axis, int) or shape is None or not -len(shape) <= axis < len(shape):
+    if shape is None or not -len(shape) <= axis < len(shape):
         raise _bad(entry, f"`%{name}: {param.type}` has no dimension {axis}")
     return axis % len(shape)
 

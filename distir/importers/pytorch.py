@@ -1,0 +1,271 @@
+"""From a PyTorch module to a module of ours, by way of `torch.export` and ONNX.
+
+By way of ONNX because its ops are ours already; ATen's would be a second set. The data of weights takes no part in it:
+they are lifted out of the exported graph first, so that a model of any size, on the meta device too, comes in by types.
+The training step is traced with gradients and with core ATen decompositions: without these the exporter writes a wrong
+gradient of the cross-entropy (seen in PyTorch 2.13).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, cast
+
+from distir.importers.core import Imported, ImportRefused, Weight
+from distir.importers.onnx_graph import SMALL
+from distir.importers.onnx_import import BATCH, import_model
+from distir.ir import DTYPES
+
+OPSET = 20
+"""The operator set that models are exported to: the first that has `Gelu`."""
+
+
+def import_torch(
+    nn_module: Any,
+    example_inputs: Sequence[Any],
+    weights: bool = True,
+    *,
+    training: bool = False,
+    dynamic_batch: bool = False,
+    batch: Mapping[str, int] | None = None,
+    outline: bool = True,
+) -> Imported:
+    """The program of an `nn.Module`: what it computes of inputs like the examples, a sequence of tensors.
+
+    Its parameters and buffers are `{param}` parameters under their own names; `weights` of the result has their data,
+    none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry the batch,
+    with the axis; `dynamic_batch` says that all do, along their first dimension. These dimensions are called `B`.
+
+    With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
+    parameter that asks for one, as `grad.NAME`. Raises ImportRefused for a module that PyTorch cannot export.
+    """
+    torch = _package("torch")
+    if not isinstance(nn_module, torch.nn.Module):
+        raise ImportRefused(f"expected an `nn.Module`, found {type(nn_module).__name__}")
+    inputs: tuple[Any, ...] = tuple(example_inputs)
+    names = _input_names(nn_module, inputs)
+    axes = dict.fromkeys(names, 0) if dynamic_batch else dict(batch or {})
+    unknown = next((name for name in axes if name not in names), None)
+    if unknown is not None:
+        raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
+    exported = _exported_step if training else _exported
+    with _quiet(), _mode(nn_module, training):
+        model, given = exported(nn_module, inputs, names, {} if training else axes)
+    _name_batch(model, axes)
+    return import_model(model, os.curdir, weights, batch=axes, outline=outline, given=given, path="the module")
+
+
+def import_torch_function(
+    source: str,
+    weights: bool = True,
+    *,
+    training: bool = False,
+    batch: Mapping[str, int] | None = None,
+    outline: bool = True,
+    folder: str | None = None,
+) -> Imported:
+    """The program of what a function gives, named as `package.module:function`: an `nn.Module` and example inputs.
+
+    It is called without arguments; without `weights` on the meta device, where tensors take no memory. `folder` is
+    searched for the module first. Raises ImportRefused.
+    """
+    torch = _package("torch")
+    function = _function(source, folder)
+    with nullcontext() if weights else torch.device("meta"):
+        made = function()
+    if not isinstance(made, tuple) or len(cast("tuple[Any, ...]", made)) != 2:
+        raise ImportRefused(
+            f"expected `{source}` to give an `nn.Module` and a tuple of example inputs, found {made!r:.80}"
+        )
+    nn_module, inputs = cast("tuple[Any, Any]", made)
+    examples = cast("Sequence[Any]", inputs if isinstance(inputs, (tuple, list)) else (inputs,))
+    return import_torch(nn_module, examples, weights, training=training, batch=batch, outline=outline)
+
+
+def _package(name: str) -> Any:
+    """A module of PyTorch or its exporter, as what is untyped for us: not every installation has them."""
+    return importlib.import_module(name)
+
+
+def _function(source: str, folder: str | None) -> Callable[[], object]:
+    module, colon, name = source.partition(":")
+    if not (module and colon and name):
+        raise ImportRefused(f"expected `module:function`, found `{source}`")
+    if folder is not None and folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        home = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise
+        raise ImportRefused(f"there is no Python module `{module}`", "run this where it can be imported") from None
+    found = getattr(home, name, None)
+    if not callable(found):
+        raise ImportRefused(f"`{module}` has no function `{name}`")
+    return found
+
+
+def _exported(nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int]) -> tuple[Any, Any]:
+    """The ONNX model of the module's result, and its weights by name."""
+    torch = _package("torch")
+    size = torch.export.Dim("B") if axes else None
+    shapes = tuple({axes[name]: size} if name in axes else None for name in names) if axes else None
+    with _refusing("torch.export cannot export the module"):
+        program = torch.export.export(nn_module, inputs, dynamic_shapes=shapes, strict=False)
+    with _refusing("torch.onnx cannot export the module"):
+        exported = torch.onnx.export(program, (), None, dynamo=True, opset_version=OPSET, optimize=False, verbose=False)
+    return _lifted(exported, {})
+
+
+def _exported_step(
+    nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int]
+) -> tuple[Any, Any]:
+    """The ONNX model of the loss and the gradients, and the module's weights by name."""
+    torch, func = _package("torch"), _package("torch.func")
+    make_fx = _package("torch.fx.experimental.proxy_tensor").make_fx
+    trained = {name: p for name, p in nn_module.named_parameters() if p.requires_grad}
+    state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
+    keys = list(state)
+
+    def step(*values: Any) -> tuple[Any, ...]:
+        held = dict(zip(keys, values, strict=False))
+        loss: Any = func.functional_call(nn_module, held, values[len(keys) :])
+        if not isinstance(loss, torch.Tensor) or loss.dim():
+            raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
+        return (loss, *torch.autograd.grad(loss, [held[name] for name in trained]))
+
+    leaves = [state[key].detach().requires_grad_(key in trained) for key in keys]
+    with _refusing("the training step cannot be traced"):
+        table = _package("torch._decomp").core_aten_decompositions()
+        traced = make_fx(step, tracing_mode="fake", decomposition_table=table, _allow_non_fake_inputs=True)(
+            *leaves, *inputs
+        )
+    with _refusing("torch.onnx cannot export the training step"):
+        exported = torch.onnx.export(
+            traced,
+            (*(leaf.detach() for leaf in leaves), *inputs),
+            None,
+            dynamo=True,
+            opset_version=OPSET,
+            optimize=False,
+            verbose=False,
+            input_names=[*keys, *names],
+            output_names=["loss", *(f"grad.{name}" for name in trained)],
+        )
+    return _lifted(exported, {key: _weight(state[key]) for key in keys})
+
+
+def _lifted(exported: Any, given: dict[str, Weight]) -> tuple[Any, dict[str, Weight]]:
+    """The model without the data of its weights, and these by name.
+
+    Only then is it optimised: an optimiser that sees the weights would copy, merge and transpose them.
+    """
+    graph = exported.model.graph
+    weights = dict(given)
+    for name, value in list(graph.initializers.items()):
+        held = value.const_value
+        if held is not None and held.size > SMALL:
+            del graph.initializers[name]
+            value.const_value = None
+            graph.inputs.append(value)
+            weights[name] = _held(held)
+    with _refusing("the exported model cannot be simplified"):
+        _package("onnxscript.optimizer").optimize(exported.model)
+    return exported.model_proto, weights
+
+
+def _name_batch(model: Any, axes: Mapping[str, int]) -> None:
+    """Call the batch dimension `B`: the exporter numbers its symbols."""
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    symbols = {inputs[name][axis].dim_param for name, axis in axes.items() if name in inputs} - {""}
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in symbols:
+                dim.dim_param = BATCH
+
+
+def _held(tensor: Any) -> Weight:
+    """An initializer of the exported graph: a PyTorch tensor in ONNX's clothes."""
+    raw = getattr(tensor, "raw", None)
+    if raw is not None and hasattr(raw, "detach"):
+        return _weight(raw)
+    array = tensor.numpy()
+    from distir.ops import dtype_of
+
+    return Weight(dtype_of(array), tuple(array.shape), lambda: array)
+
+
+def _weight(tensor: Any) -> Weight:
+    dtype = next((d for d in DTYPES.values() if d.name.lower() == _dtype_name(tensor)), None)
+    if dtype is None:
+        raise ImportRefused(f"a weight has elements of {tensor.dtype}, which the language lacks")
+
+    def load() -> Any:
+        from distir.ops import numpy_dtype
+
+        torch = _package("torch")
+        if tensor.is_meta:
+            raise ImportRefused("the weights are on the meta device: they have no data")
+        plain = tensor.detach().cpu().contiguous()
+        if dtype.name == "BFloat16" or dtype.name.startswith("Float8"):
+            bits = plain.view(torch.int16 if dtype.bytes == 2 else torch.uint8).numpy()
+            return bits.view(numpy_dtype(dtype))
+        return plain.numpy()
+
+    return Weight(dtype, tuple(map(int, tensor.shape)), load)
+
+
+def _dtype_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.").replace("_", "")
+
+
+def _input_names(nn_module: Any, inputs: tuple[Any, ...]) -> list[str]:
+    """The names of the parameters of `forward` that take the examples."""
+    import inspect
+
+    parameters = list(inspect.signature(nn_module.forward).parameters.values())
+    plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return [plain[i] if i < len(plain) else f"input_{i}" for i in range(len(inputs))]
+
+
+@contextmanager
+def _mode(nn_module: Any, training: bool) -> Generator[None]:
+    """The module as in training or not, and afterwards as it was."""
+    was = {part: part.training for part in nn_module.modules()}
+    nn_module.train(training)
+    try:
+        yield
+    finally:
+        for part, mode in was.items():
+            part.training = mode
+
+
+@contextmanager
+def _refusing(what: str) -> Generator[None]:
+    try:
+        yield
+    except ImportRefused:
+        raise
+    except Exception as error:  # the exporter runs the user's code: whatever that raises
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ImportRefused(f"{what}: {said}") from error
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without the exporter's remarks on its own progress."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

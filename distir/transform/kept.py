@@ -1,0 +1,140 @@
+"""What forward functions keep for their backward twins: values from inside that they return in addition.
+
+A function is extended once, however many twins it has; every call of it takes what it needs and writes `_` for the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Return, Statement, results
+from distir.ir.builder import FunctionBuilder
+from distir.transform.dead_code import with_results
+
+
+class Kept:
+    """Grows while twins are written; then gives the forward functions as the twins need them."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._inside: dict[str, dict[str, None]] = {}
+        """By function: the values from inside that it returns in addition."""
+        self._extras: dict[tuple[str, int], dict[str, str]] = {}
+        """By call: names for what the callee returns in addition."""
+        self._named: dict[tuple[str, int], tuple[str, ...]] = {}
+        """By statement: names for all its results, the discarded ones too."""
+        self._names: dict[str, FunctionBuilder] = {}
+
+    def keep(self, function: str, name: str) -> None:
+        """Let a function return a value from inside."""
+        self._inside.setdefault(function, {})[name] = None
+
+    def extra(self, function: str, index: int, call: Call, inside: str) -> str:
+        """The name that a call gives to the value `inside` of its callee."""
+        extras = self._extras.setdefault((function, index), {})
+        if inside not in extras:
+            hint = next((name for name in call.results if name), call.function)
+            extras[inside] = self._namer(function).fresh(f"{hint}.{inside}")
+        return extras[inside]
+
+    def all_named(self, function: str, index: int, statement: Apply | Call) -> Apply | Call:
+        """The statement with a name for every result, so that others can speak of them."""
+        if DISCARD not in statement.results:
+            return statement
+        if (function, index) not in self._named:
+            hint = next((name for name in statement.results if name), "unused")
+            fresh = self._namer(function).fresh
+            named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(statement.results))
+            self._named[function, index] = named
+        return with_results(statement, self._named[function, index])
+
+    def names_with(self, function: str, builder: FunctionBuilder) -> None:
+        """Let `builder` name what has no name yet in a function, as its own body grows."""
+        self._names[function] = builder
+
+    def own_names(self, function: str) -> Iterator[str]:
+        """Names that were given to values of a function that had none."""
+        for (owner, _), extras in self._extras.items():
+            if owner == function:
+                yield from extras.values()
+        for (owner, _), named in self._named.items():
+            if owner == function:
+                yield from named
+
+    def definitions(self, function: Function) -> Mapping[str, tuple[int, Statement]]:
+        """Where each value is defined, what is discarded and what calls return in addition too."""
+        found: dict[str, tuple[int, Statement]] = {}
+        for index, statement in enumerate(function.body):
+            named = self._named.get((function.name, index))
+            if named is not None and isinstance(statement, (Apply, Call)):
+                statement = with_results(statement, named)
+            extras = self._extras.get((function.name, index), {}).values()
+            for name in (*results(statement), *extras):
+                found.setdefault(name, (index, statement))
+        return found
+
+    def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
+        """The body of a function that returns what its twins need. `used`: values that statements behind it mention."""
+        return self._forward(self.module.functions[name], self._orders(), frozenset(used))
+
+    def functions(self, entry: Function, twins: Mapping[str, Iterable[Function]]) -> Iterator[Function]:
+        """The module's functions with the entry in its new form, every other one extended, and each one's twins."""
+        orders = self._orders()
+        for function in self.module:
+            if function.name == entry.name:
+                yield entry
+                continue
+            stated = function.result_types
+            if stated is not None:
+                stated = (*stated, *(UNKNOWN for _ in orders.get(function.name, ())))
+            yield Function(function.name, function.params, self._forward(function, orders), stated)
+            yield from twins.get(function.name, ())
+
+    def _forward(
+        self, function: Function, orders: Mapping[str, tuple[str, ...]], used: frozenset[str] = frozenset()
+    ) -> tuple[Statement, ...]:
+        inside = orders.get(function.name, ())
+        wanted = {*used, *inside}
+        body: list[Statement] = []
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Return):
+                body.append(Return((*statement.args, *inside)))
+                continue
+            named = self._named.get((function.name, index))
+            if named is not None and isinstance(statement, (Apply, Call)):
+                pairs = zip(statement.results, named, strict=True)
+                statement = with_results(statement, tuple(b if a or b in wanted else DISCARD for a, b in pairs))
+            if isinstance(statement, Call) and statement.function in orders:
+                statement = self._with_extras(function.name, index, statement, orders[statement.function])
+            body.append(statement)
+        return tuple(body)
+
+    def _orders(self) -> dict[str, tuple[str, ...]]:
+        """By function: what it returns in addition, in the order of definition."""
+        orders: dict[str, tuple[str, ...]] = {}
+        for name, inside in self._inside.items():
+            defined = self.definitions(self.module.functions[name])
+            orders[name] = tuple(value for value in defined if value in inside)
+        return orders
+
+    def _with_extras(self, function: str, index: int, call: Call, inside: tuple[str, ...]) -> Call:
+        """A call with names for what the callee now returns in addition, `_` where nobody wants it."""
+        extras = self._extras.get((function, index), {})
+        wanted = tuple(extras.get(name, DISCARD) for name in inside)
+        claims = (*call.claims, *(None for _ in wanted)) if call.claims else ()
+        return Call((*call.results, *wanted), call.function, call.args, claims)
+
+    def _namer(self, function: str) -> FunctionBuilder:
+        if function not in self._names:
+            self._names[function] = namer(self.module.functions[function])
+        return self._names[function]
+
+
+def namer(function: Function) -> FunctionBuilder:
+    """A builder that gives no name which the function has already."""
+    builder = FunctionBuilder(function.name)
+    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
+        if name != DISCARD:
+            builder.fresh(name)
+    return builder

@@ -1,0 +1,234 @@
+"""Outlining: sequences of statements that repeat become calls of one function.
+
+A program that was unrolled, as importers write it, is found again as what it was: a layer that is called many times.
+What counts is structure, not names: the same ops with the same attributes, wired in the same way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distir.ir import (
+    DISCARD,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    Statement,
+    names,
+    operands,
+    results,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.transform.steps import step
+
+PERIODS = 32
+"""How many distances between equal statements are tried: those that occur most often."""
+
+
+@step
+def outline(module: Module, smallest: int = 4) -> Module:
+    """Turn sequences of `smallest` or more statements that repeat one after the other into calls of a function."""
+    taken = FunctionBuilder("")
+    for name in module.functions:
+        taken.fresh(name)
+    functions: list[Function] = []
+    for function in module:
+        while (found := _outlined(function, max(1, smallest), taken)) is not None:
+            function, block = found
+            functions.append(block)
+        functions.append(function)
+    return Module(functions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Windows of `period` statements that repeat: where each one starts."""
+
+    period: int
+    starts: tuple[int, ...]
+
+    @property
+    def saved(self) -> int:
+        return (len(self.starts) - 1) * (self.period - 1)
+
+
+def _outlined(function: Function, smallest: int, taken: FunctionBuilder) -> tuple[Function, Function] | None:
+    """The function with one kind of repetition outlined, and what was outlined; None if nothing repeats."""
+    body = [s for s in function.body if not isinstance(s, Return)]
+    if len(body) < 2 * smallest or not all(isinstance(s, (Apply, Call)) for s in body):
+        return None
+    uses = _uses(function)
+    best = max(_runs(body, smallest, uses), key=lambda run: (run.saved, -run.period), default=None)
+    if best is None or best.saved < 1:
+        return None
+    return _replaced(function, body, best, uses, taken)
+
+
+def _runs(body: Sequence[Statement], smallest: int, uses: dict[str, list[int]]) -> Iterator[_Run]:
+    """Repetitions by the distance at which statements are alike."""
+    keys = _keys(body)
+    last: dict[int, int] = {}
+    distances: Counter[int] = Counter()
+    for index, key in enumerate(keys):
+        if key in last:
+            distances[index - last[key]] += 1
+        last[key] = index
+    for period, _ in distances.most_common(PERIODS):
+        if period < smallest:
+            continue
+        start = 0
+        while start + period < len(keys):
+            end = start
+            while end + period < len(keys) and keys[end] == keys[end + period]:
+                end += 1
+            if end - start >= period:
+                yield from _best_phase(body, period, start, end + period, uses)
+            start = max(end, start + 1)
+
+
+def _best_phase(
+    body: Sequence[Statement], period: int, start: int, end: int, uses: dict[str, list[int]]
+) -> Iterator[_Run]:
+    """The windows that are wired alike, cut where the fewest values cross; none where more cross than it is worth."""
+    found: list[tuple[int, int, _Run]] = []
+    for phase in range(min(period, end - start - 2 * period + 1)):
+        starts = range(start + phase, end - period + 1, period)
+        wirings = {at: _wiring(body, at, period) for at in starts}
+        common, _ = Counter(wirings.values()).most_common(1)[0]
+        alike = tuple(at for at in starts if wirings[at] == common)
+        found.append((-len(alike), _crossing(body, alike[0], period, uses), _Run(period, alike)))
+    _, crossing, run = min(found, key=lambda f: f[:2])
+    if crossing <= period:
+        yield run
+
+
+def _keys(body: Sequence[Statement]) -> list[int]:
+    """A number for each statement, the same where all but the values' names is."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(_key(statement), len(numbers)) for statement in body]
+
+
+def _key(statement: Statement) -> tuple[object, ...]:
+    args = tuple(map(_shape, operands(statement)))
+    if isinstance(statement, Apply):
+        return ("op", statement.op, statement.attrs, args, len(statement.results))
+    assert isinstance(statement, Call)
+    return ("call", statement.function, args, len(statement.results))
+
+
+def _shape(arg: Arg) -> object:
+    if isinstance(arg, tuple):
+        return tuple(map(_shape, arg))
+    return arg if isinstance(arg, Literal) or arg == DISCARD else "%"
+
+
+def _wiring(body: Sequence[Statement], start: int, period: int) -> tuple[object, ...]:
+    """Which operand is which result from inside the window; operands from outside are all the same."""
+    inside = {n: (i, k) for i in range(period) for k, n in enumerate(results(body[start + i])) if n != DISCARD}
+    return tuple(inside.get(name) for i in range(period) for name in names(operands(body[start + i])))
+
+
+def _uses(function: Function) -> dict[str, list[int]]:
+    """Where each value is used, by the index of the statement."""
+    uses: dict[str, list[int]] = {}
+    for index, statement in enumerate(function.body):
+        for name in names(operands(statement)):
+            uses.setdefault(name, []).append(index)
+    return uses
+
+
+def _outputs(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> set[tuple[int, int]]:
+    """The results of a window that are used outside it."""
+    return {
+        (i, k)
+        for i in range(period)
+        for k, name in enumerate(results(body[start + i]))
+        if any(not start <= at < start + period for at in uses.get(name, ()))
+    }
+
+
+def _inputs(body: Sequence[Statement], start: int, period: int) -> list[str]:
+    """The operands of a window that come from outside, as often as they are mentioned."""
+    inside = {n for i in range(period) for n in results(body[start + i])}
+    mentioned = (name for i in range(period) for name in names(operands(body[start + i])))
+    return [name for name in mentioned if name not in inside and name != DISCARD]
+
+
+def _crossing(body: Sequence[Statement], start: int, period: int, uses: dict[str, list[int]]) -> int:
+    return len(set(_inputs(body, start, period))) + len(_outputs(body, start, period, uses))
+
+
+def _replaced(
+    function: Function, body: Sequence[Statement], run: _Run, uses: dict[str, list[int]], taken: FunctionBuilder
+) -> tuple[Function, Function]:
+    windows = [_inputs(body, start, run.period) for start in run.starts]
+    # Operands that are the same value in every window are one parameter.
+    mentions = list(zip(*windows, strict=True))
+    columns = list(dict.fromkeys(mentions))
+    outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, uses) for at in run.starts)))
+    name = taken.fresh("block")
+    block = _block(name, body[run.starts[0] : run.starts[0] + run.period], columns, outputs, mentions)
+    whole: list[Statement] = []
+    rows = {start: row for row, start in enumerate(run.starts)}
+    index = 0
+    while index < len(body):
+        if index in rows:
+            row = rows[index]
+            args = tuple(column[row] for column in columns)
+            given = tuple(_given(body[index + i], k, uses) for i, k in outputs)
+            whole.append(Call(given, name, args))
+            index += run.period
+        else:
+            whole.append(body[index])
+            index += 1
+    ending = (Return(function.returned),)
+    return Function(function.name, function.params, (*whole, *ending), function.result_types), block
+
+
+def _given(statement: Statement, result: int, uses: dict[str, list[int]]) -> str:
+    name = results(statement)[result]
+    return name if name in uses else DISCARD
+
+
+def _block(
+    name: str,
+    window: Sequence[Statement],
+    columns: Sequence[tuple[str, ...]],
+    outputs: Sequence[tuple[int, int]],
+    mentions: Sequence[tuple[str, ...]],
+) -> Function:
+    """The function, with the names of the first window."""
+    builder = FunctionBuilder(name)
+    defined = {n for statement in window for n in results(statement) if n != DISCARD}
+    for taken in defined:
+        builder.fresh(taken)
+    params = [Param(builder.fresh(column[0]), UNKNOWN) for column in columns]
+    param_of = {column: param.name for column, param in zip(columns, params, strict=True)}
+    # One value of the first window may stand in places that hold different values in another one.
+    order = iter([param_of[mention] for mention in mentions])
+
+    def inside(arg: Arg) -> Arg:
+        if isinstance(arg, tuple):
+            return tuple(map(inside, arg))
+        return next(order) if isinstance(arg, str) and arg not in defined and arg != DISCARD else arg
+
+    body: list[Statement] = []
+    for i, statement in enumerate(window):
+        named = tuple(
+            n or (builder.fresh("unused") if (i, k) in outputs else n) for k, n in enumerate(results(statement))
+        )
+        args = tuple(map(inside, operands(statement)))
+        if isinstance(statement, Apply):  # claims hold for one window; what is inferred holds for all
+            body.append(Apply(named, statement.op, args, statement.attrs))
+        elif isinstance(statement, Call):
+            body.append(Call(named, statement.function, args))
+    returned = tuple(results(body[i])[k] for i, k in outputs)
+    return Function(name, tuple(params), (*body, Return(returned)))

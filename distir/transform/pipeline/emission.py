@@ -1,0 +1,281 @@
+"""Writing the pipeline: the entry function over all devices, `scatter` to its parameters and `gather` of its results.
+
+Names: `%a_3` is what `%a` is for the third microbatch, `%a_3.2` the same when it was sent to device 2, `%w.2` a
+parameter that several devices have, on device 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from distir.ir import (
+    DISCARD,
+    HOST,
+    UNKNOWN,
+    AnyType,
+    Arg,
+    Attributes,
+    Call,
+    Device,
+    Function,
+    Literal,
+    Module,
+    Param,
+    TensorType,
+    TupleType,
+    Type,
+    names,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import type_of
+from distir.transform.pipeline.microbatches import Share, is_sum, leaf_shares, scale_of
+from distir.transform.pipeline.order import Event, Message
+from distir.transform.pipeline.outlining import renamed
+from distir.transform.pipeline.placement import Placement
+from distir.transform.pipeline.reading import Phase, Work
+from distir.transform.pipeline.schedules import Task
+
+
+def on_device(type: Type, device: Device) -> Type:
+    """The type on that device, or with its device left open. What lives on the host stays there."""
+    match type:
+        case TensorType(dtype, shape, there):
+            return TensorType(dtype, shape, HOST if there == HOST else device)
+        case TupleType(items):
+            return TupleType(tuple(on_device(item, device) for item in items))
+        case AnyType(there):
+            return AnyType(HOST if there == HOST else device)
+
+
+def write(placement: Placement, events: Iterable[Event], functions: Sequence[Function]) -> Module:
+    """The module of a pipeline: `functions`, then the entry function with the functions that go with it."""
+    return _Writer(placement, functions).write(events)
+
+
+class _Writer:
+    """Writes the entry function from its first statement to its last."""
+
+    def __init__(self, placement: Placement, functions: Sequence[Function]) -> None:
+        self.placement = placement
+        self.reading = placement.reading
+        self.entry = self.reading.entry
+        self.functions = {f.name: f for f in functions}
+        self.main = FunctionBuilder(self.entry.name)
+        self.scatter = FunctionBuilder(f"{self.entry.name}.scatter")
+        self.scattered: list[str] = []
+        self.there: dict[tuple[str, int], str] = {}
+        """What a value that is the same for all microbatches is called on a device."""
+        self.parts: dict[tuple[str, int, int], str] = {}
+        """What a microbatch's value is called on a device; on HOST for host values."""
+        self.device_of: dict[str, int] = {}
+        """A device that has a value which is the same for all microbatches."""
+        self.sums: dict[str, str] = {}
+
+    def write(self, events: Iterable[Event]) -> Module:
+        for param in self.entry.params:
+            self._parameter(param)
+        self._before()
+        self._split_batch()
+        for event in events:
+            if isinstance(event, Task):
+                self._task(event)
+            else:
+                self._message(event)
+        self._finish_sums()
+        self._after()
+        returned = [self._returned(arg) for arg in self.entry.returned]
+        main = self.main.returns(*(arg for arg, _ in returned))
+        gather = self._gather([t for _, t in returned])
+        return Module([*self.functions.values(), main, self.scatter.returns(*self.scattered), gather])
+
+    def _parameter(self, param: Param) -> None:
+        """A parameter on each device that needs it, unless one device is to send it to the others."""
+        source = self.scatter.param(param.name, param.type)
+        self.scatter.params[-1] = replace(param, name=source)
+        devices = sorted(self.placement.needed.get(param.name, ()))
+        home = self.placement.home.get(param.name)
+        if not devices:  # a host value
+            self._add(param, param.name, source, HOST)
+            return
+        for device in [home] if home is not None else devices:
+            hint = param.name if home is not None or len(devices) == 1 else f"{param.name}.{device}"
+            copy = source
+            if device != self.reading.device:
+                (copy,) = self.scatter.apply("Send", source, device=device, results=(f"{param.name}.{device}",))
+            self._add(param, hint, copy, device)
+
+    def _add(self, param: Param, hint: str, copy: str, device: int) -> None:
+        name = self.main.param(hint, on_device(param.type, device))
+        self.main.params[-1] = replace(self.main.params[-1], roles=param.roles)
+        self.scattered.append(copy)
+        self._found(param.name, device, name)
+
+    def _found(self, name: str, device: int, called: str) -> None:
+        self.there[name, device] = called
+        self.device_of.setdefault(name, device)
+
+    def _before(self) -> None:
+        """Host values, weights that are sent, and what is computed of weights alone, on each device that needs it."""
+        for name, home in self.placement.home.items():
+            for device in sorted(self.placement.needed[name] - {home}):
+                self._bring(name, home, device)
+        for statement, phase in self.reading.statements:
+            if phase is Phase.HOST:
+                self._copy(statement, HOST, "")
+            elif phase is Phase.BEFORE:
+                needed = set[int]().union(*(self.placement.needed.get(r, set()) for r in statement.results))
+                for device in sorted(needed):
+                    self._copy(statement, device, f".{device}" if len(needed) > 1 else "")
+
+    def _copy(self, statement: Work, device: int, suffix: str) -> None:
+        """A statement of the sequential program, on a device."""
+        written = renamed(statement, lambda n: self.main.fresh(n + suffix))
+        args = tuple(self._arg(arg, device) for arg in statement.args)
+        self.main.body.append(replace(written, args=args))
+        for name, new in zip(statement.results, written.results, strict=True):
+            if name != DISCARD:
+                host = types.device_of(type_of(self.reading.values[name].full)) == HOST
+                self._found(name, HOST if host else device, new)
+
+    def _arg(self, arg: Arg, device: int) -> Arg:
+        if isinstance(arg, str):
+            return arg if arg == DISCARD else self._at(arg, device)
+        return tuple(self._arg(a, device) for a in arg) if isinstance(arg, tuple) else arg
+
+    def _at(self, name: str, device: int) -> str:
+        """What a value is called on a device, to which it is brought if it must."""
+        if (name, HOST) in self.there:
+            return self.there[name, HOST]
+        if device == HOST:  # a host value can be made from a value on any device
+            return self.there[name, self.device_of[name]]
+        if (name, device) not in self.there:
+            self._bring(name, self.device_of[name], device)
+        return self.there[name, device]
+
+    def _bring(self, name: str, source: int, device: int) -> None:
+        hints = (f"{name}.{device}",)
+        (self.there[name, device],) = self.main.apply("Send", self.there[name, source], device=device, results=hints)
+
+    def _split_batch(self) -> None:
+        count = self.reading.count
+        for name, axis in self.reading.batch.items():
+            devices = sorted(self.placement.needed[name])
+            for device in devices:
+                whole = self.there[name, device]
+                suffix = f".{device}" if len(devices) > 1 else ""
+                hints = tuple(f"{name}_{k}{suffix}" for k in range(1, count + 1))
+                taken = any(name in o.takes for (s, _), o in self.placement.passes.items() if self._on(s) == device)
+                parts: Sequence[str] = [whole] * count
+                if taken and count > 1:
+                    parts = self.main.apply("Split", whole, axis=axis, num_outputs=count, results=hints)
+                for k, part in enumerate(parts):
+                    self.parts[name, k, device] = part
+
+    def _on(self, stage: int) -> int:
+        return self.placement.device(stage)
+
+    def _task(self, task: Task) -> None:
+        outlined = self.placement.passes.get((task.stage, task.kind))
+        if outlined is None:
+            return
+        device = self._on(task.stage)
+        args = [self._operand(name, task.microbatch, device) for name in outlined.takes]
+        given = self.main.call(
+            outlined.function.name, *args, results=tuple(self._hint(n, task.microbatch) for n in outlined.gives)
+        )
+        for name, new in zip(outlined.gives, given, strict=True):
+            self.parts[name, task.microbatch, HOST if self.reading.is_host(name) else device] = new
+        self._add_up(outlined.gives, given)
+
+    def _hint(self, name: str, microbatch: int) -> str:
+        return name if self.reading.count == 1 else f"{name}_{microbatch + 1}"
+
+    def _operand(self, name: str, microbatch: int, device: int) -> str:
+        if name in self.placement.made or name in self.reading.batch:
+            where = HOST if self.reading.is_host(name) else device
+            return self.parts[name, microbatch, where]
+        return self._at(name, device)
+
+    def _message(self, message: Message) -> None:
+        source, target = message.source, message.target
+        values = self.placement.messages[(source.stage, source.kind), (target.stage, target.kind)]
+        here, there = self._on(source.stage), self._on(target.stage)
+        parts = [self.parts[name, source.microbatch, here] for name in values]
+        hints = tuple(f"{self._hint(name, source.microbatch)}.{there}" for name in values)
+        if len(parts) == 1:
+            arrived = self.main.apply("Send", parts[0], device=there, results=hints)
+        else:
+            (packed,) = self.main.apply("MakeTuple", *parts, results=("message",))
+            (received,) = self.main.apply("Send", packed, device=there, results=("received",))
+            arrived = self.main.apply("UnpackTuple", received, results=hints)
+        for name, new in zip(values, arrived, strict=True):
+            self.parts[name, source.microbatch, there] = new
+
+    def _add_up(self, gives: Sequence[str], given: Sequence[str]) -> None:
+        """Add a microbatch's terms to the sums so far."""
+        for name, term in zip(gives, given, strict=True):
+            if is_sum(self.reading.values[name].shares):
+                if name in self.sums:
+                    (term,) = self.main.apply("Sum", self.sums[name], term, results=(f"{name}_sum",))
+                self.sums[name] = term
+
+    def _finish_sums(self) -> None:
+        for name, total in self.sums.items():
+            scale, device = scale_of(self.reading.values[name].shares), self._on(self.placement.made[name][0])
+            if scale and self.reading.count > 1:
+                total = self._scaled(total, type_of(self.reading.values[name].full), 1.0 / self.reading.count**scale)
+            self._found(name, device, total)
+
+    def _scaled(self, name: str, type: Type, factor: float) -> str:
+        if not isinstance(type, TupleType):
+            return self.main.apply("Mul", name, factor, results=(f"{name}_mean",))[0]
+        items = self.main.apply("UnpackTuple", name, results=(f"{name}_item",) * len(type.items))
+        scaled = [self._scaled(item, inner, factor) for item, inner in zip(items, type.items, strict=True)]
+        return self.main.apply("MakeTuple", *scaled, results=(f"{name}_mean",))[0]
+
+    def _after(self) -> None:
+        for i, (statement, phase) in enumerate(self.reading.statements):
+            if phase is Phase.AFTER:
+                self._copy(statement, self.placement.at_the_end[i], "")
+
+    def _returned(self, arg: Arg) -> tuple[Arg, Type]:
+        """A result, and its type."""
+        if not isinstance(arg, str):
+            return arg, UNKNOWN
+        value = self.reading.values[arg]
+        if arg in self.placement.made and not is_sum(value.shares) and not self.reading.is_host(arg):
+            device = self._on(self.placement.made[arg][0])
+            return self._joined(arg, device), on_device(type_of(value.full), device)
+        if arg in self.placement.made and self.reading.is_host(arg):
+            return self.parts[arg, 0, HOST], type_of(value.full)
+        device = self.device_of[arg]
+        return self.there[arg, device], on_device(type_of(value.full), device)
+
+    def _joined(self, name: str, device: int) -> str:
+        """The microbatches' parts of a result, one after the other."""
+        parts = [self.parts[name, k, device] for k in range(self.reading.count)]
+        if len(parts) == 1:
+            return parts[0]
+        (share,) = leaf_shares(self.reading.values[name].shares)
+        assert isinstance(share, Share)
+        assert share.axis is not None
+        return self.main.apply("Concat", *parts, axis=share.axis, results=(name,))[0]
+
+    def _gather(self, result_types: Sequence[Type]) -> Function:
+        f = FunctionBuilder(f"{self.entry.name}.gather")
+        gathered: list[str] = []
+        hints = [arg if isinstance(arg, str) else "result" for arg in self.entry.returned]
+        params = [f.param(hint, t) for hint, t in zip(hints, result_types, strict=True)]
+        for name, t in zip(params, result_types, strict=True):
+            if types.device_of(t) in (None, HOST, self.reading.device):
+                gathered.append(name)
+            else:
+                gathered += f.apply(
+                    "Send", name, device=self.reading.device, results=(f"{name}.{self.reading.device}",)
+                )
+        return f.returns(*gathered)
+
+
+__all__ = ["Attributes", "Call", "Literal", "names", "on_device", "write"]

@@ -1,0 +1,67 @@
+"""Functions made of statements: what is taken, what is given, and nothing that nobody needs.
+
+Knows no devices: all these functions run where their arguments live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from distir.ir import DISCARD, Apply, Call, Function, Param, Return, Type, names
+from distir.transform.pipeline.reading import Work
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A function made of some statements: the values that it takes and gives have their own names inside."""
+
+    function: Function
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+
+
+def outline(
+    name: str, statements: Sequence[Work], wanted: Collection[str], type_of: Callable[[str], Type]
+) -> Outlined | None:
+    """The function that computes what is `wanted`, or None if the statements make none of that."""
+    body, needed = live(statements, wanted)
+    made = [n for s in body for n in s.results if n in wanted]
+    if not made:
+        return None
+    inside = {n for s in body for n in s.results}
+    takes = tuple(dict.fromkeys(n for s in body for n in names(s.args) if n not in inside))
+    params = tuple(Param(n, type_of(n)) for n in takes)
+    trimmed = [renamed(s, lambda n: n if n in needed else DISCARD) for s in body]
+    return Outlined(Function(name, params, (*trimmed, Return(tuple(made)))), takes, tuple(made))
+
+
+def live(statements: Sequence[Work], wanted: Iterable[str]) -> tuple[list[Work], set[str]]:
+    """The statements that what is wanted depends on, and all the values that they or others need."""
+    needed = set(wanted)
+    body: list[Work] = []
+    for statement in reversed(statements):
+        if needed.intersection(statement.results):
+            needed.update(names(statement.args))
+            body.append(statement)
+    return body[::-1], needed
+
+
+def renamed(statement: Work, rename: Callable[[str], str]) -> Work:
+    """A statement with other names for its results."""
+    results = tuple(n if n == DISCARD else rename(n) for n in statement.results)
+    if isinstance(statement, Apply):
+        return Apply(results, statement.op, statement.args, statement.attrs)
+    return Call(results, statement.function, statement.args)
+
+
+def reachable(functions: Mapping[str, Function], roots: Iterable[Function]) -> set[str]:
+    """The names of functions that some functions call, directly or not."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        for statement in waiting.pop().body:
+            if isinstance(statement, Call) and statement.function not in found and statement.function in functions:
+                found.add(statement.function)
+                waiting.append(functions[statement.function])
+    return found

@@ -1,0 +1,119 @@
+"""Values that go the same way packed into tuples, so that a call of a stage is one short line, however deep the model.
+
+The weights of a stage become one value, likewise what its forward pass keeps for its backward pass, what it sends to
+another stage, and its gradients. Packing is a view: it costs nothing. Knows no devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from distir.ir import DISCARD, Apply, TupleType, names
+from distir.ops import type_of
+from distir.transform.pipeline.microbatches import Held, Share, is_sum, leaf_shares
+from distir.transform.pipeline.placement import Place
+from distir.transform.pipeline.reading import Phase, Reading, Work
+from distir.transform.pipeline.schedules import Pass
+
+Bodies = dict[Place, list[Work]]
+
+
+def pack(
+    reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
+) -> tuple[Reading, Bodies, dict[Place, set[str]]]:
+    """The same reading, bodies of passes, and values of each that are used outside of it, with values in tuples."""
+    packer = _Packer(reading, bodies, outside)
+    packer.pack_made()
+    packer.pack_weights()
+    return replace(reading, values=packer.values, statements=packer.statements), packer.bodies, packer.outside
+
+
+class _Packer:
+    """Rewrites the statements of the passes and those before and after them."""
+
+    def __init__(
+        self, reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
+    ) -> None:
+        self.reading = reading
+        self.bodies: Bodies = {where: list(body) for where, body in bodies.items()}
+        self.values = dict(reading.values)
+        self.statements = list(reading.statements)
+        self.outside = {where: set(used) for where, used in outside.items()}
+        self.used = {where: {n for s in body for n in names(s.args)} for where, body in bodies.items()}
+
+    def pack_weights(self) -> None:
+        """The weights of a stage, and what is computed of weights alone, in the order of the program."""
+        early = [p.name for p in self.reading.entry.params if p.name not in self.reading.batch]
+        early += [r for s, phase in self.statements if phase is Phase.BEFORE for r in s.results if r != DISCARD]
+        early = [n for n in early if not self.reading.is_host(n)]
+        position = 1 + max((i for i, (_, phase) in enumerate(self.statements) if phase is Phase.BEFORE), default=-1)
+        for stage in sorted({stage for stage, _ in self.bodies}):
+            places = [where for where in self.bodies if where[0] == stage]
+            used = set[str]().union(*(self.used[where] for where in places))
+            members = [n for n in early if n in used]
+            if len(members) < 2:
+                continue
+            tuple_name, packing = self._packed(f"weights_{stage + 1}", members)
+            self.statements.insert(position, (packing, Phase.BEFORE))
+            position += 1
+            for where in places:
+                self._unpack(where, tuple_name, members)
+
+    def pack_made(self) -> None:
+        """What one pass makes and the same others use."""
+        groups: dict[tuple[object, ...], list[str]] = {}
+        returned = set(names(self.reading.entry.returned))
+        at_the_end = {n for s, phase in self.statements if phase is Phase.AFTER for n in names(s.args)}
+        made = [(n, where) for where, body in self.bodies.items() for s in body for n in s.results]
+        for name, where in made:
+            if name not in self.outside[where] or self.reading.is_host(name):
+                continue
+            users = frozenset(w for w, used in self.used.items() if name in used and w != where)
+            summed = is_sum(self.values[name].shares)
+            ended = name in at_the_end or name in returned
+            if summed and ended and not users:
+                scales = {s.scale for s in leaf_shares(self.values[name].shares) if isinstance(s, Share)}
+                groups.setdefault((where, "sums", *scales), []).append(name)
+            elif users and not ended:
+                groups.setdefault((where, users), []).append(name)
+        for (where, users, *_), members in groups.items():
+            if len(members) > 1:
+                assert isinstance(where, tuple)
+                self._pack_group(where, users, members)  # type: ignore[arg-type]
+
+    def _pack_group(self, where: Place, users: frozenset[Place] | str, members: list[str]) -> None:
+        stage, kind = where
+        if isinstance(users, str):
+            hint = "sums" if kind is Pass.FORWARD else "gradients"
+        else:
+            hint = "kept" if {s for s, _ in users} == {stage} else "sent"
+        tuple_name, packing = self._packed(f"{hint}_{stage + 1}", members)
+        self.bodies[where].append(packing)
+        self.outside[where] = (self.outside[where] - set(members)) | {tuple_name}
+        if isinstance(users, str):
+            first = next((i for i, (_, p) in enumerate(self.statements) if p is Phase.AFTER), len(self.statements))
+            unpacking = Apply(tuple(members), "UnpackTuple", (tuple_name,))
+            self.statements.insert(first, (unpacking, Phase.AFTER))
+        else:
+            for user in users:
+                self._unpack(user, tuple_name, members)
+
+    def _packed(self, hint: str, members: Sequence[str]) -> tuple[str, Apply]:
+        """A new tuple of values, and the statement that makes it."""
+        name = hint
+        while name in self.values:
+            name += "_"
+        held = [self.values[n] for n in members]
+        self.values[name] = Held(
+            TupleType(tuple(type_of(v.full) for v in held)),
+            TupleType(tuple(type_of(v.micro) for v in held)),
+            tuple(v.shares for v in held),
+        )
+        return name, Apply((name,), "MakeTuple", tuple(members))
+
+    def _unpack(self, where: Place, tuple_name: str, members: Sequence[str]) -> None:
+        used = self.used[where]
+        if any(n in used for n in members):
+            results = tuple(n if n in used else DISCARD for n in members)
+            self.bodies[where].insert(0, Apply(results, "UnpackTuple", (tuple_name,)))

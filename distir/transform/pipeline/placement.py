@@ -1,0 +1,129 @@
+"""Where everything of a pipeline is: stages, weights, the values of a microbatch, and what must be sent for that.
+
+Knows what runs in which stage and pass; not when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.ir import names
+from distir.transform.pipeline.outlining import Outlined
+from distir.transform.pipeline.reading import Phase, Reading, Work
+from distir.transform.pipeline.schedules import Pass
+
+Place = tuple[int, Pass]
+"""A stage and a pass."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Devices are the program's numbers."""
+
+    reading: Reading
+    devices: int
+    """How many devices there are."""
+    passes: Mapping[Place, Outlined]
+    made: dict[str, Place] = field(default_factory=dict[str, Place])
+    """By value of a microbatch: where it is computed."""
+    needed: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    """By parameter, and by value that is computed before the microbatches: the devices that need it."""
+    home: dict[str, int] = field(default_factory=dict[str, int])
+    """By weight that is updated and needed on several devices: the one that has it and sends it to the others."""
+    at_the_end: dict[int, int] = field(default_factory=dict[int, int])
+    """By statement that runs when all microbatches are done: its device."""
+    messages: dict[tuple[Place, Place], list[str]] = field(default_factory=dict[tuple[Place, Place], list[str]])
+    """What is sent per microbatch, by the place where it is made and the first one on another device that needs it."""
+
+    def device(self, stage: int) -> int:
+        return self.reading.device + stage % self.devices
+
+
+def place(reading: Reading, devices: int, passes: Mapping[Place, Outlined]) -> Placement:
+    """Find where everything is."""
+    found = Placement(reading, devices, passes)
+    for where, outlined in passes.items():
+        found.made.update(dict.fromkeys(outlined.gives, where))
+    users = _users(found)
+    _find_messages(found, users)
+    for name, places in users.items():
+        if name not in found.made:
+            found.needed[name] = {found.device(stage) for stage, _ in places}
+    before = [s for s, phase in reading.statements if phase is Phase.BEFORE]
+    _need_operands(found, before)
+    trained = set(found.needed)
+    _place_the_end(found, trained)
+    ended = {r for s, phase in reading.statements if phase is Phase.AFTER for r in s.results}
+    for name in names(reading.entry.returned):
+        if name not in found.made and name not in ended and not reading.is_host(name):
+            found.needed.setdefault(name, {reading.device})
+    _need_operands(found, before)
+    for param in reading.entry.params:
+        if not reading.is_host(param.name):
+            found.needed.setdefault(param.name, {reading.device})
+    return found
+
+
+def _users(found: Placement) -> dict[str, list[Place]]:
+    """By value on a device that a pass takes: the places that do, in the order in which a microbatch gets there."""
+    users: dict[str, list[Place]] = {}
+    for where in sorted(found.passes, key=_turn):
+        for name in found.passes[where].takes:
+            if name in found.made or not found.reading.is_host(name):
+                users.setdefault(name, []).append(where)
+    return users
+
+
+def _turn(where: Place) -> tuple[int, int, int]:
+    """Forward through the stages, then back, in each stage the weights' gradients last."""
+    stage, kind = where
+    return (0, stage, 0) if kind is Pass.FORWARD else (1, -stage, int(kind is Pass.WEIGHT))
+
+
+def _find_messages(found: Placement, users: Mapping[str, Sequence[Place]]) -> None:
+    for name, places in users.items():
+        if name not in found.made or found.reading.is_host(name):
+            continue
+        source = found.made[name]
+        reached = {found.device(source[0])}
+        for target in places:
+            device = found.device(target[0])
+            if device not in reached:
+                reached.add(device)
+                found.messages.setdefault((source, target), []).append(name)
+
+
+def _need_operands(found: Placement, before: Sequence[Work]) -> None:
+    """What is needed to compute, on each device that needs it, what comes before the microbatches."""
+    for statement in reversed(before):
+        devices = set[int]().union(*(found.needed.get(r, set()) for r in statement.results))
+        _need(found, names(statement.args), devices)
+
+
+def _need(found: Placement, values: Iterable[str], devices: set[int]) -> None:
+    for name in values:
+        if not found.reading.is_host(name):
+            found.needed.setdefault(name, set()).update(devices)
+
+
+def _place_the_end(found: Placement, trained: set[str]) -> None:
+    """An update runs where its weight is; what else there is, where its operands are."""
+    reading = found.reading
+    device_of: dict[str, int] = {}
+    for i, (statement, phase) in enumerate(reading.statements):
+        if phase is not Phase.AFTER:
+            continue
+        mentioned = [n for n in names(statement.args) if not reading.is_host(n)]
+        for name in mentioned:
+            if name in trained and name not in found.home and len(found.needed[name]) > 1:
+                found.home[name] = min(found.needed[name])
+        weights = [min(found.needed[n]) for n in mentioned if n in trained]
+        sums = [found.device(found.made[n][0]) for n in mentioned if n in found.made]
+        others = [device_of[n] for n in mentioned if n in device_of]
+        device = next(iter([*weights, *others, *sums]), reading.device)
+        found.at_the_end[i] = device
+        device_of.update(dict.fromkeys(statement.results, device))
+        for name in mentioned:
+            if name not in found.made and name not in device_of and name not in found.home:
+                found.needed.setdefault(name, set()).add(device)

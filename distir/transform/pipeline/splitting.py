@@ -1,0 +1,186 @@
+"""A backward pass in two: what the stage before waits for, and the gradients of the weights, which can wait.
+
+Statements go to the first part if something that is waited for depends on them, else to the second. A call that has
+results of both kinds becomes two calls of two functions, cut out of the one called. What the first part computes and
+the second needs is handed over, not computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.analysis import Checker, State, check
+from distir.ir import DISCARD, HOST, UNKNOWN, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
+from distir.ops import OPS, Value, type_of
+from distir.transform.pipeline.microbatches import Held, Share, is_sum
+from distir.transform.pipeline.outlining import live, renamed
+from distir.transform.pipeline.placement import Place
+from distir.transform.pipeline.reading import Phase, Reading, Work
+from distir.transform.pipeline.schedules import Pass
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A function cut in two. `first` gives the results `waited`, and then `handed` on to `second` as its last operands.
+
+    `second` takes those operands of the function that `operands` counts, and gives the results `left`.
+    """
+
+    first: Function
+    second: Function
+    operands: tuple[int, ...]
+    handed: tuple[str, ...]
+
+
+@dataclass
+class Splitter:
+    """Cuts functions of one module, each once for the same results."""
+
+    functions: dict[str, Function]
+    """Those of the module, and those made here."""
+    checker: Checker
+    known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Halves] = field(
+        default_factory=dict[tuple[str, tuple[int, ...], tuple[int, ...]], Halves]
+    )
+
+    def split(self, body: Sequence[Work], waited: Collection[str], taken: set[str]) -> tuple[list[Work], list[Work]]:
+        """The statements for what is waited for, and the others. New names are added to `taken`."""
+        needed = set(waited)
+        first: list[Work] = []
+        second: list[Work] = []
+        for statement in reversed(body):
+            wanted = [r for r in statement.results if r in needed]
+            other = [r for r in statement.results if r not in needed and r != DISCARD]
+            if not wanted:
+                second.append(statement)
+                continue
+            if other and isinstance(statement, Call):
+                one, two = self._call(statement, needed, taken)
+                second.append(two)
+                statement = one
+            first.append(statement)
+            needed.update(names(statement.args))
+        return first[::-1], second[::-1]
+
+    def _call(self, call: Call, needed: Collection[str], taken: set[str]) -> tuple[Call, Call]:
+        """A call with results of both kinds as two."""
+        waited = tuple(i for i, r in enumerate(call.results) if r in needed)
+        left = tuple(i for i, r in enumerate(call.results) if r not in needed and r != DISCARD)
+        halves = self._halves(call.function, waited, left)
+        handed: list[str] = []
+        for name in halves.handed:
+            fresh = f"{name}_{call.results[waited[0]]}"
+            while fresh in taken:
+                fresh += "_"
+            taken.add(fresh)
+            handed.append(fresh)
+        args = tuple(call.args[i] for i in halves.operands)
+        one = Call((*(call.results[i] for i in waited), *handed), halves.first.name, call.args)
+        return one, Call(tuple(call.results[i] for i in left), halves.second.name, (*args, *handed))
+
+    def _halves(self, name: str, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
+        key = (name, waited, left)
+        if key not in self.known:
+            self.known[key] = self._cut(self.functions[name], waited, left)
+        return self.known[key]
+
+    def _cut(self, function: Function, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
+        body = [s for s in function.body if isinstance(s, (Apply, Call))]
+        wanted: list[Arg] = [function.returned[i] for i in waited]
+        rest: list[Arg] = [function.returned[i] for i in left]
+        inside = {p.name for p in function.params} | {r for s in body for r in s.results}
+        first, second = self.split(body, set(names(wanted)), inside)
+        second, _ = live(second, names(rest))
+        found = self._types(function)
+        second = self._repeated(first, second, rest, found)
+        made = {r for s in second for r in s.results} | {p.name for p in function.params}
+        missing = [n for s in second for n in names(s.args)] + list(names(rest))
+        handed = tuple(dict.fromkeys(n for n in missing if n not in made))
+        first, needed = live(first, [*names(wanted), *handed])
+        used = {n for s in second for n in names(s.args)} | set(names(rest))
+        operands = tuple(i for i, p in enumerate(function.params) if p.name in used)
+        whole = [renamed(s, lambda n: n if n in needed else DISCARD) for s in first]
+        _, later = live(second, names(rest))
+        trimmed = [renamed(s, lambda n: n if n in later else DISCARD) for s in second]
+        params = (*(function.params[i] for i in operands), *(Param(n, found.get(n, UNKNOWN)) for n in handed))
+        halves = Halves(
+            Function(self._fresh(f"{function.name}_input"), function.params, (*whole, Return((*wanted, *handed)))),
+            Function(self._fresh(f"{function.name}_weight"), params, (*trimmed, Return(tuple(rest)))),
+            operands,
+            handed,
+        )
+        self.functions[halves.first.name] = halves.first
+        self.functions[halves.second.name] = halves.second
+        return halves
+
+    def _types(self, function: Function) -> Mapping[str, Type]:
+        """The types of a function's values, devices left open."""
+        args: tuple[Value, ...] = tuple(p.type for p in function.params)
+        state = self.checker.instance(function.name, args).state
+        return {n: type_of(v) for n, v in state.items() if n != DISCARD and v is not None}
+
+    def _repeated(
+        self, first: Sequence[Work], second: list[Work], rest: Sequence[Arg], found: Mapping[str, Type]
+    ) -> list[Work]:
+        """The second part with those statements of the first that cost nothing: better done again than handed over."""
+        needed = {n for s in second for n in names(s.args)} | set(names(rest))
+        again: list[Work] = []
+        for statement in reversed(first):
+            free = isinstance(statement, Apply) and (
+                (statement.op in OPS and OPS[statement.op].view)
+                or all(types.device_of(found.get(r, UNKNOWN)) == HOST for r in statement.results)
+            )
+            if free and needed.intersection(statement.results):
+                again.append(statement)
+                needed.update(names(statement.args))
+        return [*reversed(again), *second]
+
+    def _fresh(self, name: str) -> str:
+        while name in self.functions:
+            name += "_"
+        return name
+
+
+def split_backward(
+    reading: Reading, bodies: Mapping[Place, list[Work]]
+) -> tuple[dict[Place, list[Work]], dict[str, Function]]:
+    """The passes with each backward pass in two, and all functions there are then.
+
+    What the backward pass of another stage takes is waited for, and what is returned per microbatch.
+    """
+    splitter = Splitter(dict(reading.module.functions), reading.checker)
+    outside = used_outside(reading, bodies)
+    taken = set(reading.values)
+    found = dict(bodies)
+    for (stage, kind), body in bodies.items():
+        if kind is Pass.BACKWARD:
+            waited = {n for n in outside[stage, kind] if not is_sum(reading.values[n].shares)}
+            first, second = splitter.split(body, waited, taken)
+            found[stage, Pass.BACKWARD], found[stage, Pass.WEIGHT] = first, second
+    _add_types(reading, splitter.functions, [s for where in bodies for s in found[where]])
+    return found, splitter.functions
+
+
+def _add_types(reading: Reading, functions: Mapping[str, Function], statements: Iterable[Work]) -> None:
+    """Add to the reading the values that are handed over from one part to the other, on the device where they are."""
+    domain = check(Module(functions.values())).domain
+    rho = State((), (), domain)
+    rho.update((name, held.micro) for name, held in reading.values.items())
+    for statement in statements:
+        if isinstance(statement, Call) and statement.function not in reading.module.functions:
+            given = domain.instance(statement.function, rho(statement.args)).state.returned
+            rho.update(zip(statement.results, given, strict=True))
+            for name, value in zip(statement.results, given, strict=True):
+                reading.values.setdefault(name, Held(value, value, Share(0)))
+
+
+def used_outside(reading: Reading, bodies: Mapping[Place, Sequence[Work]]) -> dict[Place, set[str]]:
+    """By stage and pass: the values made there that something else uses."""
+    after = [s for s, phase in reading.statements if phase is Phase.AFTER]
+    wanted = set(names(reading.entry.returned)) | {n for s in after for n in names(s.args)}
+    wanted -= {n for s in after for n in s.results}
+    own = {where: {n for s in body for n in s.results} for where, body in bodies.items()}
+    for where, body in bodies.items():
+        wanted |= {n for s in body for n in names(s.args)} - own[where]
+    return {where: own[where] & wanted for where in bodies}

@@ -1,0 +1,124 @@
+"""The step `pp`: a sequential program made into a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.nearest import nearest
+from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
+from distir.ops import type_of
+from distir.transform.pipeline.emission import on_device, write
+from distir.transform.pipeline.order import NOMINAL, SPLIT, Message, merge
+from distir.transform.pipeline.outlining import Outlined, outline, reachable
+from distir.transform.pipeline.packing import pack
+from distir.transform.pipeline.placement import Place, Placement, place
+from distir.transform.pipeline.reading import Phase, Reading, Work, read
+from distir.transform.pipeline.schedules import SCHEDULES, Order, Pass, Schedule, ScheduleError, Task, inference
+from distir.transform.pipeline.splitting import split_backward, used_outside
+from distir.transform.pipeline.stages import Stages, cut
+from distir.transform.steps import StepError, step
+
+
+@step
+def pp(
+    module: Module,
+    value: int,
+    *,
+    microbatches: int = 1,
+    schedule: str = "1f1b",
+    virtual: int = 1,
+    balance: str = "uniform",
+) -> Module:
+    """Pipeline parallelism over `value` devices.
+
+    The layers of the entry function are cut into stages, one per device (`virtual` per device for
+    `schedule=interleaved`). The batch is cut into `microbatches` parts, which follow each other through the stages; the
+    gradients of the parts are added up, and the weights are updated once, at the end. `schedule` is `gpipe`, `1f1b`,
+    `interleaved` or `zb-h1`; a program without a backward pass has forward passes alone, whatever the schedule.
+
+    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each.
+    """
+    chosen = _schedule(schedule)
+    _check_options(value, microbatches, virtual, balance)
+    reading = read(module, microbatches)
+    stages = cut(reading, value * virtual, balance, lambda i: 1.0)
+    order = _order(reading, chosen, stages, value, virtual)
+    bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
+    functions = dict(module.functions)
+    if chosen.splits and stages.trained:
+        bodies, functions = split_backward(reading, bodies)
+    reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
+    passes = _outlined(reading, bodies, outside)
+    placement = place(reading, value, passes)
+    lengths = SPLIT if chosen.splits else NOMINAL
+    events = merge(order, _messages(placement, reading.count), lambda task: lengths[task.kind])
+    kept = _kept(functions, reading, passes)
+    return write(placement, events, [*kept, *(o.function for o in passes.values())])
+
+
+def _schedule(name: str) -> Schedule:
+    if name not in SCHEDULES:
+        near = nearest(name, SCHEDULES)
+        hint = f"did you mean `{near}`?" if near else f"the schedules are {', '.join(SCHEDULES)}"
+        raise StepError(f"there is no schedule `{name}`; {hint}")
+    return SCHEDULES[name]
+
+
+def _check_options(devices: int, microbatches: int, virtual: int, balance: str) -> None:
+    for name, number in (("pp", devices), ("microbatches", microbatches), ("virtual", virtual)):
+        if number < 1:
+            raise StepError(f"`{name}` expected 1 or more, found {number}")
+    if balance not in ("uniform", "cost") and not all(part.strip().isdecimal() for part in balance.split(",")):
+        raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
+
+
+def _order(reading: Reading, chosen: Schedule, stages: Stages, devices: int, virtual: int) -> Order:
+    try:
+        order = chosen(devices, reading.count, virtual)
+    except ScheduleError as error:
+        site = Site(reading.entry.name, None, Part("name"))
+        raise ProgramError([Diagnostic(codes.BAD_SCHEDULE, site, str(error))]) from None
+    return order if stages.trained else inference(devices, reading.count, virtual)
+
+
+def _outlined(
+    reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
+) -> dict[Place, Outlined]:
+    """The function of each stage and pass."""
+    whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
+
+    def type_of_part(name: str) -> Type:
+        return types.substitute(on_device(type_of(reading.values[name].micro), None), whole)
+
+    found: dict[Place, Outlined] = {}
+    taken = {*reading.module.functions}
+    for where in sorted(bodies, key=lambda w: (w[0], list(Pass).index(w[1]))):
+        stage, kind = where
+        name = f"stage_{stage + 1}_{kind.value}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        outlined = outline(name, bodies[where], outside[where], type_of_part)
+        if outlined is not None:
+            found[where] = outlined
+    return found
+
+
+def _messages(placement: Placement, count: int) -> list[Message]:
+    return [
+        Message(Task(source[0], k, source[1]), Task(target[0], k, target[1]))
+        for source, target in placement.messages
+        for k in range(count)
+    ]
+
+
+def _kept(functions: Mapping[str, Function], reading: Reading, passes: Mapping[Place, Outlined]) -> list[Function]:
+    """The functions of the sequential module, but for those that only the sequential entry function called."""
+    others = [s for s, phase in reading.statements if phase is not Phase.MICROBATCH]
+    called = {s.function for s in others if isinstance(s, Call)}
+    roots = [*(o.function for o in passes.values()), *(functions[name] for name in called)]
+    now = reachable(functions, roots) | called
+    gone = {reading.entry.name, *(reachable(functions, [reading.entry]) - now)}
+    return [f for f in functions.values() if f.name not in gone]

@@ -1,0 +1,76 @@
+"""A law over all ops: split along any letter of its layout, an op gives what it gives of whole operands."""
+
+import itertools
+
+import pytest
+from sharding_samples import assert_same
+
+from distir.ir import DISCARD, Apply, Dense, Function, Literal, Module, Param, Return, TensorType, types
+from distir.ops import FAMILIES, OPS, canonical
+from distir.ops.splitting import layout
+from distir.syntax import parse_example
+from distir.transform.sharding import split
+from distir.transform.sharding.state import WHOLE, Split
+
+OURS = [name for name in OPS if OPS[name].family in {family.__name__.rpartition(".")[2] for family in FAMILIES}]
+EXAMPLES = [(name, text) for name in OURS for text in OPS[name].examples]
+
+
+def module_of(text):
+    """An example of an op as a program in Float64 on device 1, with every result returned, and its statement."""
+    params, statement = parse_example(text.replace("Float32", "Float64"), canonical)
+    names = tuple(name if name != DISCARD else f"unnamed_{i}" for i, name in enumerate(statement.results))
+    statement = Apply(names, statement.op, statement.args, statement.attrs)
+    return Module([Function("main", params, (statement, Return(names)))]), statement
+
+
+def letters_of(module, statement):
+    """The letters of the op that its operands have, with the number of devices they divide by, and their places."""
+    from distir.analysis import check
+
+    state = check(module).states["main"]
+    vs = state(statement.args)
+    ws = [types_of(w) for w in state(statement.results)]
+    if any(not isinstance(v, (TensorType, Dense, Literal)) for v in vs):
+        return {}
+    found = layout(OPS[statement.op], vs, ws, statement.attrs)
+    if found is None:
+        return {}
+    places = {}
+    for i, (letters, v) in enumerate(zip(found.operands, vs, strict=True)):
+        for axis, letter in enumerate(letters):
+            if letter is not None and isinstance(v, TensorType) and isinstance(statement.args[i], str):
+                places.setdefault(letter, []).append((statement.args[i], axis, v.shape[axis]))
+    return places
+
+
+def types_of(value):
+    return value.type if isinstance(value, (Dense, Literal)) else value
+
+
+@pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[text.split(" = ")[-1][:60] for _, text in EXAMPLES])
+def test_an_op_split_along_a_letter_gives_the_same(name, text):
+    module, statement = module_of(text)
+    params = module.functions["main"].params
+    if any(len(types.devices(p.type)) != 1 or types.devices(p.type) != {1} for p in params) or not params:
+        pytest.skip("not on one device")
+    for letter, places in letters_of(module, statement).items():
+        sizes = {size for _, _, size in places}
+        for size in {n for n in (2, 3, 5) if all(isinstance(s, int) and s % n == 0 for s in sizes)}:
+            states = {name: Split(axis) for name, axis, _ in places}
+            plan = [states.get(p.name, WHOLE) for p in params]
+            assert_same(module, split(module, size, "innermost", lambda *_, plan=plan: plan)), letter
+
+
+@pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[text.split(" = ")[-1][:60] for _, text in EXAMPLES])
+def test_an_op_gives_the_same_whatever_operands_are_split(name, text):
+    """Also where operands must be brought together first, or the op cannot be split at all."""
+    module, _ = module_of(text)
+    params = module.functions["main"].params
+    if any(types.devices(p.type) != {1} or not isinstance(p.type, TensorType) for p in params) or not params:
+        pytest.skip("not on one device")
+    options = [[WHOLE, *(Split(a) for a, n in enumerate(p.type.shape) if n % 2 == 0 and n)] for p in params]
+    for plan in itertools.islice(itertools.product(*options), 1, 30):
+        assert_same(module, split(module, 2, "innermost", lambda *_, plan=plan: plan))
+
+
