@@ -194,7 +194,6 @@ def test_the_count_of_code_leaves_out_words():
     assert code_lines(WORDY) == 5
 
 
-@pytest.mark.xfail(strict=True, reason="618 lines; domains.py and signature.py ask to be split")
 def test_what_a_newcomer_must_read_is_short():
     lines = {name: code_lines((ROOT / "distir" / f"{name}.py").read_text()) for name in NEWCOMERS_CORE}
     assert sum(lines.values()) < 500, lines

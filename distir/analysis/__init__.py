@@ -1,9 +1,11 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
 from distir.analysis.check import Analysis, Checker, check
-from distir.analysis.domains import Devices, Instance, Mixed, Types, Values, lookup
+from distir.analysis.domains import Devices, Instance, Mixed, Types
 from distir.analysis.execute import InputError, Inputs, Load, Output, execute, random_inputs, result_names
 from distir.analysis.interpret import Domain, State, interpret
+from distir.analysis.lookup import lookup
+from distir.analysis.values import Values
 
 __all__ = [
     "Analysis",

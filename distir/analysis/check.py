@@ -11,8 +11,9 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types, parameters
+from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
 from distir.analysis.interpret import State
+from distir.analysis.parameters import parameters
 from distir.analysis.structure import Structure, structure, unused
 from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
 from distir.diagnostics.codes import types as codes

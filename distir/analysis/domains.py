@@ -1,4 +1,4 @@
-"""The domains: types, both types and known values (mixed), concrete values, devices.
+"""The domains: types; types and known values, mixed; devices. That of concrete values is in `values.py`.
 
 Paper, section 3. The rules come from the ops; here is which rule is asked first, what a call means, and what an
 annotation adds.
@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from distir.analysis.interpret import Domain, State, interpret
+from distir.analysis.lookup import lookup
+from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.diagnostics.nearest import nearest
 from distir.ir import (
     UNKNOWN,
     AnyType,
     Apply,
     Arg,
     Call,
-    Dense,
     Dim,
     DimensionError,
-    External,
     Function,
     Literal,
     Module,
@@ -33,22 +32,12 @@ from distir.ir import (
     Type,
     types,
 )
-from distir.ir.dims import solve
 from distir.ops import (
-    OPS,
-    Op,
     Reject,
     Value,
-    bind,
-    bridge,
-    dense,
-    dtype_of,
     infer_partial,
     infer_types,
     infer_values,
-    run,
-    strengthen,
-    to_array,
     type_of,
 )
 
@@ -171,93 +160,6 @@ class Devices(Types):
         return tuple(_placed(type_of(w)) for w in super().call(call, vs))
 
 
-@dataclass
-class Values(Domain):
-    """Concrete values: numpy arrays, and tuples of them. The reference executor's domain (section 3.1)."""
-
-    module: Module
-    load: Any = None
-    """From an `External` to its array."""
-
-    def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
-        definition = lookup(op.op)
-        attrs = bind(definition, op.attrs)
-        if any(isinstance(v, (Literal, Dense, External)) for v in vs):
-            vs = self._arrays(definition, op, vs)
-        loaded = {n: self.load(v) for n, v in attrs.items() if isinstance(v, External)} if self.load is not None else {}
-        return run(definition, vs, {**attrs, **loaded}, len(op.results))
-
-    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
-        return interpret(self.module.functions[call.function], vs, self).returned
-
-    def constant(self, arg: Arg) -> Any:
-        return arg
-
-    def _arrays(self, definition: Op, op: Apply, vs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operands as arrays, literals with the element types of their neighbours."""
-        strong = strengthen(definition, [abstract(v) for v in vs], op.attrs)
-        return tuple(
-            self.array(s) if isinstance(v, (Literal, Dense, External)) else v for v, s in zip(vs, strong, strict=True)
-        )
-
-    def array(self, v: Any) -> Any:
-        """A value as an array, constants too."""
-        match v:
-            case External():
-                return self.load(v)
-            case Dense():
-                return to_array(v)
-            case Literal():
-                return to_array(dense(v.value))
-            case _:
-                return v
-
-
-def lookup(name: str) -> Op:
-    """The op of that name. Raises Reject, with the nearest name, if there is none."""
-    if name in OPS:
-        return OPS[name]
-    near = nearest(name, [*OPS, *bridge.NAMES])
-    hint = bridge.hint(name) or (f"did you mean `{near}`?" if near else "`distir ops` lists them all")
-    raise Reject(name_codes.UNKNOWN_OP, f"there is no op `{name}`", Part("callee"), help=hint)
-
-
-def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], dict[str, Dim]]:
-    """Arguments with what the parameters' types add, and what the named dimensions stand for. Raises Reject."""
-    if len(vs) != len(function.params):
-        names = ", ".join(f"%{p.name}" for p in function.params)
-        message = f"`@{function.name}` expected {len(function.params)} arguments ({names}), found {len(vs)}"
-        raise Reject(name_codes.OPERAND_COUNT, message, Part("callee"))
-    dims: dict[str, Dim] = {}
-    for param, v in zip(function.params, vs, strict=True):
-        _bind(param.type, type_of(v), dims)
-    return tuple(_argument(function, i, v, dims) for i, v in enumerate(vs)), dims
-
-
-def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
-    """Let the named dimensions of `stated` be what `found` has in their places."""
-    if isinstance(stated, TupleType) and isinstance(found, TupleType):
-        for inner, item in zip(stated.items, found.items, strict=False):
-            _bind(inner, item, dims)
-    elif isinstance(stated, TensorType) and isinstance(found, TensorType):
-        for dim, size in zip(stated.shape or (), found.shape or (), strict=False):
-            if (solved := solve(dim, size)) is not None:
-                dims.setdefault(*solved)
-
-
-def _argument(function: Function, index: int, v: Value, dims: Mapping[str, Dim]) -> Value:
-    param, part = function.params[index], Part("operand", index)
-    try:
-        stated = types.substitute(param.type, dims)
-    except DimensionError as error:
-        raise Reject(type_codes.BAD_ARGUMENT, f"`@{function.name}` `%{param.name}`: {error}", part) from None
-    met = types.meet(stated, type_of(v))
-    if met is None:
-        message = f"`@{function.name}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
-        raise Reject(type_codes.BAD_ARGUMENT, message, part)
-    return met if isinstance(v, (TensorType, TupleType, AnyType)) else v
-
-
 def _counted(name: str, ws: tuple[Value, ...], count: int) -> tuple[Value, ...]:
     if len(ws) == count:
         return ws
@@ -271,12 +173,3 @@ def _placed(type: Type) -> Type:
     if isinstance(type, TupleType):
         return TupleType(tuple(map(_placed, type.items)))
     return AnyType(type.device)
-
-
-def abstract(v: Any) -> Value:
-    """The type of a concrete value; its device is left open, for arrays know none."""
-    if v is None or isinstance(v, (Literal, Dense, External)):
-        return v
-    if isinstance(v, tuple):
-        return TupleType(tuple(type_of(abstract(item)) for item in cast("tuple[Any, ...]", v)))
-    return TensorType(dtype_of(v), tuple(v.shape), None)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from distir.analysis.check import check
-from distir.analysis.domains import Values, abstract
 from distir.analysis.interpret import interpret
+from distir.analysis.values import Values, abstract
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import types as codes
 from distir.ir import (

@@ -44,6 +44,8 @@ def read_model(path: str) -> onnx.ModelProto:
 
 def check_model(model: onnx.ModelProto, path: str) -> None:
     """Raises ImportRefused for a message that is no model."""
+    if not _texts_are_text(model):
+        raise ImportRefused(f"`{path}` is no ONNX model: a name in it is no UTF-8 text")
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ImportRefused(f"`{path}` is no ONNX model: it holds no graph")
     if not model.opset_import and model.ir_version >= 3:
@@ -85,6 +87,17 @@ def weight(tensor: onnx.TensorProto, folder: str) -> Weight:
             raise ImportRefused(f"`{tensor.name}` cannot be read: {error}") from None
 
     return Weight(dtype, shape, load)
+
+
+def _texts_are_text(message: Any) -> bool:
+    """Whether all strings of a message, and of those in it, could be decoded; else protobuf gives bytes."""
+    for field, value in message.ListFields():
+        values: Any = value if field.is_repeated else (value,)
+        if field.type == field.TYPE_STRING and not all(isinstance(text, str) for text in values):
+            return False
+        if field.type == field.TYPE_MESSAGE and not all(map(_texts_are_text, values)):
+            return False
+    return True
 
 
 def _external(tensor: onnx.TensorProto, described: Weight, folder: str) -> Weight:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from distir.analysis.domains import Mixed, Types
+from distir.analysis.domains import Types
 from distir.importers.core import ImportRefused, Weight
 from distir.importers.names import value_name
 from distir.importers.onnx_nodes import (
@@ -28,13 +28,40 @@ from distir.importers.reshaping import relative_shape
 from distir.importers.simplify import simpler
 from distir.ir import DISCARD, UNKNOWN, Apply, Attributes, Call, Dense, Function, Literal, Module, TensorType, identity
 from distir.ir.builder import FunctionBuilder
-from distir.ops import OPS, Reject, Value, bridge, canonical, to_dense, type_of
+from distir.ops import (
+    OPS,
+    Op,
+    Reject,
+    Value,
+    bridge,
+    canonical,
+    infer_partial,
+    infer_types,
+    infer_values,
+    to_dense,
+    type_of,
+)
 
 if TYPE_CHECKING:
     import onnx
 
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
+
+
+LARGEST_FOLDED = 4096
+"""Results with more elements are not computed here: no shape depends on them."""
+
+
+def _small_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -> tuple[Value, ...] | None:
+    """The first rule of mixed interpretation, for small results."""
+    if not all(isinstance(arg, Dense) or arg is None for arg in args):
+        return None
+    for found in infer_types(op, args, attrs, count):
+        elements = found.elements if isinstance(found, TensorType) else None
+        if isinstance(elements, int) and elements > LARGEST_FOLDED:
+            return None
+    return infer_values(op, args, attrs, count)
 
 
 @dataclass
@@ -44,7 +71,7 @@ class Functions:
     protos: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict[Any, Any])
     made: dict[Any, Function] = field(default_factory=dict[Any, Function])
     open: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    domain: Types = field(default_factory=lambda: Mixed(Module()))
+    domain: Types = field(default_factory=lambda: Types(Module(), (_small_values, infer_partial, infer_types)))
     opaque: dict[str, str] = field(default_factory=dict[str, str])
     """Ops that are not ours, with the domain that each comes from."""
 

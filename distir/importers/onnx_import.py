@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from distir.analysis import check
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.names import dimension_name
 from distir.importers.onnx_file import check_model, read_model, weight
@@ -16,7 +17,7 @@ from distir.importers.onnx_graph import SMALL, Functions, Translation
 from distir.importers.onnx_nodes import STANDARD, needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.outline import outlined
-from distir.ir import HOST, DimensionError, Function, SymbolicDim, TensorType, dims, types
+from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
 from distir.ops import OPS, to_dense, type_of
 from distir.ops.bridge.schema import OPSET
@@ -110,7 +111,24 @@ def import_model(
             f"`{op}` of the domain `{domain}` is no op that is known here: it stands in the program as it is; "
             "define it with `@distir.op`, in a package that registers under the entry-point group `distir.ops`"
         )
-    return Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, notes)
+    imported = Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, notes)
+    if freed is not None:
+        _check_freed(imported, freed)
+    return imported
+
+
+def _check_freed(imported: Imported, freed: tuple[str, int]) -> None:
+    """Raises ImportRefused where the model holds for the one batch size that it was exported with."""
+    errors = check(imported).errors
+    if errors:
+        site = errors[0].site
+        statement = imported.functions[site.function].body[site.index] if isinstance(site, Site) and site.index else None
+        made = next((name for name in results(statement) if name), "") if statement is not None else ""
+        where = f" at `%{made}`" if made else ""
+        raise ImportRefused(
+            f"the batch size {freed[1]} is fixed inside the model{where}: {errors[0].message}",
+            "export the model with a symbolic batch dimension",
+        )
 
 
 def _add(main: Translation, name: str, found: Weight, host: bool) -> None:

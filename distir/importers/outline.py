@@ -35,7 +35,7 @@ Scopes = Mapping[str, tuple[tuple[str, str], ...]]
 """For results: the modules that they were computed in, from the outermost, as names and classes."""
 
 SHORTEST = 4
-"""Statements of the shortest block that is worth a function."""
+"""Ops of the shortest block that is worth a function, and statements that it must save at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,13 @@ def _find(function: Function) -> Block | None:
     for period, start, end in _runs(labels, saved):
         count = (end - start) // period
         if (count - 1) * (period - 1) <= saved:
-            continue
+            break
         block = _cut(function, period, start, end)
         if block is None:
             continue
-        gain = (len(block.starts) - 1) * (period - 1)
-        if gain > saved:
+        ops = sum(isinstance(s, Apply) for s in body[block.starts[0] : block.starts[0] + period])
+        gain = (len(block.starts) - 1) * (ops - 1)
+        if ops >= SHORTEST and gain > saved:
             best, saved = block, gain
     return best and _everywhere(function, best, labels)
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from distir.ops.signature import Signature, parse_signature
+from distir.ops.signature import Signature
+from distir.ops.signature_reader import parse_signature
 from distir.ops.work import Pattern
 
 REQUIRED: Final = inspect.Parameter.empty
@@ -178,6 +179,15 @@ class Op:
         It takes what a `shapes` rule takes, and the shapes of the `results`, and gives a `Layout`.
         """
         self.rules["sharding"] = rule
+        return rule
+
+    def parted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on a rule for what the op is where its layout's letter `parted` is split: other ops, and sums.
+
+        It takes a `layout.Parts`, the operands' names, and the attributes by keyword, and gives the list of results.
+        Those that lack the letter are partial sums.
+        """
+        self.rules["parted"] = rule
         return rule
 
     def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:

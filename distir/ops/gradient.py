@@ -303,4 +303,4 @@ def _(dy: TensorType, indices: TensorType, shape: Operand, *, results: Sequence[
     first = axis % max(rank, 1)
     before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
     positions = tuple(f"s{k}" for k in range(depth))
-    return Layout(((*before, *positions, *behind), positions, ()), ((*before, "n", *behind),), stated=2, looked_up="n")
+    return Layout(((*before, *positions, *behind), positions, ()), ((*before, "n", *behind),), stated=2)

@@ -74,7 +74,7 @@ def infer_types(op: Op, args: Sequence[Value], attrs: Attributes, count: int) ->
             return (TupleType(()),) * count
         return tuple(TupleType(items) for items in zip(*leaves, strict=True))
     matched = match_operands(op, args, bound)
-    given = result_types(matched.signature.results, matched.bindings, count)
+    given = result_types(matched.signature.results, matched.bindings, max(count, 1))
     if rule := op.rules.get("checks"):
         _call_rule(rule, matched, bound, count)
     if rule := op.rules.get("shapes"):
@@ -185,13 +185,27 @@ def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound:
     if not bindings.count:
         bindings.count = next((len(v) for n, v in bound.items() if n == "devices" and isinstance(v, tuple)), 0)
     weak = [i for i, arg in enumerate(args) if isinstance(arg, Literal)]
+    given = [(place, type_of(arg)) for place, arg in zip(places, args, strict=True) if arg is not None]
+    undecided = {_variable(place) for place, found in given if _untyped(found)}
     for i in [i for i in range(len(args)) if i not in weak] + weak:
         part = Part("operand", i)
         if isinstance(values[i], Literal):
-            values[i] = _strong(op, cast(Literal, args[i]), places[i], bindings, part)
+            strong = _strong(op, cast(Literal, args[i]), places[i], bindings, part)
+            decided = _variable(places[i]) not in undecided - {None, *bindings.dtypes}
+            values[i] = strong if decided else TensorType(None, strong.shape, HOST)
         if values[i] is not None:
             match(places[i], type_of(values[i]), part, bindings)
     return Matched(signature, bindings, values)
+
+
+def _variable(place: Operand) -> str | None:
+    """The letter that stands for the element type of an operand."""
+    term = place.pattern.dtype if isinstance(place.pattern, TensorPattern) else None
+    return term.name if isinstance(term, DTypeVar) else None
+
+
+def _untyped(type: Type) -> bool:
+    return isinstance(type, AnyType) or (isinstance(type, TensorType) and type.dtype is None)
 
 
 def _place(signature: Signature, index: int) -> Operand:

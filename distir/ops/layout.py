@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from distir.ir import Dim, DimensionError, Shape, dims
+from distir.ir import Arg, Constant, Dim, DimensionError, Shape, TensorType, dims
 
 Letters = tuple[str | None, ...]
 """A letter for each dimension; None for one that must be whole."""
@@ -42,8 +43,35 @@ class Layout:
     """Letters whose dimensions cannot be in blocks: they are regrouped."""
     stated: int | None = None
     """The operand, a host value, that states the shape of the first result."""
-    looked_up: str | None = None
-    """The letter along which positions, the operand 1, are looked up or written: only those of a part are in it."""
+    parted: str | None = None
+    """The letter that is split only as the op's rule `parted` says, in other ops."""
+
+
+class Parts(Protocol):
+    """Writes what an op is on each device, which has a part of an operand: for rules `parted`. Values are names."""
+
+    size: int
+    """How many devices there are."""
+
+    def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
+        """The result of another op, on each device by itself."""
+        ...
+
+    def sum(self, x: Arg) -> Arg:
+        """The sum over the devices, on each of them."""
+        ...
+
+    def greatest(self, x: Arg, axis: int) -> Arg:
+        """The greatest over the devices, on each of them; `x` has a dimension of 1 at `axis`."""
+        ...
+
+    def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
+        """Positions from 0 to `length` counted in the device's own part, 0 for the others; and which are its own."""
+        ...
+
+    def type(self, x: Arg) -> TensorType:
+        """The type of an operand of the op in the whole program."""
+        ...
 
 
 def regrouped(before: Shape | None, after: Shape | None) -> tuple[Letters, Letters]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from distir.ir import Shape
+from distir.ir import Arg, Literal, Shape
 from distir.ops.host import Operand, known_ints
-from distir.ops.layout import Layout, Letters, elementwise
+from distir.ops.layout import Layout, Letters, Parts, elementwise
 from distir.ops.select import Concat, Gather, GatherElements, GatherND, ScatterElements, ScatterND, Slice, Split
 
 Results = Sequence[Shape | None]
@@ -35,7 +35,23 @@ def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout
     first = axis % max(rank, 1)
     before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
     positions = tuple(f"s{k}" for k in range(depth))
-    return Layout(((*before, "n", *behind), positions), ((*before, *positions, *behind),), looked_up="n")
+    return Layout(((*before, "n", *behind), positions), ((*before, *positions, *behind),), parted="n")
+
+
+@Gather.parted
+def _(w: Parts, data: Arg, indices: Arg, *, axis: int) -> list[Arg]:
+    """Of a table in parts, each device looks up what it has; the rows of the others count as zero."""
+    table = w.type(data)
+    shape = table.shape or ()
+    first = axis % len(shape)
+    length = shape[first]
+    assert isinstance(length, int)
+    own, here = w.own(indices, length)
+    rows = w("Gather", data, own, axis=axis)
+    behind = len(shape) - first - 1
+    mask = w("Unsqueeze", here, Literal(tuple(range(-behind, 0)))) if behind else here
+    zero = Literal(0.0 if table.dtype is not None and table.dtype.kind == "float" else 0)
+    return [w("Where", mask, rows, zero)]
 
 
 @Slice.sharding

@@ -1,6 +1,6 @@
 """Every step there is: importing this module registers them. A new module of steps gets its line here."""
 
-from distir.transform import common_subexpressions, dead_code, fold, inline, outline, sharding, training
+from distir.transform import common_subexpressions, dead_code, fold, inline, outline, pipeline, sharding, training
 from distir.transform.steps import STEPS, parse_steps, transform
 
 FAMILIES = (
@@ -9,6 +9,7 @@ FAMILIES = (
     fold,
     inline,
     outline,
+    pipeline,
     sharding,
     training,
 )

@@ -40,6 +40,24 @@ def _with_names(own: Type, found: Type) -> Type:
     return TensorType(own.dtype or found.dtype, shape, found.device)
 
 
+def with_dtypes(own: Type, found: Type) -> Type:
+    """The type with the element types of one call, where it states none.
+
+    A literal takes the element type of its neighbours; a function that holds literals must say what these are.
+    """
+    match own, found:
+        case AnyType(device), TupleType(items):
+            return TupleType(tuple(with_dtypes(AnyType(device), item) for item in items))
+        case AnyType(device), TensorType(dtype, _, _) if dtype is not None:
+            return TensorType(dtype, None, device)
+        case TensorType(None, shape, device), TensorType(dtype, _, _):
+            return TensorType(dtype, shape, device)
+        case TupleType(items), TupleType(others) if len(items) == len(others):
+            return TupleType(tuple(with_dtypes(o, f) for o, f in zip(items, others, strict=True)))
+        case _:
+            return own
+
+
 def declared(stated: Sequence[Type]) -> list[Type]:
     """Types for the parameters of one function, with `8*B` left open where no parameter says what `B` is."""
     known = frozenset(dim for each in stated for dim in _plain_names(each))

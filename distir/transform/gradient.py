@@ -11,7 +11,8 @@ Knows neither losses nor optimizers: those are `training`'s.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
@@ -26,13 +27,13 @@ from distir.ir import (
     Broken,
     Call,
     Function,
+    Literal,
     Module,
     Param,
     Part,
     Return,
     Site,
     Statement,
-    TensorType,
     Type,
     names,
     operands,
@@ -42,10 +43,12 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
-from distir.transform.generic import declared, generic, generic_value
+from distir.transform.generic import declared, generic, generic_value, with_dtypes
 from distir.transform.kept import Kept, namer
+from distir.transform.way_back import Gradient, Way, is_differentiable
 
-Gradient = Arg | None
+if TYPE_CHECKING:  # rules are loaded only where something is differentiated
+    from distir.ops.differentiation import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +71,6 @@ class Twin:
     needs: tuple[Need, ...]
     seeds: tuple[int, ...]
     gradients: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Way:
-    """A function's way back as it is written."""
-
-    function: Function
-    state: State
-    builder: FunctionBuilder
-    active: set[str]
-    uses: dict[str, int]
-    contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
-    counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class Differentiation:
@@ -116,7 +106,7 @@ class Differentiation:
             way = self._way(function, state, builder, wanted)
             self.kept.names_with(function.name, builder)
             self._go_back(way, seeds)
-            found = {name: self._total(way, name) for name in wanted}
+            found = {name: way.total(name) for name in wanted}
             return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def module_with(self, entry: Function) -> Module:
@@ -155,15 +145,14 @@ class Differentiation:
             if any(name in way.contributions for name in statement.results):
                 self._step_back(way, tape, index, statement)
 
-    def _step_back(self, way: Way, tape: object, index: int, statement: Apply | Call) -> None:
-        assert isinstance(tape, self._rules.Tape)
+    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> None:
         if DISCARD in statement.results:
             statement = self.kept.all_named(way.function.name, index, statement)
             if isinstance(statement, Apply):
                 tape.learn(statement)
         dys: list[Gradient] = []
         for name in statement.results:
-            dys.append(self._total(way, name))
+            dys.append(way.total(name))
             if isinstance(dys[-1], str):
                 tape.values.setdefault(dys[-1], type_of(tape.values[name]))
         if isinstance(statement, Call):
@@ -178,56 +167,11 @@ class Differentiation:
             for arg, gradient in zip(statement.args, found, strict=False)
             if gradient is not None and not way.active.isdisjoint(names((arg,)))
         ]
-        self._keep(way, tape, pairs)
-
-    def _keep(self, way: Way, tape: object, pairs: Sequence[tuple[Arg, Arg]]) -> None:
-        """Take over what a rule has written, under names that say what it is."""
-        assert isinstance(tape, self._rules.Tape)
-        statements = tape.take(gradient for _, gradient in pairs)
-        lasting: dict[str, str] = {}
-        for arg, gradient in pairs:
-            if isinstance(arg, str) and isinstance(gradient, str) and gradient.startswith("~"):
-                lasting.setdefault(gradient, self._contribution_name(way, arg))
-        for statement in statements:
-            for name in statement.results:
-                if name != DISCARD:
-                    lasting.setdefault(name, way.builder.fresh(statement.op.lower()))
-        for statement in statements:
-            named = tuple(lasting.get(name, name) for name in statement.results)
-            args = tuple(_renamed(arg, lasting) for arg in statement.args)
-            way.builder.body.append(Apply(named, statement.op, args, statement.attrs))
-        for name, last in lasting.items():
-            tape.values[last] = tape.values.pop(name)
-        for arg, gradient in pairs:
-            self._contribute(way, arg, _renamed(gradient, lasting))
-
-    def _contribute(self, way: Way, arg: Arg, gradient: Arg) -> None:
-        if isinstance(arg, str):
-            way.contributions.setdefault(arg, []).append(gradient)
-        elif isinstance(arg, tuple):
-            hints = tuple(f"d{item}" if isinstance(item, str) and item in way.active else DISCARD for item in arg)
-            parts = way.builder.apply("UnpackTuple", gradient, results=hints)
-            for item, part in zip(arg, parts, strict=True):
-                if part != DISCARD:
-                    self._contribute(way, item, part)
-
-    def _contribution_name(self, way: Way, arg: str) -> str:
-        if way.uses.get(arg, 0) < 2:
-            return way.builder.fresh(f"d{arg}")
-        way.counts[arg] = way.counts.get(arg, 0) + 1
-        return way.builder.fresh(f"d{arg}_{way.counts[arg]}")
-
-    def _total(self, way: Way, name: str) -> Gradient:
-        found = way.contributions.get(name, [])
-        if len(found) < 2:
-            return found[0] if found else None
-        way.contributions[name] = list(way.builder.apply("Sum", *found, results=(f"d{name}",)))
-        return way.contributions[name][0]
+        way.keep(tape, pairs)
 
     # Calls, and the twins of what is called.
 
-    def _back_through_call(self, way: Way, tape: object, index: int, call: Call, dys: Sequence[Gradient]) -> None:
-        assert isinstance(tape, self._rules.Tape)
+    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> None:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
         self._calls.append(Site(way.function.name, index))
@@ -241,11 +185,11 @@ class Differentiation:
         for i in twin.gradients:
             arg = call.args[i]
             param = self.module.functions[call.function].params[i].name
-            hints.append(self._contribution_name(way, arg) if isinstance(arg, str) else way.builder.fresh(f"d{param}"))
+            hints.append(way.contribution_name(arg) if isinstance(arg, str) else way.builder.fresh(f"d{param}"))
         way.builder.body.append(Call(tuple(hints), twin.name, tuple(args)))
         for i, gradient in zip(twin.gradients, hints, strict=True):
             tape.values[gradient] = type_of(tape.value(call.args[i]))
-            self._contribute(way, call.args[i], gradient)
+            way.contribute(call.args[i], gradient)
 
     def _passed(self, function: str, index: int, call: Call, need: Need) -> Arg:
         if need.kind == "param":
@@ -277,11 +221,11 @@ class Differentiation:
             if not isinstance(arg, str) or arg in seeds:
                 hint = arg if isinstance(arg, str) else "y"
                 given[i] = builder.fresh(f"d{hint}")
-                self._contribute(way, arg, given[i])
+                way.contribute(arg, given[i])
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
         self._go_back(way, seeds)
-        found = ((i, self._total(way, function.params[i].name)) for i in active)
+        found = ((i, way.total(function.params[i].name)) for i in active)
         totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
             return None
@@ -304,18 +248,18 @@ class Differentiation:
         outside = dict.fromkeys(n for n in wanted if n not in made and n != DISCARD)
         used = set(wanted)
         needs, again = self._needs(function, state, outside)
-        own = self._own[function.name]
-        heads: list[tuple[str, Type]] = []
+        heads = dict.fromkeys(needs.values())
         for need, name in needs.items():
-            heads.append((name, generic(own[name])))
             if need.kind == "inside":
                 self.kept.keep(function.name, name)
         seeds = {i: name for i, name in given.items() if name in used}
+        forward = {name: name for name in heads}
         for i, name in seeds.items():
+            heads[name] = None
             arg = function.returned[i]
-            heads.append((name, generic(own[arg]) if isinstance(arg, str) else UNKNOWN))
-        stated = declared([found for _, found in heads])
-        params = tuple(Param(name, found) for (name, _), found in zip(heads, stated, strict=True))
+            forward[name] = arg if isinstance(arg, str) else DISCARD
+        stated = self._stated(function, state, list(forward.values()), _has_literals([*again, *body]))
+        params = tuple(Param(name, found) for name, found in zip(heads, stated, strict=True))
         whole = (*again, *body, Return(returned))
         known = self._bodies.get((function.name, params, whole))
         if known is None:
@@ -323,6 +267,31 @@ class Differentiation:
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
         return Twin(known.name, tuple(needs), tuple(seeds), gradients)
+
+    def _stated(self, function: Function, state: State, values: Sequence[str], with_literals: bool) -> list[Type]:
+        """Types for parameters that stand for values of a forward function; `DISCARD`: for none that has a name."""
+        own = self._own[function.name]
+        found = [UNKNOWN if name == DISCARD else generic(self._type(function, own, name)) for name in values]
+        if with_literals:
+            known = [UNKNOWN if name == DISCARD else self._type(function, state, name) for name in values]
+            found = [with_dtypes(f, k) for f, k in zip(found, known, strict=True)]
+        return declared(found)
+
+    def _type(self, function: Function, state: State, name: str) -> Type:
+        """The type of a value, also of one that was given a name only here."""
+        if name in state:
+            return type_of(state[name])
+        index, statement = self.kept.definitions(function)[name]
+        if isinstance(statement, Apply):
+            tape = self._rules.Tape(dict(state))
+            tape.learn(statement)
+            return type_of(tape.values[name])
+        assert isinstance(statement, Call)
+        callee = self.module.functions[statement.function]
+        inner = self._analysis.domain.instance(callee.name, state(statement.args)).state
+        if name in statement.results:
+            return type_of(inner.returned[statement.results.index(name)])
+        return self._type(callee, inner, self.kept.inside_of(function.name, index, name))
 
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]
@@ -360,14 +329,6 @@ class Differentiation:
         return ProgramError([Diagnostic(codes.NOT_DIFFERENTIABLE, site, str(reason), notes, hint)])
 
 
-def is_differentiable(type: Type) -> bool:
-    """Whether a value holds floating-point numbers on a device, or may."""
-    return any(
-        leaf.device != HOST and (not isinstance(leaf, TensorType) or leaf.dtype is None or leaf.dtype.kind == "float")
-        for leaf in types.leaves(type)
-    )
-
-
 def _is_cheap(statement: Apply, state: State) -> bool:
     """Whether to compute a value again where it is needed, rather than to keep it."""
     if OPS[statement.op].view:
@@ -375,10 +336,11 @@ def _is_cheap(statement: Apply, state: State) -> bool:
     return all(types.device_of(type_of(state[name])) == HOST for name in statement.results if name in state and name)
 
 
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_renamed(item, names) for item in arg)
-    return names.get(arg, arg) if isinstance(arg, str) else arg
+def _has_literals(statements: Iterable[Statement]) -> bool:
+    """Whether numbers stand in operands' places, whose element type hangs on their neighbours."""
+    return any(
+        isinstance(arg, Literal) and isinstance(arg.value, (int, float)) for s in statements for arg in operands(s)
+    )
 
 
 def _position(need: Need, place: Mapping[str, int]) -> int:

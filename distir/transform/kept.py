@@ -38,6 +38,11 @@ class Kept:
             extras[inside] = self._namer(function).fresh(f"{hint}.{inside}")
         return extras[inside]
 
+    def inside_of(self, function: str, index: int, extra: str) -> str:
+        """The value of a call's callee that has the name `extra` in the caller."""
+        extras = self._extras[function, index]
+        return next(inside for inside, name in extras.items() if name == extra)
+
     def all_named(self, function: str, index: int, statement: Apply | Call) -> Apply | Call:
         """The statement with a name for every result, so that others can speak of them."""
         if DISCARD not in statement.results:

@@ -16,6 +16,7 @@ from distir.diagnostics.nearest import nearest
 from distir.ir import (
     DTYPES,
     HOST,
+    NO_ATTRIBUTES,
     AnyType,
     Arg,
     Attributes,
@@ -40,9 +41,10 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
-from distir.transform.gradient import Differentiation, is_differentiable
+from distir.transform.gradient import Differentiation
 from distir.transform.kept import namer
 from distir.transform.steps import StepError, step
+from distir.transform.way_back import is_differentiable
 
 LOSSES = ("auto", "mse", "cross_entropy", "none")
 OPTIMIZERS = {"sgd": ("SGD", ()), "momentum": ("Momentum", ("m",)), "adam": ("Adam", ("m", "v")), "none": ("", ())}
@@ -171,7 +173,7 @@ def _mse(f: FunctionBuilder, entry: Function, p: str, dtype: DType | None, type:
     (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
     loss, scale = _scaled(f, total, p, type, dtype, reduction)
     (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
-    return _Loss(loss, seed, (Param(target, stated, BATCH),))
+    return _Loss(loss, seed, (Param(target, stated, NO_ATTRIBUTES if shape == () else BATCH),))
 
 
 def _cross_entropy(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from distir.analysis import check, execute, interpret
-from distir.analysis.domains import Values
+from distir.analysis.values import Values
 from distir.ir import DTYPES, Function, Module, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS

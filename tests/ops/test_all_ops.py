@@ -24,7 +24,7 @@ from distir.ops import (
     work,
 )
 from distir.ops.attributes import KINDS
-from distir.ops.signature import parse_signature
+from distir.ops.signature_reader import parse_signature
 
 MODULES = [importlib.import_module(f"distir.ops.{module.name}") for module in pkgutil.iter_modules(distir.ops.__path__)]
 OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("distir.")}

@@ -306,6 +306,7 @@ SPLIT = {
     "convolution, biased": ("Conv", [(4, 2, 5), (6, 2, 3), (6,)], {}),
     "convolution, grouped": ("Conv", [(2, 4, 5), (6, 2, 3), (6,)], {"group": 2}),
     "transposed convolution": ("ConvTranspose", [(2, 4, 5), (4, 6, 3)], {}),
+    "convolution, deformed": ("DeformConv", [(2, 2, 4, 4), (2, 2, 2, 2), (2, 8, 3, 3)], {}),
     "convolution with a state": ("CausalConvWithState", [(2, 4, 5), (4, 1, 2), (4,), (2, 4, 1)], {"count": 2}),
     "pooling": ("MaxPool", [(2, 4, 6)], {"kernel_shape": (2,)}),
     "pooling with places": ("MaxPool", [(2, 4, 6)], {"kernel_shape": (2,), "count": 2}),
@@ -331,6 +332,14 @@ SPLIT = {
     "reduction": ("ReduceL1", [(2, 4, 6), [1]], {"keepdims": False}),
     "resizing": ("Resize", [(2, 4, 6), None, [1.0, 1.0, 2.0]], {"mode": "linear"}),
     "sampling": ("GridSample", [(2, 4, 6, 6), (2, 3, 3, 2)], {}),
+    "integer product": ("MatMulInteger", [(2, 4), (4, 6)], {"dtype": "UInt8"}),
+    "integer product by rows": ("MatMulInteger", [(2, 4), (4, 6), (2, 1)], {"dtype": "UInt8"}),
+    "linear attention": (
+        "LinearAttention",
+        [(2, 3, 4)] * 3,
+        {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear", "count": 2},
+    ),
+    "cache": ("TensorScatter", [(2, 4, 3), (2, 2, 3)], {}),
     "depth to space": ("DepthToSpace", [(2, 4, 6, 6)], {"blocksize": 2}),
 }
 
@@ -339,11 +348,16 @@ SPLIT = {
 def test_what_may_be_split_can_be_computed_in_parts(case):
     name, shapes, attrs = SPLIT[case][0], SPLIT[case][1], dict(SPLIT[case][2])
     count = attrs.pop("count", 1)
+    dtype = attrs.pop("dtype", "Float32")
     op, attributes = OPS[name], Attributes(attrs)
-    args = [tensor(*s) if isinstance(s, tuple) else s if s is None else Literal(tuple(s)) for s in shapes]
+    args = [tensor(*s, dtype=dtype) if isinstance(s, tuple) else s if s is None else Literal(tuple(s)) for s in shapes]
     strong = strengthen(op, args, attributes)
     values = [
-        distir.ops.to_array(s) if isinstance(s, Dense) else s if s is None else random_value(s, i, low=0, high=0.9)
+        distir.ops.to_array(s)
+        if isinstance(s, Dense)
+        else s
+        if s is None
+        else random_value(s, i, low=0, high=0.9 if dtype == "Float32" else 9)
         for i, s in enumerate(strong)
     ]
     bound = bind(op, attributes)

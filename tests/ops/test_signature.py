@@ -29,8 +29,8 @@ from distir.ops.signature import (
     Segment,
     Sum,
     TensorPattern,
-    parse_signature,
 )
+from distir.ops.signature_reader import parse_signature
 from distir.syntax import parse_example, print_statement
 
 FLOAT32, INT64 = DTYPES["Float32"], DTYPES["Int64"]

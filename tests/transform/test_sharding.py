@@ -4,6 +4,7 @@ import math
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.models import mlp
-from distir.ops import type_of
+from distir.ops import OPS, op, type_of
 from distir.transform import transform
 
 
@@ -293,15 +294,26 @@ def test_heads_that_do_not_divide_are_refused_with_what_would():
         ("func @main(%x: Tensor[Float32, (8, 8), 1]) {\n%y = Relu(%x)\nreturn %y\n}", "dp=2", "DIR621"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "tp=2", "DIR623"),
         ("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Relu(%x)\nreturn %y\n}", "dp=0", "DIR624"),
-        (
-            "func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Tile(%x, [1, 2])\nreturn %y\n}",
-            "dp=2",
-            "DIR622",
-        ),
     ],
 )
 def test_what_cannot_be_split_is_refused(text, step, code):
     assert refusal(distir.parse(text), step).code.number == code
+
+
+def test_an_op_of_which_nothing_says_how_it_is_split_is_refused_where_it_meets_a_part():
+    @op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0)
+    def Doubled(x):
+        return np.concatenate([x, x])
+
+    try:
+        found = refusal(
+            distir.parse("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Doubled(%x)\nreturn %y\n}"),
+            "dp=2",
+        )
+    finally:
+        OPS.remove("Doubled")
+    assert found.code.number == "DIR622"
+    assert "`Doubled`" in found.message
 
 
 @pytest.mark.parametrize("words", ["shard=w1", "shard=w1:2", "shard=v1:0", "shard=b1:x"])

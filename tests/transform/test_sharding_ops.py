@@ -5,7 +5,7 @@ import itertools
 import pytest
 from sharding_samples import assert_same
 
-from distir.ir import DISCARD, Apply, Dense, Function, Literal, Module, Param, Return, TensorType, types
+from distir.ir import DISCARD, Apply, Dense, Function, Literal, Module, Return, TensorType, types
 from distir.ops import FAMILIES, OPS, canonical
 from distir.ops.splitting import layout
 from distir.syntax import parse_example
@@ -72,5 +72,3 @@ def test_an_op_gives_the_same_whatever_operands_are_split(name, text):
     options = [[WHOLE, *(Split(a) for a, n in enumerate(p.type.shape) if n % 2 == 0 and n)] for p in params]
     for plan in itertools.islice(itertools.product(*options), 1, 30):
         assert_same(module, split(module, 2, "innermost", lambda *_, plan=plan: plan))
-
-

@@ -93,8 +93,8 @@ CONVOLUTION = {
     ),
     **_ops(
         "DeformConv",
-        "Tensor[t:float, (b, _, _, _), d], Tensor[t:float, (_, _, _, _), d], Tensor[t:float, (b, _, *o), d],"
-        " Optional[Tensor[t:float, (_,), d]], Optional[Tensor[t:float, (b, _, *o), d]] -> Tensor[t, (b, _, *o), d]",
+        "Tensor[t:float, (b, _, _, _), d], Tensor[t:float, (_, _, _, _), d], Tensor[t:float, (b, _, *p), d],"
+        " Optional[Tensor[t:float, (_,), d]], Optional[Tensor[t:float, (b, _, *p), d]] -> Tensor[t, (b, _, *o), d]",
         flops=flops.deformable_convolution,
     ),
     **_ops(

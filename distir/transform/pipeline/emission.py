@@ -62,6 +62,9 @@ class _Writer:
         self.reading = placement.reading
         self.entry = self.reading.entry
         self.functions = {f.name: f for f in functions}
+        values = self.reading.values.items()
+        self.hosts = {n for n, v in values if types.device_of(type_of(v.full)) == HOST}
+        self.summed = {n for n, v in values if is_sum(v.shares)}
         self.main = FunctionBuilder(self.entry.name)
         self.scatter = FunctionBuilder(f"{self.entry.name}.scatter")
         self.scattered: list[str] = []
@@ -136,8 +139,7 @@ class _Writer:
         self.main.body.append(replace(written, args=args))
         for name, new in zip(statement.results, written.results, strict=True):
             if name != DISCARD:
-                host = types.device_of(type_of(self.reading.values[name].full)) == HOST
-                self._found(name, HOST if host else device, new)
+                self._found(name, HOST if name in self.hosts else device, new)
 
     def _arg(self, arg: Arg, device: int) -> Arg:
         if isinstance(arg, str):
@@ -186,7 +188,7 @@ class _Writer:
             outlined.function.name, *args, results=tuple(self._hint(n, task.microbatch) for n in outlined.gives)
         )
         for name, new in zip(outlined.gives, given, strict=True):
-            self.parts[name, task.microbatch, HOST if self.reading.is_host(name) else device] = new
+            self.parts[name, task.microbatch, HOST if name in self.hosts else device] = new
         self._add_up(outlined.gives, given)
 
     def _hint(self, name: str, microbatch: int) -> str:
@@ -194,7 +196,7 @@ class _Writer:
 
     def _operand(self, name: str, microbatch: int, device: int) -> str:
         if name in self.placement.made or name in self.reading.batch:
-            where = HOST if self.reading.is_host(name) else device
+            where = HOST if name in self.hosts else device
             return self.parts[name, microbatch, where]
         return self._at(name, device)
 
@@ -216,7 +218,7 @@ class _Writer:
     def _add_up(self, gives: Sequence[str], given: Sequence[str]) -> None:
         """Add a microbatch's terms to the sums so far."""
         for name, term in zip(gives, given, strict=True):
-            if is_sum(self.reading.values[name].shares):
+            if name in self.summed:
                 if name in self.sums:
                     (term,) = self.main.apply("Sum", self.sums[name], term, results=(f"{name}_sum",))
                 self.sums[name] = term
@@ -245,10 +247,10 @@ class _Writer:
         if not isinstance(arg, str):
             return arg, UNKNOWN
         value = self.reading.values[arg]
-        if arg in self.placement.made and not is_sum(value.shares) and not self.reading.is_host(arg):
+        if arg in self.placement.made and arg not in self.summed and arg not in self.hosts:
             device = self._on(self.placement.made[arg][0])
             return self._joined(arg, device), on_device(type_of(value.full), device)
-        if arg in self.placement.made and self.reading.is_host(arg):
+        if arg in self.placement.made and arg in self.hosts:
             return self.parts[arg, 0, HOST], type_of(value.full)
         device = self.device_of[arg]
         return self.there[arg, device], on_device(type_of(value.full), device)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from distir.analysis import Checker, Domain, interpret, lookup
-from distir.analysis.domains import parameters
+from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
 from distir.ops import Op, Reject, Value, type_of

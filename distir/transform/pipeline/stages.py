@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Call, Part, Site, TensorType, TupleType, Type, names, types
+from distir.ir import DISCARD, Call, Part, Site, TensorType, Type, names
 from distir.ops import type_of
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.reading import Phase, Reading, Work
@@ -31,17 +31,18 @@ class Stages:
     """Whether there is a backward pass."""
 
 
-def cut(reading: Reading, count: int, balance: str, cost: Cost) -> Stages:
+def cut(reading: Reading, count: int, balance: str, cost: Cost | None = None) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
-    `balance`: "uniform", equally many layers; "cost", the slowest stage as fast as can be; "2,3,2", layers per stage.
+    With `cost`, the slowest stage is as fast as can be. Without, `balance` is "uniform", equally many layers, or the
+    layers of each stage: "2,3,2".
     """
     forward, backward = _directions(reading)
     if not forward:
         raise _refused(reading, "nothing in `@{}` depends on the batch", "mark its inputs with `{batch = 0}`")
     anchors = _anchors(reading, forward, backward)
     layers = _layers(reading, forward, count)
-    if balance == "cost":
+    if cost is not None:
         weights = [cost(i) for i in forward]
         for statement, anchor in anchors.items():
             weights[anchor] += cost(statement)
@@ -227,8 +228,3 @@ def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
 def _refused(reading: Reading, message: str, hint: str) -> ProgramError:
     site = Site(reading.entry.name, None, Part("name"))
     return ProgramError([Diagnostic(codes.TOO_FEW_LAYERS, site, message.format(reading.entry.name), help=hint)])
-
-
-def device_leaves(type: Type) -> bool:
-    """Whether a value is on a device, not a host value."""
-    return types.device_of(type) != types.HOST or isinstance(type, TupleType)

@@ -9,6 +9,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ops import type_of
+from distir.transform.pipeline.costs import statement_costs
 from distir.transform.pipeline.emission import on_device, write
 from distir.transform.pipeline.order import NOMINAL, SPLIT, Message, merge
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
@@ -17,7 +18,7 @@ from distir.transform.pipeline.placement import Place, Placement, place
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
 from distir.transform.pipeline.schedules import SCHEDULES, Order, Pass, Schedule, ScheduleError, Task, inference
 from distir.transform.pipeline.splitting import split_backward, used_outside
-from distir.transform.pipeline.stages import Stages, cut
+from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
 
 
@@ -43,7 +44,8 @@ def pp(
     chosen = _schedule(schedule)
     _check_options(value, microbatches, virtual, balance)
     reading = read(module, microbatches)
-    stages = cut(reading, value * virtual, balance, lambda i: 1.0)
+    cost = statement_costs(reading) if balance == "cost" else None
+    stages = cut(reading, value * virtual, balance, cost)
     order = _order(reading, chosen, stages, value, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(module.functions)
@@ -52,8 +54,8 @@ def pp(
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
     passes = _outlined(reading, bodies, outside)
     placement = place(reading, value, passes)
-    lengths = SPLIT if chosen.splits else NOMINAL
-    events = merge(order, _messages(placement, reading.count), lambda task: lengths[task.kind])
+    lengths = _lengths(stages, chosen, cost)
+    events = merge(order, _messages(placement, reading.count), lambda task: lengths[task.stage, task.kind])
     kept = _kept(functions, reading, passes)
     return write(placement, events, [*kept, *(o.function for o in passes.values())])
 
@@ -103,6 +105,20 @@ def _outlined(
         outlined = outline(name, bodies[where], outside[where], type_of_part)
         if outlined is not None:
             found[where] = outlined
+    return found
+
+
+def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place, float]:
+    """How long each pass of each stage takes: as estimated, or else some nominal time."""
+    nominal = SPLIT if chosen.splits else NOMINAL
+    places = [(stage, kind) for stage in range(stages.count) for kind in Pass]
+    if cost is None:
+        return {(stage, kind): nominal[kind] for stage, kind in places}
+    found = {where: sum(cost(i) for i in stages.passes.get(where, ())) for where in places}
+    if chosen.splits:  # about half of a backward pass is for the weights
+        for stage in range(stages.count):
+            half = found[stage, Pass.BACKWARD] / 2
+            found[stage, Pass.BACKWARD] = found[stage, Pass.WEIGHT] = half
     return found
 
 

@@ -1,0 +1,47 @@
+"""What a call passes, against what the function states of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distir.diagnostics.codes import names as name_codes
+from distir.diagnostics.codes import types as type_codes
+from distir.ir import AnyType, Dim, DimensionError, Function, Part, TensorType, TupleType, Type, types
+from distir.ir.dims import solve
+from distir.ops import Reject, Value, type_of
+
+
+def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], dict[str, Dim]]:
+    """Arguments with what the parameters' types add, and what the named dimensions stand for. Raises Reject."""
+    if len(vs) != len(function.params):
+        names = ", ".join(f"%{p.name}" for p in function.params)
+        message = f"`@{function.name}` expected {len(function.params)} arguments ({names}), found {len(vs)}"
+        raise Reject(name_codes.OPERAND_COUNT, message, Part("callee"))
+    dims: dict[str, Dim] = {}
+    for param, v in zip(function.params, vs, strict=True):
+        _bind(param.type, type_of(v), dims)
+    return tuple(_argument(function, i, v, dims) for i, v in enumerate(vs)), dims
+
+
+def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
+    """Let the named dimensions of `stated` be what `found` has in their places."""
+    if isinstance(stated, TupleType) and isinstance(found, TupleType):
+        for inner, item in zip(stated.items, found.items, strict=False):
+            _bind(inner, item, dims)
+    elif isinstance(stated, TensorType) and isinstance(found, TensorType):
+        for dim, size in zip(stated.shape or (), found.shape or (), strict=False):
+            if (solved := solve(dim, size)) is not None:
+                dims.setdefault(*solved)
+
+
+def _argument(function: Function, index: int, v: Value, dims: Mapping[str, Dim]) -> Value:
+    param, part = function.params[index], Part("operand", index)
+    try:
+        stated = types.substitute(param.type, dims)
+    except DimensionError as error:
+        raise Reject(type_codes.BAD_ARGUMENT, f"`@{function.name}` `%{param.name}`: {error}", part) from None
+    met = types.meet(stated, type_of(v))
+    if met is None:
+        message = f"`@{function.name}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
+        raise Reject(type_codes.BAD_ARGUMENT, message, part)
+    return met if isinstance(v, (TensorType, TupleType, AnyType)) else v

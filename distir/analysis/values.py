@@ -1,0 +1,63 @@
+"""The domain of concrete values: numpy arrays, and tuples of them. What the reference executor computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from distir.analysis.interpret import Domain, interpret
+from distir.analysis.lookup import lookup
+from distir.ir import Apply, Arg, Call, Dense, External, Literal, Module, TensorType, TupleType
+from distir.ops import Op, Value, bind, dense, dtype_of, run, strengthen, to_array, type_of
+
+
+@dataclass
+class Values(Domain):
+    """Concrete values: numpy arrays, and tuples of them. The reference executor's domain (section 3.1)."""
+
+    module: Module
+    load: Any = None
+    """From an `External` to its array."""
+
+    def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
+        definition = lookup(op.op)
+        attrs = bind(definition, op.attrs)
+        if any(isinstance(v, (Literal, Dense, External)) for v in vs):
+            vs = self._arrays(definition, op, vs)
+        loaded = {n: self.load(v) for n, v in attrs.items() if isinstance(v, External)} if self.load is not None else {}
+        return run(definition, vs, {**attrs, **loaded}, len(op.results))
+
+    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
+        return interpret(self.module.functions[call.function], vs, self).returned
+
+    def constant(self, arg: Arg) -> Any:
+        return arg
+
+    def _arrays(self, definition: Op, op: Apply, vs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands as arrays, literals with the element types of their neighbours."""
+        strong = strengthen(definition, [abstract(v) for v in vs], op.attrs)
+        return tuple(
+            self.array(s) if isinstance(v, (Literal, Dense, External)) else v for v, s in zip(vs, strong, strict=True)
+        )
+
+    def array(self, v: Any) -> Any:
+        """A value as an array, constants too."""
+        match v:
+            case External():
+                return self.load(v)
+            case Dense():
+                return to_array(v)
+            case Literal():
+                return to_array(dense(v.value))
+            case _:
+                return v
+
+
+def abstract(v: Any) -> Value:
+    """The type of a concrete value; its device is left open, for arrays know none."""
+    if v is None or isinstance(v, (Literal, Dense, External)):
+        return v
+    if isinstance(v, tuple):
+        return TupleType(tuple(type_of(abstract(item)) for item in cast("tuple[Any, ...]", v)))
+    return TensorType(dtype_of(v), tuple(v.shape), None)

@@ -1,0 +1,116 @@
+"""Reads signatures. The notation happens to be Python's expression syntax, so Python's own parser does most of it."""
+
+from __future__ import annotations
+
+import ast
+
+from distir.ir import DTYPES, DType
+from distir.ops.signature import (
+    DTYPE_CLASSES,
+    AnyDim,
+    AnyPattern,
+    Arithmetic,
+    Broadcast,
+    DimTerm,
+    DimVar,
+    DTypeVar,
+    Operand,
+    Segment,
+    ShapeTerm,
+    Signature,
+    Sum,
+    TensorPattern,
+)
+
+
+def parse_signature(text: str) -> Signature:
+    """Read a signature. Raises ValueError where it is malformed: a mistake in the op's definition."""
+    left, arrow, right = text.partition("->")
+    if not arrow:
+        raise ValueError(f"signature without `->`: {text}")
+    return Signature(" ".join(text.split()), _patterns(left), _patterns(right))
+
+
+def _patterns(text: str) -> tuple[Operand, ...]:
+    tree = ast.parse(f"({text.strip()},)" if text.strip() else "()", mode="eval").body
+    assert isinstance(tree, ast.Tuple)
+    return tuple(map(_operand, tree.elts))
+
+
+def _operand(tree: ast.expr) -> Operand:
+    match tree:
+        case ast.Starred(value):
+            return Operand(_pattern(value), variadic=True)
+        case ast.Subscript(ast.Name("Optional"), inner):
+            return Operand(_pattern(inner), optional=True)
+        case _:
+            return Operand(_pattern(tree))
+
+
+def _pattern(tree: ast.expr) -> TensorPattern | AnyPattern:
+    match tree:
+        case ast.Subscript(ast.Name("Tensor"), ast.Tuple([dtype, shape, ast.Name(device)])):
+            return TensorPattern(_dtype(dtype), _shape(shape), device)
+        case ast.Subscript(ast.Name(name), ast.Name(device)):
+            return AnyPattern(name, device)
+        case ast.Name(name):
+            return AnyPattern(name)
+        case _:
+            raise ValueError(f"not a type pattern: {ast.unparse(tree)}")
+
+
+def _dtype(tree: ast.expr) -> DType | DTypeVar | None:
+    match tree:
+        case ast.Name("_"):
+            return None
+        case ast.Name(name):
+            return DTYPES.get(name) or DTypeVar(name)
+        case ast.Slice(ast.Name(name), ast.Name(allowed)) if allowed in DTYPE_CLASSES:
+            return DTypeVar(name, allowed)
+        case _:
+            raise ValueError(f"not an element type: {ast.unparse(tree)}")
+
+
+def _shape(tree: ast.expr) -> ShapeTerm:
+    match tree:
+        case ast.Name("_"):
+            return None
+        case ast.Name(name):
+            return (Segment(name),)
+        case ast.Tuple(dims):
+            return tuple(map(_dim, dims))
+        case ast.Constant(value) if value is ...:
+            return (Broadcast(),)
+        case _:
+            return (_dim(tree),)
+
+
+def _dim(tree: ast.expr) -> DimTerm | Segment | Broadcast:
+    match tree:
+        case ast.Starred(ast.Name(name)):
+            return Segment(name)
+        case ast.Constant(value) if value is ...:
+            return Broadcast()
+        case _:
+            return _scalar_dim(tree)
+
+
+_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def _scalar_dim(tree: ast.expr) -> DimTerm:
+    match tree:
+        case ast.Constant(int(value)):
+            return value
+        case ast.Name("_"):
+            return AnyDim()
+        case ast.Name(name):
+            return DimVar(name)
+        case ast.BinOp(ast.Name(name), ast.MatMult(), ast.Name(axis)):
+            return DimVar(name, axis)
+        case ast.BinOp(left, operator, right) if type(operator) in _OPERATORS:
+            return Arithmetic(_OPERATORS[type(operator)], _scalar_dim(left), _scalar_dim(right))
+        case ast.Call(ast.Name("sum"), [ast.Name(name)]):
+            return Sum(DimVar(name))
+        case _:
+            raise ValueError(f"not a dimension: {ast.unparse(tree)}")

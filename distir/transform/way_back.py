@@ -1,0 +1,89 @@
+"""One function's way back as it is written: gradients by value, their sums, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from distir.analysis import State
+from distir.ir import DISCARD, HOST, Apply, Arg, Function, TensorType, Type, types
+from distir.ir.builder import FunctionBuilder
+
+if TYPE_CHECKING:  # rules are loaded only where something is differentiated
+    from distir.ops.differentiation import Tape
+
+Gradient = Arg | None
+
+
+@dataclass(slots=True)
+class Way:
+    """A function's way back as it is written."""
+
+    function: Function
+    state: State
+    builder: FunctionBuilder
+    active: set[str]
+    uses: dict[str, int]
+    contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def keep(self, tape: Tape, pairs: Sequence[tuple[Arg, Arg]]) -> None:
+        """Take over what a rule has written, under names that say what it is."""
+        statements = tape.take(gradient for _, gradient in pairs)
+        lasting: dict[str, str] = {}
+        for arg, gradient in pairs:
+            if isinstance(arg, str) and isinstance(gradient, str) and gradient.startswith("~"):
+                lasting.setdefault(gradient, self.contribution_name(arg))
+        for statement in statements:
+            for name in statement.results:
+                if name != DISCARD:
+                    lasting.setdefault(name, self.builder.fresh(statement.op.lower()))
+        for statement in statements:
+            named = tuple(lasting.get(name, name) for name in statement.results)
+            args = tuple(_renamed(arg, lasting) for arg in statement.args)
+            self.builder.body.append(Apply(named, statement.op, args, statement.attrs))
+        for name, last in lasting.items():
+            tape.values[last] = tape.values.pop(name)
+        for arg, gradient in pairs:
+            self.contribute(arg, _renamed(gradient, lasting))
+
+    def contribute(self, arg: Arg, gradient: Arg) -> None:
+        """Add to the gradient of a value, or of the items of a list."""
+        if isinstance(arg, str):
+            self.contributions.setdefault(arg, []).append(gradient)
+        elif isinstance(arg, tuple):
+            hints = tuple(f"d{item}" if isinstance(item, str) and item in self.active else DISCARD for item in arg)
+            parts = self.builder.apply("UnpackTuple", gradient, results=hints)
+            for item, part in zip(arg, parts, strict=True):
+                if part != DISCARD:
+                    self.contribute(item, part)
+
+    def contribution_name(self, arg: str) -> str:
+        """`dx`, or `dx_1` and so on where several contributions will be summed to `dx`."""
+        if self.uses.get(arg, 0) < 2:
+            return self.builder.fresh(f"d{arg}")
+        self.counts[arg] = self.counts.get(arg, 0) + 1
+        return self.builder.fresh(f"d{arg}_{self.counts[arg]}")
+
+    def total(self, name: str) -> Gradient:
+        """The gradient of a value: the sum of its contributions, written once."""
+        found = self.contributions.get(name, [])
+        if len(found) < 2:
+            return found[0] if found else None
+        self.contributions[name] = list(self.builder.apply("Sum", *found, results=(f"d{name}",)))
+        return self.contributions[name][0]
+
+
+def is_differentiable(type: Type) -> bool:
+    """Whether a value holds floating-point numbers on a device, or may."""
+    return any(
+        leaf.device != HOST and (not isinstance(leaf, TensorType) or leaf.dtype is None or leaf.dtype.kind == "float")
+        for leaf in types.leaves(type)
+    )
+
+
+def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+    if isinstance(arg, tuple):
+        return tuple(_renamed(item, names) for item in arg)
+    return names.get(arg, arg) if isinstance(arg, str) else arg

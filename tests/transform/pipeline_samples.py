@@ -1,0 +1,122 @@
+"""What the tests of pipelines share: a model whose passes take as long as one says, and a machine with free links."""
+
+from itertools import pairwise
+
+import distir
+from distir.cost import parse
+from distir.ops import OPS, op
+from distir.simulate import simulate
+from distir.transform.pipeline.order import Message, makespan, merge
+from distir.transform.pipeline.schedules import SCHEDULES, Pass, Task
+
+RATE = 1e9
+"""FLOP/s of the machine: its passes take seconds, all else some billionths of one."""
+
+MACHINE = """
+title = "computes, and sends for free"
+groups = [{ kind = "device", count = 8 }]
+
+[kinds.device]
+title = "device"
+memory = "1000GB"
+launch = "0us"
+memory_bandwidth = { peak = "1000000000TB/s", achieved = "1000000000TB/s" }
+flops = { Float64 = { peak = "1GFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float64" } }
+
+[levels.link]
+devices = 8
+send = { startup = "0us", latency = "0us", bandwidth = "1000000000TB/s" }
+collective = { startup = "0us", latency = "0us", bandwidth = "1000000000TB/s" }
+"""
+
+
+def machine():
+    return parse(MACHINE)
+
+
+def _spent(amount, **_):
+    return int(amount * RATE)
+
+
+def register():
+    """Three ops that take `amount` seconds each: a layer, its gradients of the input, and of the weights."""
+
+    @op("Tensor[t:float, (n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
+    def Spend(w, x, *, amount: int = 1):
+        return x * w
+
+    @op("Tensor[t:float, (n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
+    def SpendInput(w, dy, *, amount: int = 1):
+        return dy * w
+
+    @op("Tensor[t:float, (b, n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (n), d]", flops=_spent)
+    def SpendWeight(x, dy, *, amount: int = 1):
+        return (x * dy).sum(axis=0)
+
+
+def forget():
+    for name in ("Spend", "SpendInput", "SpendWeight"):
+        OPS.remove(name)
+
+
+def spending(layers, forward, into_input, into_weight, rows=480, width=2):
+    """A training step of `layers` layers that take these seconds. It returns the gradient of its input as well."""
+    names = ["x", *(f"a{i}" for i in range(1, layers + 1))]
+    params = [f"%w{i}: Tensor[Float64, ({width},), 1] {{param}}" for i in range(1, layers + 1)]
+    params += [f"%{n}: Tensor[Float64, ({rows}, {width}), 1] {{batch = 0}}" for n in ("x", "y")]
+    body = [f"%{b} = @layer(%w{i}, %{a})" for i, (a, b) in enumerate(pairwise(names), 1)]
+    body += [f"%d{names[-1]} = Sub(%{names[-1]}, %y)"]
+    for i in range(layers, 0, -1):
+        body += [f"%dw{i}, %d{names[i - 1]} = @layerGrad(%w{i}, %{names[i - 1]}, %d{names[i]})"]
+    body += [f"%w{i}_new = SGD(%w{i}, %dw{i})" for i in range(1, layers + 1)]
+    returned = ", ".join(["%dx", *(f"%w{i}_new" for i in range(1, layers + 1))])
+    text = f"""
+func @layer(%w, %x) {{
+  %y = Spend[amount = {forward}](%w, %x)
+  return %y
+}}
+
+func @layerGrad(%w, %x, %dy) {{
+  %dx = SpendInput[amount = {into_input}](%w, %dy)
+  %dw = SpendWeight[amount = {into_weight}](%x, %dy)
+  return %dw, %dx
+}}
+
+func @main({", ".join(params)}) {{
+  {chr(10).join(body)}
+  return {returned}
+}}
+"""
+    return distir.parse(text)
+
+
+def simulated(module):
+    return simulate(module, machine())
+
+
+def messages(order, stages):
+    """What passes between neighbouring stages on different devices."""
+    device = {task: d for d, tasks in enumerate(order) for task in tasks}
+    tasks = device.keys()
+    found = []
+    for task in tasks:
+        if task.kind is Pass.WEIGHT:
+            continue
+        beside = Task(task.stage + (1 if task.kind is Pass.FORWARD else -1), task.microbatch, task.kind)
+        if 0 <= beside.stage < stages and device[beside] != device[task]:
+            found.append(Message(task, beside))
+    return found
+
+
+def merged(name, devices, microbatches, virtual=1, lengths=None):
+    """A schedule's order and its events, with messages placed for `lengths`, or as they are by default."""
+    order = SCHEDULES[name](devices, microbatches, virtual)
+    sent = messages(order, devices * virtual)
+    events = merge(order, sent) if lengths is None else merge(order, sent, lambda task: lengths[task.kind])
+    return order, events
+
+
+def span(name, devices, microbatches, virtual, lengths, expected=None):
+    """How long a schedule takes where its messages were placed for the lengths `expected`."""
+    _, events = merged(name, devices, microbatches, virtual, expected)
+    return makespan(events, lambda task: task.stage % devices, lambda task: lengths[task.kind], devices)

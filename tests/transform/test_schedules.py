@@ -1,0 +1,191 @@
+"""Laws of the schedules: as they are, and as pipelines that are simulated on a machine with free links."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline_samples import forget, merged, messages, register, simulated, span, spending
+
+from distir.transform import transform
+from distir.transform.pipeline.order import Message, merge
+from distir.transform.pipeline.schedules import SCHEDULES, Pass, ScheduleError, Task, in_flight, inference
+
+F, B, W = Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT
+CLOSE = 1e-5
+"""What all but the passes takes, as a part of the whole."""
+
+sizes = st.integers(1, 8)
+counts = st.integers(1, 24)
+seconds = st.integers(1, 9)
+quick = settings(deadline=None, max_examples=60)
+simulations = settings(deadline=None, max_examples=12)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _spending():
+    register()
+    yield
+    forget()
+
+
+@st.composite
+def numbers(draw):
+    """A schedule with devices, microbatches and stages per device that it takes."""
+    name = draw(st.sampled_from(sorted(SCHEDULES)))
+    devices, microbatches = draw(sizes), draw(counts)
+    virtual = draw(st.integers(1, 4)) if SCHEDULES[name].virtual else 1
+    if virtual > 1:
+        microbatches = devices * draw(st.integers(1, 3))
+    return name, devices, microbatches, virtual
+
+
+@quick
+@given(numbers())
+def test_every_pass_of_every_stage_runs_once_on_its_device(given):
+    name, devices, microbatches, virtual = given
+    order = SCHEDULES[name](devices, microbatches, virtual)
+    kinds = (F, B, W) if SCHEDULES[name].splits else (F, B)
+    assert len(order) == devices
+    for device, tasks in enumerate(order):
+        stages = range(device, devices * virtual, devices)
+        expected = {Task(s, k, kind) for s in stages for k in range(microbatches) for kind in kinds}
+        assert len(tasks) == len(expected)
+        assert set(tasks) == expected
+
+
+@quick
+@given(numbers())
+def test_merging_keeps_the_order_of_each_device_and_sends_in_between(given):
+    name, devices, microbatches, virtual = given
+    order, events = merged(name, devices, microbatches, virtual)
+    at = {event: i for i, event in enumerate(events)}
+    for tasks in order:
+        places = [at[task] for task in tasks]
+        assert places == sorted(places)
+    sent = messages(order, devices * virtual)
+    assert len(events) == len(at) == len(sent) + sum(map(len, order))
+    for message in sent:
+        assert at[message.source] < at[message] < at[message.target]
+
+
+@quick
+@given(sizes, counts, seconds, seconds, st.sampled_from(["gpipe", "1f1b"]))
+def test_blocking_sends_cost_nothing_whatever_the_passes_take(devices, microbatches, forward, backward, name):
+    expected = (microbatches + devices - 1) * (forward + backward)
+    assert span(name, devices, microbatches, 1, {F: forward, B: backward}) == expected
+
+
+@quick
+@given(sizes, st.integers(1, 3), st.integers(1, 4), seconds)
+def test_the_bubble_of_interleaved_is_a_part_of_that_of_1f1b(devices, groups, virtual, length):
+    microbatches = devices * groups
+    work = 2 * length * virtual * microbatches
+    bubble = 2 * length * (devices - 1)
+    assert bubble * virtual * microbatches == (devices - 1) * work, "(P - 1) / (v K) of the work"
+    assert span("interleaved", devices, microbatches, virtual, {F: length, B: length}) == work + bubble
+
+
+@quick
+@given(sizes, st.integers(0, 16), seconds)
+def test_the_bubble_of_zb_h1_leaves_out_what_the_weights_take(devices, more, length):
+    microbatches = devices + more
+    expected = microbatches * 3 * length + (devices - 1) * length
+    assert span("zb-h1", devices, microbatches, 1, dict.fromkeys(Pass, length)) == expected
+
+
+@quick
+@given(sizes, counts)
+def test_zb_h1_is_never_slower_than_1f1b(devices, microbatches):
+    split = span("zb-h1", devices, microbatches, 1, {F: 1, B: 1, W: 1})
+    assert split <= span("1f1b", devices, microbatches, 1, {F: 1, B: 2})
+
+
+@quick
+@given(sizes, counts)
+def test_microbatches_in_flight(devices, microbatches):
+    def most(name):
+        return [in_flight(tasks) for tasks in SCHEDULES[name](devices, microbatches)]
+
+    assert most("gpipe") == [microbatches] * devices
+    assert most("1f1b") == [min(microbatches, devices - d) for d in range(devices)]
+    assert max(most("zb-h1")) <= min(devices, microbatches)
+
+
+@quick
+@given(sizes, counts, seconds)
+def test_inference_takes_one_pass_per_stage_and_microbatch(devices, microbatches, length):
+    order = inference(devices, microbatches)
+    events = merge(order, messages(order, devices))
+    assert len([e for e in events if isinstance(e, Task)]) == devices * microbatches
+    assert [task.microbatch for task in order[-1]] == list(range(microbatches))
+
+
+def test_a_fast_stage_waits_rather_than_lets_a_slow_one_wait():
+    order = inference(2, 8)
+    length = {0: 1.0, 1: 1.1}
+    events = merge(order, messages(order, 2), lambda task: length[task.stage])
+    from distir.transform.pipeline.order import makespan
+
+    span = makespan(events, lambda task: task.stage, lambda task: length[task.stage], 2)
+    assert span == pytest.approx(1.0 + 8 * 1.1)
+
+
+def test_a_circle_is_found():
+    first, second = Task(0, 0, F), Task(1, 0, F)
+    with pytest.raises(ValueError, match="circle"):
+        merge(((first,), (second,)), [Message(first, second), Message(second, first)])
+
+
+def test_numbers_that_a_schedule_cannot_take():
+    with pytest.raises(ScheduleError, match="multiple of the 4 devices"):
+        SCHEDULES["interleaved"](4, 6, 2)
+    with pytest.raises(ScheduleError, match="one stage per device"):
+        SCHEDULES["1f1b"](4, 6, 2)
+    with pytest.raises(ScheduleError, match="1 or more"):
+        SCHEDULES["gpipe"](0, 6)
+
+
+# As programs: what the simulator says of the pipeline, on a machine where only the passes take time.
+
+
+@simulations
+@given(sizes, st.sampled_from([1, 2, 3, 5, 8, 16]), seconds, seconds, seconds, st.sampled_from(["gpipe", "1f1b"]))
+def test_simulated_gpipe_and_1f1b(devices, microbatches, forward, into_input, into_weight, name):
+    model = spending(devices, forward, into_input, into_weight)
+    pipeline = transform(model, f"pp={devices}", microbatches=microbatches, schedule=name)
+    expected = (microbatches + devices - 1) * (forward + into_input + into_weight)
+    assert simulated(pipeline).latency_s == pytest.approx(expected, rel=CLOSE)
+
+
+@simulations
+@given(st.sampled_from([1, 2, 4, 8]), st.integers(1, 3), st.integers(1, 3))
+def test_simulated_interleaved(devices, groups, virtual):
+    microbatches = {1: 4, 2: 6, 4: 8, 8: 8}[devices] if groups == 1 else devices
+    model = spending(devices * virtual, 2, 1, 1)
+    name = "interleaved"
+    pipeline = transform(model, f"pp={devices}", microbatches=microbatches, schedule=name, virtual=virtual)
+    expected = 4 * virtual * microbatches + 4 * (devices - 1)
+    assert simulated(pipeline).latency_s == pytest.approx(expected, rel=CLOSE)
+
+
+@simulations
+@given(sizes, st.sampled_from([8, 10, 16]), seconds)
+def test_simulated_zb_h1(devices, microbatches, length):
+    model = spending(devices, length, length, length)
+    pipeline = transform(model, f"pp={devices}", microbatches=microbatches, schedule="zb-h1")
+    expected = 3 * length * microbatches + (devices - 1) * length
+    assert simulated(pipeline).latency_s == pytest.approx(expected, rel=CLOSE)
+
+
+def test_memory_of_1f1b_does_not_grow_with_the_microbatches():
+    def peaks(name, microbatches):
+        model = spending(4, 1, 1, 1, rows=1000 * microbatches, width=8)
+        pipeline = transform(model, "pp=4", microbatches=microbatches, schedule=name)
+        devices = simulated(pipeline).devices
+        return [devices[d].peak_memory_bytes for d in (2, 3)]  # the others have the whole of an input
+
+    kept = 8 * 1000 * 8
+    assert peaks("1f1b", 8) == peaks("1f1b", 16)
+    first, second = peaks("gpipe", 8), peaks("gpipe", 16)
+    assert [b - a for a, b in zip(first, second, strict=True)] == [8 * kept] * 2
+    on_2, on_3 = peaks("1f1b", 8)
+    assert on_2 - on_3 == kept, "one microbatch more in flight on the device before"

@@ -1,0 +1,135 @@
+"""Comparing a transformed program with its original."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gradient_programs import BLOCK, MLP, parsed
+
+import distir
+from distir.analysis import InputError
+from distir.diagnostics import ProgramError
+from distir.ir import Function, Module
+from distir.transform import StepError, VerifyError, reference, verify
+
+SEQUENTIAL = """
+func @main(%w: Tensor[Float64, (3, 2), 1] {param}, %x: Tensor[Float64, (4, 3), 1] {batch = 0}) {
+  %y = MatMul(%x, %w)
+  %s = ReduceSum(%y, [0])
+  return %y, %s
+}
+"""
+
+DISTRIBUTED = """
+func @main.scatter(%w: Tensor[Float64, (3, 2), 1], %x: Tensor[Float64, (4, 3), 1]) {
+  %w_1, %w_2 = MPIBroadcast[devices = [1, 2]](%w)
+  %x_1, %x_2 = MPIScatter[devices = [1, 2], axis = 0](%x)
+  return %w_1, %w_2, %x_1, %x_2
+}
+
+func @main(
+  %w_1: Tensor[Float64, (3, 2), 1] {param}, %w_2: Tensor[Float64, (3, 2), 2] {param},
+  %x_1: Tensor[Float64, (2, 3), 1] {batch = 0}, %x_2: Tensor[Float64, (2, 3), 2] {batch = 0}
+) {
+  %y_1 = MatMul(%x_1, %w_1)
+  %y_2 = MatMul(%x_2, %w_2)
+  %p_1 = ReduceSum(%y_1, [0])
+  %p_2 = ReduceSum(%y_2, [0])
+  %s_1, %s_2 = MPIAllreduce(%p_1, %p_2)
+  return %y_1, %y_2, %s_1, %s_2
+}
+
+func @main.gather(%y_1, %y_2, %s_1, %s_2) {
+  %y = MPIGather[root = 1, axis = 0](%y_1, %y_2)
+  return %y, %s_1
+}
+"""
+
+
+def test_a_distributed_program_is_compared_through_scatter_and_gather():
+    found = verify(parsed(SEQUENTIAL), parsed(DISTRIBUTED))
+    assert found.equal
+    assert found.max_abs_error < 1e-12
+    assert [result.name for result in found.results] == ["y", "s"]
+
+
+def test_a_wrong_program_is_found_out_with_the_result_that_is_wrong():
+    wrong = DISTRIBUTED.replace("MPIAllreduce(%p_1, %p_2)", "MPIAllreduce(%p_1, %q)").replace(
+        "  %s_1, %s_2 =", "  %q = Neg(%p_2)\n  %s_1, %s_2 ="
+    )
+    found = verify(parsed(SEQUENTIAL), parsed(wrong))
+    assert not found.equal
+    assert [result.equal for result in found.results] == [True, False]
+    assert found.max_abs_error == found.results[1].max_abs_error > found.results[1].tolerance
+
+
+def test_a_small_error_is_within_a_tolerance_that_is_given():
+    near = SEQUENTIAL.replace("MatMul(%x, %w)", "MatMul(%x, %v)").replace("  %y =", "  %v = Mul(%w, 1.0001)\n  %y =")
+    assert not verify(parsed(SEQUENTIAL), parsed(near)).equal
+    assert verify(parsed(SEQUENTIAL), parsed(near), tolerance=1e-3).equal
+
+
+def test_results_of_another_shape_or_that_are_no_numbers_are_not_equal():
+    other = SEQUENTIAL.replace("ReduceSum(", "ReduceSum[keepdims = false](")
+    assert [r.equal for r in verify(parsed(SEQUENTIAL), parsed(other)).results] == [True, False]
+    nothing = SEQUENTIAL.replace("  return", "  %z = Sub(%s, %s)\n  %q = Div(%z, %z)\n  return").replace(
+        "%y, %s\n", "%y, %q\n"
+    )
+    found = verify(parsed(SEQUENTIAL), parsed(nothing))
+    assert found.results[1].max_abs_error == np.inf
+    assert verify(parsed(nothing), parsed(nothing)).equal
+
+
+def test_the_same_seed_gives_the_same_errors():
+    near = parsed(
+        SEQUENTIAL.replace("MatMul(%x, %w)", "MatMul(%x, %v)").replace("  %y =", "  %v = Mul(%w, 1.1)\n  %y =")
+    )
+    one, two, other = (verify(parsed(SEQUENTIAL), near, seed=seed).max_abs_error for seed in (1, 1, 2))
+    assert one == two != other
+
+
+def test_programs_that_do_not_belong_together_are_refused():
+    main = parsed(DISTRIBUTED)
+    bare = Module([f for f in main if f.name == "main"])
+    with pytest.raises(VerifyError, match=r"`@main.scatter` missing"):
+        verify(parsed(SEQUENTIAL), bare)
+    half = Module([f for f in main if f.name != "main.gather"])
+    with pytest.raises(VerifyError, match=r"`@main.gather` missing"):
+        verify(parsed(SEQUENTIAL), half)
+    with pytest.raises(ProgramError):
+        verify(parsed(SEQUENTIAL), distir.parse("func @main(%w, %x) {\n  %y = Nothing(%w)\n  return %y, %x\n}"))
+
+
+def test_named_dimensions_need_sizes():
+    module = parsed(BLOCK)
+    with pytest.raises(InputError, match="bind"):
+        verify(module, module)
+    assert verify(module, module, bind={"B": 3}).equal
+
+
+def test_narrow_numbers_have_more_tolerance():
+    narrow = parsed(SEQUENTIAL.replace("Float64", "Float16"))
+    found = verify(narrow, narrow)
+    assert found.equal
+    assert found.results[0].tolerance > verify(parsed(SEQUENTIAL), parsed(SEQUENTIAL)).results[0].tolerance
+
+
+def test_steps_behind_the_gradient_are_compared_with_the_training_step():
+    module = parsed(MLP)
+    words = ["fold", "grad", "optimizer=adam", "inline", "cse"]
+    before = reference(module, words)
+    assert before == distir.transform(module, "fold", "grad", optimizer="adam")
+    found = verify(before, distir.transform(module, *words))
+    assert found.equal
+    assert len(found.results) == len(before.entry().returned)
+    assert reference(module, ["inline", "cse"]) is module
+    with pytest.raises(StepError):
+        reference(module, ["gard"])
+
+
+def test_the_entry_may_be_called_anything():
+    def renamed(text):
+        return parsed(text.replace("@main", "@forward"))
+
+    assert verify(renamed(SEQUENTIAL), renamed(DISTRIBUTED)).equal
+    assert isinstance(renamed(SEQUENTIAL).entry(), Function)
