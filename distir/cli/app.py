@@ -26,6 +26,7 @@ from distir.cli.ops import ops
 from distir.cli.run import run
 from distir.cli.show import show
 from distir.cli.simulate import simulate
+from distir.cli.transform import transform
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     check,
@@ -33,6 +34,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     show,
     simulate,
     run,
+    transform,
     import_,
     model,
     ops,

@@ -21,6 +21,15 @@ def value_name(name: str) -> str:
     return name[-LONGEST:] or "v"
 
 
+def word(name: str) -> str:
+    """The name of an op or an attribute as the language can spell it."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() and plain not in _KEYWORDS else f"X{plain}"
+
+
+_KEYWORDS = ("func", "return", "true", "false", "inf", "nan", "dense", "external")
+
+
 def dimension(name: str) -> SymbolicDim:
     """The named dimension for a symbol of the model; one that is an expression gets a name of its own."""
     return dims.named(dimension_name(name))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Types
 from distir.importers.core import ImportRefused, Weight
-from distir.importers.names import value_name
+from distir.importers.names import value_name, word
 from distir.importers.onnx_nodes import (
     STANDARD,
     attributes,
@@ -38,6 +38,7 @@ from distir.ops import (
     infer_partial,
     infer_types,
     infer_values,
+    result_count,
     to_dense,
     type_of,
 )
@@ -123,10 +124,12 @@ class Translation:
 
     def node(self, node: onnx.NodeProto) -> None:
         """Translate one node. Raises ImportRefused."""
+        if not any(node.output):
+            return  # it changes nothing
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif node.domain not in STANDARD:
-            self.functions.opaque[node.op_type] = node.domain
+            self.functions.opaque[word(node.op_type)] = node.domain
             self._apply(node, None)
         elif node.op_type == "If":
             self._branch(node)
@@ -134,10 +137,10 @@ class Translation:
             raise left_out(node)
         elif node.op_type == "Constant":
             self._constant(node)
-        elif node.op_type == "Identity" or self._idle_dropout(node):
+        elif node.input and (node.op_type == "Identity" or self._idle_dropout(node)):
             self.env[node.output[0]] = self.env[node.input[0]]
         elif node.op_type not in OPS:
-            self.functions.opaque[node.op_type] = "ai.onnx"
+            self.functions.opaque[word(node.op_type)] = "ai.onnx"
             self._apply(node, None)
         elif covers(OPS[node.op_type], self._trimmed(node)):
             self._apply(self._trimmed(node), node.op_type)
@@ -160,6 +163,8 @@ class Translation:
         outputs = list(node.output)
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
+        if op is not None:
+            outputs += [""] * ((result_count(OPS[op], attrs) or 0) - len(outputs))
         if op is not None and outputs[0] not in self.wanted:
             found = simpler(Apply((), op, args, attrs), self.values, self.makers)
             if isinstance(found, str):
@@ -169,7 +174,7 @@ class Translation:
         if op == "Reshape":
             args, attrs = self._reshape(args, attrs, node)
         results = tuple(self._result(name) for name in outputs)
-        self._append(Apply(results, op or node.op_type, args, attrs))
+        self._append(Apply(results, op or word(node.op_type), args, attrs))
 
     def _append(self, statement: Apply | Call) -> None:
         vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))
@@ -289,6 +294,9 @@ class Translation:
         self.env = inner
         self.nodes(nodes)
         inner, self.env, self.used = self.env, outer, used
+        missing = next((name for name in node.output if name and name not in inner), None)
+        if missing is not None:
+            raise ImportRefused(f"{described(node)} gives {len(function.output)} results, and no `{missing}`")
         outer.update((name, inner[name]) for name in node.output if name)
 
     def _function(self, node: onnx.NodeProto) -> None:

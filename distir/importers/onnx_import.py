@@ -98,6 +98,8 @@ def import_model(
         main.parameter(name, stated_type, roles)
     main.nodes(graph.node)
     missing = next((value.name for value in graph.output if value.name not in main.env), None)
+    if any(not value.name for value in graph.output):
+        raise ImportRefused("the graph has an output without a name")
     if missing is not None:
         raise ImportRefused(f"the graph gives `{missing}`, which nothing defines")
     entry = main.finish(value.name for value in graph.output)
@@ -122,7 +124,9 @@ def _check_freed(imported: Imported, freed: tuple[str, int]) -> None:
     errors = check(imported).errors
     if errors:
         site = errors[0].site
-        statement = imported.functions[site.function].body[site.index] if isinstance(site, Site) and site.index else None
+        statement = (
+            imported.functions[site.function].body[site.index] if isinstance(site, Site) and site.index else None
+        )
         made = next((name for name in results(statement) if name), "") if statement is not None else ""
         where = f" at `%{made}`" if made else ""
         raise ImportRefused(

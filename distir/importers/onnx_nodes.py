@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.importers.core import ImportRefused
+from distir.importers.names import word
 from distir.importers.onnx_file import weight
 from distir.ir import Constant, Dense
 from distir.ops import Op, bridge, to_dense
@@ -66,7 +67,7 @@ def attributes(op: Op | None, node: onnx.NodeProto, folder: str) -> dict[str, Co
         if spec is not None and spec.kind.startswith("bool"):
             value = bool(value)
         if spec is None or value != spec.default or spec.name == "axis":
-            found[given.name if spec is None else spec.name] = value
+            found[word(given.name) if spec is None else spec.name] = value
     return found
 
 

@@ -73,13 +73,13 @@ def _find(function: Function) -> Block | None:
     best, saved = None, SHORTEST
     for period, start, end in _runs(labels, saved):
         count = (end - start) // period
-        if (count - 1) * (period - 1) <= saved:
+        if (count - 1) * period <= saved:
             break
         block = _cut(function, period, start, end)
         if block is None:
             continue
         ops = sum(isinstance(s, Apply) for s in body[block.starts[0] : block.starts[0] + period])
-        gain = (len(block.starts) - 1) * (ops - 1)
+        gain = (len(block.starts) - 1) * ops
         if ops >= SHORTEST and gain > saved:
             best, saved = block, gain
     return best and _everywhere(function, best, labels)
@@ -121,8 +121,8 @@ def _runs(labels: list[int], least: int) -> list[tuple[int, int, int]]:
         for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
             if stop - start >= period:
                 found.append((period, int(start), int(stop) + period))
-    found = [run for run in found if ((run[2] - run[1]) // run[0] - 1) * (run[0] - 1) > least]
-    return sorted(found, key=lambda run: (-((run[2] - run[1]) // run[0] - 1) * (run[0] - 1), run[0], run[1]))
+    found = [run for run in found if ((run[2] - run[1]) // run[0] - 1) * run[0] > least]
+    return sorted(found, key=lambda run: (-((run[2] - run[1]) // run[0] - 1) * run[0], run[0], run[1]))
 
 
 def _cut(function: Function, period: int, start: int, end: int) -> Block | None:

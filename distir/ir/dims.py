@@ -125,6 +125,11 @@ def divide(a: Dim, b: Dim) -> Dim:
     return _dim(quotient, m * c)
 
 
+def divide_up(a: Dim, b: int) -> Dim:
+    """`a / b` rounded up; of a symbolic dimension the exact quotient."""
+    return -(-a // b) if isinstance(a, int) else divide(a, b)
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     total: Dim = 1
     for dim in dims:

@@ -15,8 +15,15 @@ class DType:
     name: str
     kind: Kind
     bytes: int
+    """How many one element takes by itself."""
     compact: str
     """The short spelling of hints: `f32`."""
+    packed: int = 1
+    """How many elements share a byte in memory and in files; numpy keeps each in a byte of its own."""
+
+    @property
+    def bits(self) -> int:
+        return 8 * self.bytes // self.packed
 
     def __str__(self) -> str:
         return self.name
@@ -36,13 +43,18 @@ FLOAT8E4M3FN = DType("Float8E4M3FN", "float", 1, "f8e4m3fn")
 FLOAT8E4M3FNUZ = DType("Float8E4M3FNUZ", "float", 1, "f8e4m3fnuz")
 FLOAT8E5M2 = DType("Float8E5M2", "float", 1, "f8e5m2")
 FLOAT8E5M2FNUZ = DType("Float8E5M2FNUZ", "float", 1, "f8e5m2fnuz")
+FLOAT8E8M0 = DType("Float8E8M0", "float", 1, "f8e8m0")
+INT4, UINT4 = DType("Int4", "int", 1, "i4", 2), DType("UInt4", "uint", 1, "u4", 2)
+INT2, UINT2 = DType("Int2", "int", 1, "i2", 4), DType("UInt2", "uint", 1, "u2", 4)
+FLOAT4E2M1 = DType("Float4E2M1", "float", 1, "f4e2m1", 2)
 
 DTYPES: dict[str, DType] = {
     dtype.name: dtype
     for dtype in (
         (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64)
         + (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
-        + (FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ)
+        + (FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ, FLOAT8E8M0)
+        + (INT4, UINT4, INT2, UINT2, FLOAT4E2M1)
     )
 }
 
@@ -52,9 +64,9 @@ def _named(name: str) -> DType:
 
 
 INTEGER_RANGES: dict[DType, range] = {
-    dtype: range(-(2 ** (8 * dtype.bytes - 1)), 2 ** (8 * dtype.bytes - 1))
+    dtype: range(-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1))
     if dtype.kind == "int"
-    else range(2 ** (8 * dtype.bytes))
+    else range(2**dtype.bits)
     for dtype in DTYPES.values()
     if dtype.kind in ("int", "uint")
 }

@@ -52,7 +52,10 @@ class TensorType:
     @property
     def nbytes(self) -> Dim:
         """Size in bytes; `None` if unknown."""
-        return None if self.dtype is None else dims.multiply(self.elements, self.dtype.bytes)
+        if self.dtype is None or self.elements is None:
+            return None
+        size = dims.multiply(self.elements, self.dtype.bytes)
+        return dims.divide_up(size, self.dtype.packed)
 
 
 @dataclass(frozen=True, slots=True)

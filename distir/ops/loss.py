@@ -12,7 +12,6 @@ from distir.diagnostics.codes import types as codes
 from distir.ir import Part, Shape, TensorType, types
 from distir.ops.activation import log_softmax
 from distir.ops.core import op
-from distir.ops.layout import Layout, Letters, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
@@ -260,49 +259,3 @@ def _check_gradient(name: str, dy: TensorType, losses: Shape | None, reduction: 
         message = f"`{name}` expected a gradient of shape {types.show_shape(expected)}"
         hint = f'the loss has this shape where `reduction = "{reduction}"`'
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(dy.shape)}", "dy", help=hint)
-
-
-def _split_labelled(gradient: bool) -> Any:
-    """The rule for losses over labels: examples may be split, classes not."""
-
-    def rule(*operands: TensorType | None, results: tuple[Shape | None, ...], **attrs: Any) -> Layout:
-        given = list(operands)
-        scores, labels = given[gradient : gradient + 2]
-        assert scores is not None
-        assert labels is not None
-        weighted = len(given) > 2 + gradient or attrs.get("ignore_index") is not None
-        examples = [f"s{k}" for k in range(len(labels.shape or ()))]
-        mean = attrs["reduction"] == "mean"
-        if mean and weighted:  # how much the labels of one part weigh is not known
-            examples = [None] * len(examples)
-        full, each = (*examples[:1], None, *examples[1:]), tuple(examples)
-        slope: list[Letters] = [each if attrs["reduction"] == "none" else ()] if gradient else []
-        weights: list[Letters] = [(None,)] * (len(given) - 2 - gradient)
-        first = full if gradient else each if attrs["reduction"] == "none" else ()
-        averaged = frozenset(e for e in examples if e) if mean else frozenset[str]()
-        return Layout((*slope, full, each, *weights), (first, full)[: len(results)], averaged, 0 if gradient else None)
-
-    return rule
-
-
-for _loss in (SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss):
-    _loss.sharding(_split_labelled(gradient=False))
-for _loss in (SoftmaxCrossEntropyLossGrad, NegativeLogLikelihoodLossGrad):
-    _loss.sharding(_split_labelled(gradient=True))
-
-
-@MSELoss.sharding
-def _(prediction: TensorType, target: TensorType, *, results: tuple[Shape | None, ...], reduction: str) -> Layout:
-    (letters,) = elementwise([prediction.shape])
-    averaged = frozenset(letter for letter in letters if letter) if reduction == "mean" else frozenset[str]()
-    return Layout((letters, letters), (letters if reduction == "none" else (),), averaged)
-
-
-@MSELossGrad.sharding
-def _(
-    dy: TensorType, prediction: TensorType, target: TensorType, *, results: tuple[Shape | None, ...], reduction: str
-) -> Layout:
-    (letters,) = elementwise([prediction.shape])
-    averaged = frozenset(letter for letter in letters if letter) if reduction == "mean" else frozenset[str]()
-    slope = letters if reduction == "none" else ()
-    return Layout((slope, letters, letters), (letters,), averaged, scaled=0)

@@ -37,6 +37,12 @@ _EXTENSION_NAMES = {
     "Float8E4M3FNUZ": "float8_e4m3fnuz",
     "Float8E5M2": "float8_e5m2",
     "Float8E5M2FNUZ": "float8_e5m2fnuz",
+    "Float8E8M0": "float8_e8m0fnu",
+    "Float4E2M1": "float4_e2m1fn",
+    "Int4": "int4",
+    "UInt4": "uint4",
+    "Int2": "int2",
+    "UInt2": "uint2",
 }
 
 

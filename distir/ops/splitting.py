@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
-from distir.ops import select_layout
+from distir.ops import loss_layout, select_layout
 from distir.ops.attributes import bind
 from distir.ops.core import Op
 from distir.ops.infer import Value, match_operands, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.signature import AnyPattern, Broadcast, DimVar, Operand, Segment, TensorPattern
 
-RULES = (select_layout,)
+RULES = (loss_layout, select_layout)
 """Modules whose import hangs rules on the ops of others."""
 
 

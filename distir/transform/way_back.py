@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from distir.analysis import State
-from distir.ir import DISCARD, HOST, Apply, Arg, Function, TensorType, Type, types
+from distir.ir import DISCARD, HOST, Apply, Arg, Function, TensorType, Type, names, types
 from distir.ir.builder import FunctionBuilder
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
@@ -53,11 +53,15 @@ class Way:
         if isinstance(arg, str):
             self.contributions.setdefault(arg, []).append(gradient)
         elif isinstance(arg, tuple):
-            hints = tuple(f"d{item}" if isinstance(item, str) and item in self.active else DISCARD for item in arg)
+            wanted = [not self.active.isdisjoint(names((item,))) for item in arg]
+            hints = tuple(self._hint(item) if want else DISCARD for item, want in zip(arg, wanted, strict=True))
             parts = self.builder.apply("UnpackTuple", gradient, results=hints)
             for item, part in zip(arg, parts, strict=True):
                 if part != DISCARD:
                     self.contribute(item, part)
+
+    def _hint(self, arg: Arg) -> str:
+        return f"d{arg}" if isinstance(arg, str) else "dtuple"
 
     def contribution_name(self, arg: str) -> str:
         """`dx`, or `dx_1` and so on where several contributions will be summed to `dx`."""
@@ -83,7 +87,7 @@ def is_differentiable(type: Type) -> bool:
     )
 
 
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+def _renamed(arg: Arg, lasting: Mapping[str, str]) -> Arg:
     if isinstance(arg, tuple):
-        return tuple(_renamed(item, names) for item in arg)
-    return names.get(arg, arg) if isinstance(arg, str) else arg
+        return tuple(_renamed(item, lasting) for item in arg)
+    return lasting.get(arg, arg) if isinstance(arg, str) else arg

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("onnx")
@@ -26,6 +26,7 @@ RELU = [node("Relu", "x", "y")]
 X, Y = {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("m") / "a.onnx"
@@ -36,6 +37,7 @@ def test_any_bytes(tmp_path_factory, data):
         assert "a.onnx" in str(error)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_cut_or_flipped_byte(tmp_path_factory, data):
     whole = bytearray(stack(2).SerializeToString())
@@ -48,7 +50,8 @@ def test_any_cut_or_flipped_byte(tmp_path_factory, data):
     path.write_bytes(bytes(whole))
     try:
         module = distir.import_onnx(path)
-        distir.check_text(distir.format(module))
+        assert distir.parse(distir.format(module)) == module
+        distir.check(module)
     except ImportRefused:
         pass
 
@@ -78,6 +81,12 @@ def test_ops_of_other_domains_stay_and_are_told(tmp_path):
     assert "distir.op" in note
     (error,) = distir.check(module)
     assert str(error.code) == "DIR205"
+
+
+def test_names_of_ops_and_attributes_cannot_write_statements(tmp_path):
+    custom = helper.make_node("Evil(%x)\n  %z = Relu", ["x"], ["y"], domain="d", **{"a] = 1": 2})
+    module = imported(tmp_path, model([custom], X, Y, extra_opsets=[helper.make_opsetid("d", 1)]))
+    assert distir.parse(distir.format(module)) == module
 
 
 def test_a_registered_op_of_another_domain_is_known(tmp_path):
@@ -177,7 +186,9 @@ def test_a_tensor_too_large_to_make_is_not_made(tmp_path):
 
 
 def branch(output):
-    return helper.make_graph([node("Relu", "x", output)], output, [], [helper.make_tensor_value_info(output, FLOAT, [3])])
+    return helper.make_graph(
+        [node("Relu", "x", output)], output, [], [helper.make_tensor_value_info(output, FLOAT, [3])]
+    )
 
 
 def test_control_flow_is_refused_by_name(tmp_path):
@@ -187,7 +198,9 @@ def test_control_flow_is_refused_by_name(tmp_path):
 
 
 def test_sequences_are_refused_by_name(tmp_path):
-    proto = model([node("SequenceConstruct", "x x", "s", name="make"), node("SequenceAt", "s i", "y")], X, Y, {"i": np.array(0)})
+    proto = model(
+        [node("SequenceConstruct", "x x", "s", name="make"), node("SequenceAt", "s i", "y")], X, Y, {"i": np.array(0)}
+    )
     assert "`SequenceConstruct` node `make` is an op on sequences" in refused(tmp_path, proto)
     value = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     proto = model(RELU, X, Y)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("onnx")
@@ -145,9 +145,7 @@ def test_a_fixed_batch_can_be_freed(tmp_path, fixed):
 
 
 def test_a_batch_that_is_fixed_inside_is_told(tmp_path):
-    proto = model(
-        [node("Add", "x table", "y")], {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, None)}, {"table": weight(3, 4)}
-    )
+    proto = model([node("Add", "x table", "y")], {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, None)}, {"table": weight(3, 4)})
     with pytest.raises(ValueError, match="batch size 3 is fixed inside the model at `%y`"):
         imported(tmp_path, proto, batch={"x": 0})
 
@@ -160,7 +158,9 @@ def test_a_batch_names_an_input_and_a_dimension(tmp_path):
 
 
 def test_operands_that_are_left_out(tmp_path):
-    proto = model([node("Clip", ["x", "", "high"], "y")], {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}, {"high": np.float32(0.1)})
+    proto = model(
+        [node("Clip", ["x", "", "high"], "y")], {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}, {"high": np.float32(0.1)}
+    )
     module = imported(tmp_path, proto)
     assert "Clip(%x, _, 0.1)" in distir.format(module)
     assert_agrees(module, proto, {"x": weight(4)})
@@ -197,9 +197,7 @@ def test_functions_of_the_model_are_functions_of_the_program(tmp_path):
         helper.make_node("Scaled", ["i"], ["y"], domain="my.domain", by=-3.0),
     ]
     opsets = [helper.make_opsetid("my.domain", 1)]
-    proto = model(
-        nodes, {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}, functions=[double], extra_opsets=opsets
-    )
+    proto = model(nodes, {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}, functions=[double], extra_opsets=opsets)
     module = imported(tmp_path, proto)
     assert list(module.functions) == ["Scaled", "Scaled_1", "main"]
     assert_agrees(module, proto, {"x": weight(3)})
@@ -251,7 +249,7 @@ def test_ops_that_ours_do_not_cover_are_expanded(tmp_path):
 
 def test_names_become_names_of_the_language(tmp_path):
     proto = model(
-        [node("Relu", ["my input!"], "/a b/c::Relu_output_0"), node("Neg", ["/a b/c::Relu_output_0"], "ünï")],
+        [helper.make_node("Relu", ["my input!"], ["/a b/c::r"]), node("Neg", ["/a b/c::r"], "ünï")],
         {"my input!": (FLOAT, ["batch size"])},
         {"ünï": (FLOAT, None)},
     )
@@ -286,8 +284,9 @@ def test_masks_and_indices_keep_their_element_types(tmp_path):
     assert_agrees(imported(tmp_path, proto), proto, {"x": weight(2, 3), "m": weight(2, 3, seed=1) > 0})
 
 
+@settings(deadline=None)
 @given(
-    st.lists(st.sampled_from(["Relu", "Neg", "Tanh", "Exp"]), min_size=4, max_size=6),
+    st.lists(st.sampled_from(["Relu", "Neg", "Tanh", "Abs"]), min_size=4, max_size=6),
     st.integers(2, 5),
     st.lists(st.sampled_from(["Sin", "Cos"]), max_size=3),
     st.lists(st.sampled_from(["Sin", "Cos", "Relu"]), max_size=3),

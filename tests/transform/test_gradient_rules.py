@@ -225,7 +225,6 @@ def test_a_product_has_a_gradient_where_factors_are_zero(zeros):
 
 TORCH = {
     "Relu": "relu",
-    "LeakyRelu": "nn.functional.leaky_relu",
     "Elu": "nn.functional.elu",
     "Sigmoid": "sigmoid",
     "Tanh": "tanh",

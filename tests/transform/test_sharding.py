@@ -185,6 +185,49 @@ def test_a_vocabulary_that_divides_is_split_with_one_sum_for_the_embedding():
     assert volume(found) == (2 * 2 + 1) * 4 * 5 * 12 * 8
 
 
+def test_scores_over_a_split_vocabulary_are_not_brought_together_for_the_loss():
+    """Twice a sum per layer each way, one for the embedding, one for its gradient; of the scores, sums of exponentials."""
+    layers, activation, examples = 2, 4 * 5 * 12 * 8, 4 * 5
+    found = split(transform(small_gpt2(layers), "grad"), "tp=2")
+    sum_of_exponentials, loss = examples * 8, 8
+    assert volume(found) == (4 * layers + 2) * activation + 2 * sum_of_exponentials + loss
+    gathered = [types.nbytes(type_of(args[0])) for op, args in sums(found) if op == "MPIAllgather"]
+    assert gathered == [examples * 8] * 2  # the greatest score of each example
+
+
+def test_heads_of_an_attention_op_are_split_with_their_number():
+    text = """func @main(
+      %wq: Tensor[Float64, (8, 8), 1] {param}, %wk: Tensor[Float64, (8, 4), 1] {param},
+      %wv: Tensor[Float64, (8, 4), 1] {param}, %wo: Tensor[Float64, (8, 8), 1] {param},
+      %x: Tensor[Float64, (4, 5, 8), 1] {batch = 0}
+    ) {
+      %q = MatMul(%x, %wq)
+      %k = MatMul(%x, %wk)
+      %v = MatMul(%x, %wv)
+      %a = Attention[q_num_heads = 4, kv_num_heads = 2, is_causal = true](%q, %k, %v)
+      %y = MatMul(%a, %wo)
+      return %y
+    }"""
+    module = distir.parse(text)
+    for steps in (("tp=2",), ("dp=2", "tp=2")):
+        found = split(module, *steps)
+        assert_same(module, found)
+        assert statements(found, "Attention")[0].attrs["kv_num_heads"] == 1
+    assert refusal(module, "tp=4").help == "2 would do"
+
+
+def test_results_may_be_parameters_constants_and_the_same_value_twice():
+    text = """func @main(%w: Tensor[Float64, (4, 4), 1] {param}, %x: Tensor[Float64, (4, 4), 1] {batch = 0}) {
+      %y = MatMul(%x, %w)
+      %s = Shape(%y)
+      %t = MakeTuple(%y, %w)
+      return %x, %y, %y, 3, %s, %w, %t
+    }"""
+    module = distir.parse(text)
+    for steps in (("dp=2",), ("dp=2", "dp=2"), ("tp=2",), ("tp=2", "dp=2")):
+        assert_same(module, split(module, *steps))
+
+
 def test_a_perceptron_is_split_by_columns_then_rows():
     module = mlp(2, 8, 16, "Float64")
     found = split(module, "tp=2").functions["main"]

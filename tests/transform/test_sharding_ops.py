@@ -5,15 +5,15 @@ import itertools
 import pytest
 from sharding_samples import assert_same
 
+from distir.analysis import check
 from distir.ir import DISCARD, Apply, Dense, Function, Literal, Module, Return, TensorType, types
 from distir.ops import FAMILIES, OPS, canonical
 from distir.ops.splitting import layout
 from distir.syntax import parse_example
 from distir.transform.sharding import split
-from distir.transform.sharding.state import WHOLE, Split
+from distir.transform.sharding.state import WHOLE, Split, whole_like
 
 OURS = [name for name in OPS if OPS[name].family in {family.__name__.rpartition(".")[2] for family in FAMILIES}]
-EXAMPLES = [(name, text) for name in OURS for text in OPS[name].examples]
 
 
 def module_of(text):
@@ -24,10 +24,18 @@ def module_of(text):
     return Module([Function("main", params, (statement, Return(names)))]), statement
 
 
+def on_one_device(text):
+    """Whether the example has operands, all of them on device 1."""
+    params = module_of(text)[0].functions["main"].params
+    return bool(params) and all(types.devices(p.type) == {1} for p in params)
+
+
+EXAMPLES = [text for name in OURS for text in OPS[name].examples if on_one_device(text)]
+all_examples = pytest.mark.parametrize("text", EXAMPLES, ids=[text.split(" = ", 1)[-1][:70] for text in EXAMPLES])
+
+
 def letters_of(module, statement):
     """The letters of the op that its operands have, with the number of devices they divide by, and their places."""
-    from distir.analysis import check
-
     state = check(module).states["main"]
     vs = state(statement.args)
     ws = [types_of(w) for w in state(statement.results)]
@@ -48,12 +56,10 @@ def types_of(value):
     return value.type if isinstance(value, (Dense, Literal)) else value
 
 
-@pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[text.split(" = ")[-1][:60] for _, text in EXAMPLES])
-def test_an_op_split_along_a_letter_gives_the_same(name, text):
+@all_examples
+def test_an_op_split_along_a_letter_gives_the_same(text):
     module, statement = module_of(text)
     params = module.functions["main"].params
-    if any(len(types.devices(p.type)) != 1 or types.devices(p.type) != {1} for p in params) or not params:
-        pytest.skip("not on one device")
     for letter, places in letters_of(module, statement).items():
         sizes = {size for _, _, size in places}
         for size in {n for n in (2, 3, 5) if all(isinstance(s, int) and s % n == 0 for s in sizes)}:
@@ -62,13 +68,15 @@ def test_an_op_split_along_a_letter_gives_the_same(name, text):
             assert_same(module, split(module, size, "innermost", lambda *_, plan=plan: plan)), letter
 
 
-@pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[text.split(" = ")[-1][:60] for _, text in EXAMPLES])
-def test_an_op_gives_the_same_whatever_operands_are_split(name, text):
+@all_examples
+def test_an_op_gives_the_same_whatever_operands_are_split(text):
     """Also where operands must be brought together first, or the op cannot be split at all."""
     module, _ = module_of(text)
     params = module.functions["main"].params
-    if any(types.devices(p.type) != {1} or not isinstance(p.type, TensorType) for p in params) or not params:
-        pytest.skip("not on one device")
-    options = [[WHOLE, *(Split(a) for a, n in enumerate(p.type.shape) if n % 2 == 0 and n)] for p in params]
+    options = [[WHOLE, *(Split(a) for a, n in enumerate(getattr(p.type, "shape", ())) if n % 2 == 0)] for p in params]
+    options = [
+        states if isinstance(p.type, TensorType) else [whole_like(p.type)]
+        for p, states in zip(params, options, strict=True)
+    ]
     for plan in itertools.islice(itertools.product(*options), 1, 30):
         assert_same(module, split(module, 2, "innermost", lambda *_, plan=plan: plan))

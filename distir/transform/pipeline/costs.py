@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from distir.cost import load
 from distir.ir import DISCARD, results, types
-from distir.simulate import simulate
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
+from distir.simulate.simulation import arguments, plan
 from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64
@@ -22,7 +22,8 @@ def statement_costs(reading: Reading) -> Callable[[int], float]:
     """
     named = frozenset[str]().union(*(types.dim_names(p.type) for p in reading.entry.params))
     bind = dict.fromkeys(named, ASSUMED_SIZE)
-    body = simulate(reading.module, load(), reading.entry.name, bind).body
+    instance = reading.checker.entered(reading.entry, arguments(reading.entry, bind))
+    body = plan(reading.module, reading.checker, instance, load()).body
     known: dict[int, float] = {}
 
     def seconds(step: Effect | Body | None) -> float:

@@ -222,10 +222,12 @@ def _part_rule(
             raise _cannot(op, "one of its operands is as long as the batch, but is no part of it")
         if share == Whole(sized=True) and i != found.stated:
             raise _cannot(op, "its result depends on the size of the batch")
-    if letter in found.divided or any(letter == _letter(found.operands, place) for place in found.operand_blocks):
-        raise _cannot(op, "an attribute of it holds the size of the batch")
-    if letter == found.looked_up:
-        raise _cannot(op, "it looks up positions in the batch")
+    if letter in found.divided or letter in found.divided_operands:
+        raise _cannot(op, "the size of the batch is written down in it")
+    blocks = [_letter(found.operands, place) for place in found.operand_blocks]
+    blocks += [_letter(found.results, place) for place in found.result_blocks]
+    if letter in blocks or letter == found.parted:
+        raise _cannot(op, "it takes the batch apart, or joins several")
     scale = _scale(definition, op, shares)
     results: list[Shares] = []
     for own in found.results:
@@ -267,9 +269,9 @@ def _linear(definition: Op) -> tuple[str, ...]:
     return (*declared, *(o.name for o in definition.operands if o.name == "dy"))
 
 
-def _letter(operands: Sequence[Sequence[str | None]], place: tuple[int, int]) -> str | None:
-    operand, axis = place
-    return operands[operand][axis] if axis < len(operands[operand]) else None
+def _letter(values: Sequence[Sequence[str | None]], place: tuple[int, int]) -> str | None:
+    value, axis = place
+    return values[value][axis] if axis < len(values[value]) else None
 
 
 def _cannot(op: Apply, reason: str) -> Reject:

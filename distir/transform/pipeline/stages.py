@@ -31,18 +31,20 @@ class Stages:
     """Whether there is a backward pass."""
 
 
-def cut(reading: Reading, count: int, balance: str, cost: Cost | None = None) -> Stages:
+def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
-    With `cost`, the slowest stage is as fast as can be. Without, `balance` is "uniform", equally many layers, or the
-    layers of each stage: "2,3,2".
+    `balance`: "uniform", equally many layers; "2,3,2", so many layers each; "cost", the slowest stage as fast as can be
+    by `cost`, which must then be given.
     """
     forward, backward = _directions(reading)
     if not forward:
         raise _refused(reading, "nothing in `@{}` depends on the batch", "mark its inputs with `{batch = 0}`")
     anchors = _anchors(reading, forward, backward)
     layers = _layers(reading, forward, count)
-    if cost is not None:
+    if balance == "cost" and cost is not None:
+        if len(forward) < count:
+            raise _too_few(reading, len(forward), count)
         weights = [cost(i) for i in forward]
         for statement, anchor in anchors.items():
             weights[anchor] += cost(statement)
@@ -186,8 +188,7 @@ def _layers(reading: Reading, forward: Sequence[int], count: int) -> list[int]:
 def _by_layers(reading: Reading, layers: Sequence[int], count: int, balance: str) -> list[int]:
     """The first place of each stage, for equally many layers each, or as many as `balance` says."""
     if len(layers) < count:
-        message = f"`@{{}}` has {len(layers)} layer{'' if len(layers) == 1 else 's'}, too few for {count} stages"
-        raise _refused(reading, message, f"use at most {len(layers)} stages")
+        raise _too_few(reading, len(layers), count)
     if balance == "uniform":
         starts = [-(-stage * len(layers) // count) for stage in range(count)]
     else:
@@ -204,7 +205,6 @@ def _cheapest(weights: Sequence[float], count: int) -> list[int]:
 
     The limit is searched for by halving; runs are filled up to it greedily, which needs the fewest runs.
     """
-    count = min(count, len(weights))
     low, high = max(weights), sum(weights)
     for _ in range(60):
         middle = (low + high) / 2
@@ -223,6 +223,11 @@ def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
             load = 0.0
         load += weight
     return starts
+
+
+def _too_few(reading: Reading, layers: int, count: int) -> ProgramError:
+    message = f"`@{{}}` has {layers} layer{'' if layers == 1 else 's'}, too few for {count} stages"
+    return _refused(reading, message, f"use at most {layers} stages")
 
 
 def _refused(reading: Reading, message: str, hint: str) -> ProgramError:

@@ -44,7 +44,7 @@ def pp(
     chosen = _schedule(schedule)
     _check_options(value, microbatches, virtual, balance)
     reading = read(module, microbatches)
-    cost = statement_costs(reading) if balance == "cost" else None
+    cost = _cost(reading, balance)
     stages = cut(reading, value * virtual, balance, cost)
     order = _order(reading, chosen, stages, value, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
@@ -74,6 +74,16 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
             raise StepError(f"`{name}` expected 1 or more, found {number}")
     if balance not in ("uniform", "cost") and not all(part.strip().isdecimal() for part in balance.split(",")):
         raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
+
+
+def _cost(reading: Reading, balance: str) -> Cost | None:
+    """What statements cost. Nobody needs to know where stages are not balanced by it: None if it cannot be told."""
+    try:
+        return statement_costs(reading)
+    except ProgramError:
+        if balance == "cost":
+            raise
+        return None
 
 
 def _order(reading: Reading, chosen: Schedule, stages: Stages, devices: int, virtual: int) -> Order:
@@ -109,7 +119,10 @@ def _outlined(
 
 
 def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place, float]:
-    """How long each pass of each stage takes: as estimated, or else some nominal time."""
+    """How long each pass of each stage takes: as estimated, in hundredths of the longest, or else some nominal time.
+
+    Coarse on purpose: passes that take about as long count as equal, and sums of whole numbers are exact.
+    """
     nominal = SPLIT if chosen.splits else NOMINAL
     places = [(stage, kind) for stage in range(stages.count) for kind in Pass]
     if cost is None:
@@ -119,7 +132,8 @@ def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place,
         for stage in range(stages.count):
             half = found[stage, Pass.BACKWARD] / 2
             found[stage, Pass.BACKWARD] = found[stage, Pass.WEIGHT] = half
-    return found
+    longest = max(found.values()) or 1.0
+    return {where: round(100 * seconds / longest) for where, seconds in found.items()}
 
 
 def _messages(placement: Placement, count: int) -> list[Message]:

@@ -95,7 +95,7 @@ def _split(
         return None
     if not all(_divides(attrs.get(name), size) for name in found.divided.get(letter, ())):
         return None
-    if letter == found.looked_up and (blocks or not _looks_up(letter, found, states)):
+    if letter == found.parted and blocks:
         return None
     needed = _states(letter, found.operands, found.operand_blocks, blocks, WHOLE)
     cut = any(letters[axis] == letter for i, axis in found.operand_blocks for letters in [found.operands[i]])
@@ -103,6 +103,8 @@ def _split(
     if needed is None or given is None:
         return None
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
+    if letter == found.parted and not all(_is_known(t, s) for t, s in pairs):
+        return None
     return Decision(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
 
 
@@ -115,12 +117,6 @@ def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Block
                 return None
             blocks.add(state.blocks)
     return blocks.pop() if len(blocks) == 1 else None
-
-
-def _looks_up(letter: str, found: Layout, states: Sequence[State]) -> bool:
-    """Whether it is the operand that is looked into which is split."""
-    letters, state = found.operands[0], states[0]
-    return isinstance(state, Split) and at(letters, state.axis) == letter
 
 
 def _states(
@@ -148,6 +144,12 @@ def _fits(type: Type, state: State, size: int) -> bool:
     if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
         return True
     return all(_divides(dim, size) for dim in (type.shape[state.axis], *state.blocks))
+
+
+def _is_known(type: Type, state: State) -> bool:
+    """Whether the size of the dimension that is split is a number."""
+    shape = type.shape if isinstance(type, TensorType) else None
+    return not isinstance(state, Split) or (shape is not None and isinstance(shape[state.axis], int))
 
 
 def _divides(value: object, size: int) -> bool:

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
-from distir.ops import OPS, Value, type_of
+from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
 from distir.transform.sharding.state import is_host
@@ -33,13 +33,13 @@ class Traits:
     """What the number of devices must divide."""
     sums: int = 0
     """How many ops it is summed over in: what splitting it costs."""
-    looked_up: bool = False
-    """It is the length of a table in which rows are looked up."""
+    parted: bool = False
+    """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
 
     def absorb(self, other: Traits) -> None:
         self.whole |= other.whole
         self.contiguous |= other.contiguous
-        self.looked_up |= other.looked_up
+        self.parted |= other.parted
         self.sizes |= other.sizes
         self.sums += other.sums
 
@@ -279,6 +279,10 @@ class _Body:
             for node in nodes[1:]:
                 self.classes.unite(nodes[0], node)
             self._trait(found, letter, nodes[0], letter in given, vs)
+            if found is not None and letter in found.divided:
+                bound = bind(op, statement.attrs)
+                counts = [bound.get(name) for name in found.divided[letter]]
+                self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
         self.classes.conflict(nodes[0] for nodes in by_letter.values())
 
     def _trait(
@@ -288,10 +292,10 @@ class _Body:
         traits = self.classes.traits(node)
         traits.sums += not given
         traits.contiguous |= letter in found.contiguous
-        if letter == found.looked_up:
-            traits.looked_up = True
+        if letter == found.parted:
+            traits.parted = True
             traits.contiguous = True
-            traits.whole |= is_host(vs[1][0])
+            traits.whole |= any(is_host(v) and _is_int(type_of(v)) for v, _ in vs)  # positions that are known
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
         if isinstance(arg, str) and arg != DISCARD:
@@ -320,6 +324,10 @@ class _Body:
                     self.classes.link(node, own[of], blocks)
         for pair in summary.conflicts:
             self.classes.conflict(own[of] for of in pair)
+
+
+def _is_int(type: Type) -> bool:
+    return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
 
 
 def _item(value: Value, k: int) -> Value:

@@ -1,6 +1,6 @@
 """What else changes in an op when a letter of it is split.
 
-Attributes and host operands that hold sizes, means over what is split, and look-ups in a table that is split.
+Attributes and host operands that hold sizes, means over what is split, and ops that are others on parts.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distir.ir import (
-    DTYPES,
     Apply,
     Arg,
     Attributes,
     Dense,
-    DimensionError,
     Literal,
     SymbolicDim,
     TensorType,
@@ -23,7 +21,8 @@ from distir.ir import (
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Layout
 from distir.transform.sharding.decide import Decision
-from distir.transform.sharding.items import Each, Ranked
+from distir.transform.sharding.items import Each
+from distir.transform.sharding.parts import in_parts
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, part_of
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def rewritten(
     layout, letter = decision.layout, decision.letter
     assert layout is not None
     assert letter is not None
-    if layout.looked_up == letter:
-        _look_up(body, statement, args, ws, decision)
+    if layout.parted == letter:
+        in_parts(body, statement, args, ws, decision)
         return
     for i in layout.divided_operands.get(letter, ()):
         args[i] = _divided(body, args[i])
@@ -131,37 +130,3 @@ def _stated(body: Body, arg: Arg, value: Value, whole: Type, given: State) -> Ar
         return Literal(tuple(dim if isinstance(dim, int) else -1 for dim in shape))
     factors = tuple(body.size if axis == given.axis else 1 for axis in range(len(shape)))
     return body.new("shape", "Div", (arg, Literal(factors)), value, WHOLE)
-
-
-def _look_up(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
-    """A `Gather` from a table of which each device has some rows: those of the others count as zero."""
-    table, positions = args[0], args[1]
-    needed = decision.needed[0]
-    assert isinstance(needed, Split)
-    value, where = type_of(body.value(table)), type_of(body.value(positions))
-    assert isinstance(value, TensorType)
-    assert isinstance(where, TensorType)
-    whole = (value.shape or ())[needed.axis]
-    if not isinstance(whole, int):
-        raise DimensionError("a table of unknown length")
-    length = whole // body.size
-    first = body.fresh("first")
-    body.items.append(Ranked(first, tuple(rank * length for rank in range(body.size))))
-    body.define(first, None, PARTIAL)
-    if where.dtype is not None and where.dtype.name != "Int64":
-        positions = body.new("position", "Cast", (positions,), where, WHOLE, to=DTYPES["Int64"])
-    counted = body.new("position", "Mod", (positions, Literal(whole)), where, WHOLE)
-    own = body.new("own", "Sub", (counted, first), where, PARTIAL)
-    low = body.new("above", "GreaterOrEqual", (own, Literal(0)), where, PARTIAL)
-    high = body.new("below", "Less", (own, Literal(length)), where, PARTIAL)
-    here = body.new("here", "And", (low, high), where, PARTIAL)
-    safe = body.new("row", "Where", (here, own, Literal(0)), where, PARTIAL)
-    rows = body.new("rows", statement.op, (table, safe), ws[0], PARTIAL, **statement.attrs)
-    behind = len(value.shape or ()) - needed.axis - 1
-    mask = here
-    if behind:
-        axes = Literal(tuple(range(-behind, 0)))
-        mask = body.new("mask", "Unsqueeze", (here, axes), where, PARTIAL)
-    zero = Literal(0.0 if value.dtype is not None and value.dtype.kind == "float" else 0)
-    body.items.append(Each(Apply(statement.results, "Where", (mask, rows, zero))))
-    body.define(statement.results[0], ws[0], PARTIAL)

@@ -59,7 +59,7 @@ def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
         if all(n % size == 0 for n in candidate.traits.sizes):
             chosen.append(candidate)
             numbers.add(candidate.number)
-        elif candidate.traits.sums and not candidate.traits.looked_up:  # a vocabulary, or classes, may stay whole
+        elif candidate.traits.sums and not candidate.traits.parted:  # a vocabulary, or classes, may stay whole
             indivisible.append(candidate)
     if indivisible:
         raise ProgramError([_indivisible(entry, indivisible[0], indivisible + chosen, size)])

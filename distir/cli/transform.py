@@ -1,0 +1,133 @@
+"""`distir transform`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import Refused, Wrong
+from distir.cli.files import replace_file, shown
+from distir.cli.programs import settings, sound_program
+from distir.diagnostics import ProgramError, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distir.analysis.program import Program
+    from distir.ir import Module
+
+
+def transform(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STEP... FILE", help="Steps and their options, then a .dir program.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the result here.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Run both programs on random inputs and compare.")] = False,
+    seed: Annotated[int, typer.Option(help="For the random inputs.")] = 0,
+    bind: options.Bindings = None,
+    list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
+) -> int:
+    """Turn a program into another: gradients, data, tensor and pipeline parallelism, and smaller steps.
+
+    Steps are applied in turn; a step is a name or name=value, and words that are options belong to the step before
+    them. With --verify, both programs are run with the reference executor on the same random inputs, and a difference
+    ends with exit code 1.
+
+    For instance:
+
+        distir transform grad loss=mse optimizer=sgd model.dir -o training.dir
+
+        distir transform dp=2 tp=2 training.dir --verify -o distributed.dir
+
+        distir transform --list
+    """
+    if list_steps:
+        output.write(_listed())
+        return 0
+    if not words:
+        raise Refused("expected steps and a program", "`distir transform --list` names the steps")
+    *steps, file = words
+    if not steps:
+        raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
+    program = sound_program(file)
+    with output.progress(f"transforming {shown(file)}"):
+        result = _applied(program, steps)
+    if out is None:
+        output.write(_text(result))
+    else:
+        replace_file(out, _text(result).encode())
+        output.tell_terminal(f"wrote {out}")
+    if not verify:
+        return 0
+    entry = simulating.entry(program, None, settings(file))
+    sizes = simulating.binding(bind or (), settings(file), entry)
+    with output.progress("running both programs"):
+        return _verified(program.module, result, steps, seed, {n: v for n, v in sizes.items() if isinstance(v, int)})
+
+
+def _applied(program: Program, words: Sequence[str]) -> Module:
+    """The result of the steps. Raises Refused for steps that do not exist, Wrong where one cannot be applied."""
+    from distir.analysis.program import read
+    from distir.transform import StepError, parse_steps
+
+    try:
+        applications = parse_steps(words)
+    except StepError as error:
+        raise Refused(str(error), "`distir transform --list` names the steps") from None
+    module, before = program.module, ""
+    for application in applications:
+        try:
+            module = application(module)
+        except StepError as error:
+            raise Refused(f"`{application.step.name}`: {error}") from None
+        except ProgramError as error:  # shown in the text of what the step was given
+            given = read(_text(module), f"{program.source.path} after `{before}`") if before else program
+            raise Wrong([Report(given.source, given.located(error.diagnostics))]) from None
+        before = application.step.name
+    return module
+
+
+def _verified(original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int]) -> int:
+    from distir.analysis import InputError
+    from distir.transform import VerifyError, reference
+    from distir.transform import verify as compare
+
+    try:
+        found = compare(reference(original, words), result, seed, bind=sizes)
+    except (VerifyError, InputError) as error:
+        raise Refused(str(error)) from None
+    for compared in found.results:
+        sign = "same" if compared.equal else "DIFFERENT"
+        output.tell(f"{sign}: %{compared.name}, largest difference {compared.max_abs_error:.1e}")
+    if found.equal:
+        output.tell("verified: both programs give the same results")
+        return 0
+    output.complain("error", "the programs give different results")
+    return 1
+
+
+def _text(module: Module) -> str:
+    from distir.syntax import print_module
+
+    return print_module(module)
+
+
+def _listed() -> str:
+    """Every step with its options, as text."""
+    from distir.transform import STEPS
+
+    lines: list[str] = []
+    for step in STEPS.values():
+        value = "" if step.value is None else f"={step.value.kind}"
+        lines.append(f"{step.name}{value if step.value is None or step.value.required else f'[{value}]'}")
+        lines += [f"  {line}".rstrip() for line in step.documentation.splitlines()]
+        for option in step.options.values():
+            default = "" if option.required else f" (default {option.default})"
+            lines.append(f"    {option.name}={option.kind.removesuffix(' | None')}{default}")
+        lines.append("")
+    return "\n".join(lines)

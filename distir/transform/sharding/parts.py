@@ -1,0 +1,81 @@
+"""Ops that become other ops where a certain letter of theirs is split: the writer for their rules `parted`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distir.ir import DTYPES, UNKNOWN, Apply, Arg, Attributes, Constant, Literal, TensorType
+from distir.ops import OPS, Value, bind, type_of
+from distir.transform.sharding.decide import Decision
+from distir.transform.sharding.items import Collective, Each, Ranked
+from distir.transform.sharding.state import PARTIAL
+
+if TYPE_CHECKING:
+    from distir.transform.sharding.body import Body
+
+
+def in_parts(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
+    """Append what the op's rule says it is."""
+    op = OPS[statement.op]
+    attrs = dict(bind(op, statement.attrs))
+    if op.takes_count:
+        attrs["count"] = len(statement.results)
+    found: list[Arg] = op.rules["parted"](Writer(body), *args, **attrs)
+    names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
+    _rename_results(body, names)
+    for name, w, state in zip(statement.results, ws, decision.given, strict=True):
+        body.define(name, w, state)
+
+
+class Writer:
+    """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self.size = body.size
+
+    def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
+        return self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
+
+    def sum(self, x: Arg) -> Arg:
+        return self._collective("sum", "MPIAllreduce", x)
+
+    def greatest(self, x: Arg, axis: int) -> Arg:
+        every = self._collective("every", "MPIAllgather", x, axis=axis)
+        return self("ReduceMax", every, Literal((axis,)))
+
+    def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
+        part = length // self.size
+        first = self._body.fresh("first")
+        self._body.items.append(Ranked(first, tuple(rank * part for rank in range(self.size))))
+        if self.type(positions).dtype is not DTYPES["Int64"]:
+            positions = self("Cast", positions, to=DTYPES["Int64"])
+        own = self("Sub", self("Mod", positions, Literal(length)), first)  # the remainder: -1 is the last position
+        here = self("And", self("GreaterOrEqual", own, Literal(0)), self("Less", own, Literal(part)))
+        return self("Where", here, own, Literal(0)), here
+
+    def type(self, x: Arg) -> TensorType:
+        found = type_of(self._body.value(x))
+        return found if isinstance(found, TensorType) else TensorType(None, None)
+
+    def _collective(self, hint: str, op: str, x: Arg, **attrs: int) -> Arg:
+        assert isinstance(x, str)
+        name = self._body.fresh(hint)
+        self._body.items.append(Collective(name, op, x, Attributes(attrs)))
+        self._body.define(name, UNKNOWN, PARTIAL)
+        return name
+
+
+def _rename_results(body: Body, names: dict[str, str]) -> None:
+    """Give results of items just written the names that the statement has for them."""
+    left = len(names)
+    for index in range(len(body.items) - 1, -1, -1):
+        item = body.items[index]
+        if isinstance(item, Each) and item.statement.results[0] in names:
+            statement = replace(item.statement, results=(names[item.statement.results[0]],))
+            body.items[index] = Each(statement)
+            left -= 1
+        if not left:
+            return
