@@ -139,7 +139,8 @@ class Checker(Types):
         if call.function not in self.module.functions or call.function in self.structure.recursive:
             return self._claims_alone(call)
         try:
-            parameters(self.module.functions[call.function], vs)
+            if (call.function, vs) not in self.instances:
+                parameters(self.module.functions[call.function], vs)
             ws = super().call(call, vs)
         except Reject as reject:
             self._report(call, reject)

@@ -129,8 +129,7 @@ class Translation:
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif node.domain not in STANDARD:
-            self.functions.opaque[word(node.op_type)] = node.domain
-            self._apply(node, None)
+            self._apply(node, None, self._opaque(node))
         elif node.op_type == "If":
             self._branch(node)
         elif node.op_type in bridge.LEFT_OUT:
@@ -140,8 +139,7 @@ class Translation:
         elif node.input and (node.op_type == "Identity" or self._idle_dropout(node)):
             self.env[node.output[0]] = self.env[node.input[0]]
         elif node.op_type not in OPS:
-            self.functions.opaque[word(node.op_type)] = "ai.onnx"
-            self._apply(node, None)
+            self._apply(node, None, self._opaque(node))
         elif covers(OPS[node.op_type], self._trimmed(node)):
             self._apply(self._trimmed(node), node.op_type)
         else:
@@ -153,7 +151,16 @@ class Translation:
 
         return settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
 
-    def _apply(self, node: onnx.NodeProto, op: str | None) -> None:
+    def _opaque(self, node: onnx.NodeProto) -> str:
+        """What an op that is not ours is called here: as it is, unless an op of ours has that name."""
+        name = word(node.op_type)
+        if name in OPS and OPS[name].body.__module__.startswith("distir."):
+            name = word(f"{node.domain}.{node.op_type}")
+        if name not in OPS:
+            self.functions.opaque[name] = node.domain or "ai.onnx"
+        return name
+
+    def _apply(self, node: onnx.NodeProto, op: str | None, name: str = "") -> None:
         operands = [self.env[name] for name in node.input]
         while operands and operands[-1] == DISCARD:
             operands.pop()
@@ -174,7 +181,7 @@ class Translation:
         if op == "Reshape":
             args, attrs = self._reshape(args, attrs, node)
         results = tuple(self._result(name) for name in outputs)
-        self._append(Apply(results, op or word(node.op_type), args, attrs))
+        self._append(Apply(results, op or name, args, attrs))
 
     def _append(self, statement: Apply | Call) -> None:
         vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))

@@ -93,7 +93,7 @@ def import_model(
     main.wanted = _wanted(graph)
     for name, found in tensors.items():
         if name in main.used:
-            _add(main, name, found, name in host)
+            _add(main, name, found, name in host, name in (given or {}))
     for name, (stated_type, roles) in inputs.items():
         main.parameter(name, stated_type, roles)
     main.nodes(graph.node)
@@ -123,23 +123,21 @@ def _check_freed(imported: Imported, freed: tuple[str, int]) -> None:
     """Raises ImportRefused where the model holds for the one batch size that it was exported with."""
     errors = check(imported).errors
     if errors:
-        site = errors[0].site
-        statement = (
-            imported.functions[site.function].body[site.index] if isinstance(site, Site) and site.index else None
-        )
-        made = next((name for name in results(statement) if name), "") if statement is not None else ""
-        where = f" at `%{made}`" if made else ""
+        site, where = errors[0].site, ""
+        if isinstance(site, Site) and site.index is not None:
+            made = next(filter(None, results(imported.functions[site.function].body[site.index])), "")
+            where = f" at `%{made}`"
         raise ImportRefused(
             f"the batch size {freed[1]} is fixed inside the model{where}: {errors[0].message}",
             "export the model with a symbolic batch dimension",
         )
 
 
-def _add(main: Translation, name: str, found: Weight, host: bool) -> None:
+def _add(main: Translation, name: str, found: Weight, host: bool, trained: bool) -> None:
     """Add an initializer: a constant if it is small or known before the program runs, else a parameter."""
     size = math.prod(found.shape)
     number = found.dtype.kind != "float" and size <= SMALL
-    if number or found.shape == () or (host and size <= FOLD_LIMIT):
+    if (not trained and (number or found.shape == ())) or (host and size <= FOLD_LIMIT):
         main.constant(name, to_dense(found.load()))
     else:
         main.weight(name, found, DEVICE)
@@ -236,7 +234,7 @@ def _inputs(
         raise ImportRefused(f"there is no input `{unknown}` for the batch", f"the inputs are {known}")
     found = {value.name: tensor_type(value, DEVICE) for value in given}
     for name, t in found.items():
-        if name in host and t.dtype is not None and t.dtype.kind in ("int", "uint") and len(t.shape or ()) < 2:
+        if name in host and t.shape is not None and len(t.shape) < 2:
             found[name] = TensorType(t.dtype, t.shape, HOST)
     try:
         bound = {dimension_name(name): size for name, size in bind.items()}

@@ -120,7 +120,7 @@ def _exported(nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: M
         program = torch.export.export(nn_module, inputs, dynamic_shapes=shapes, strict=False)
     with _refusing("torch.onnx cannot export the module"):
         exported = torch.onnx.export(program, (), None, dynamo=True, opset_version=OPSET, optimize=False, verbose=False)
-    return _lifted(exported, {})
+    return _lifted(exported, {}, {name for name, _ in nn_module.named_parameters()})
 
 
 def _exported_step(
@@ -158,11 +158,11 @@ def _exported_step(
             input_names=[*keys, *names],
             output_names=["loss", *(f"grad.{name}" for name in trained)],
         )
-    return _lifted(exported, {key: _weight(state[key]) for key in keys})
+    return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
 
 
-def _lifted(exported: Any, given: dict[str, Weight]) -> tuple[Any, dict[str, Weight]]:
-    """The model without the data of its weights, and these by name.
+def _lifted(exported: Any, given: dict[str, Weight], trained: set[str]) -> tuple[Any, dict[str, Weight]]:
+    """The model without the data of its weights, and these by name: those that are `trained`, and what is large.
 
     Only then is it optimised: an optimiser that sees the weights would copy, merge and transpose them.
     """
@@ -170,7 +170,8 @@ def _lifted(exported: Any, given: dict[str, Weight]) -> tuple[Any, dict[str, Wei
     weights = dict(given)
     for name, value in list(graph.initializers.items()):
         held = value.const_value
-        if held is not None and held.size > SMALL:
+        raw = getattr(held, "raw", None)
+        if held is not None and (held.size > SMALL or name in trained or getattr(raw, "is_meta", False)):
             del graph.initializers[name]
             value.const_value = None
             graph.inputs.append(value)

@@ -143,6 +143,8 @@ def dim_names(type: Type) -> frozenset[str]:
 
 def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
     """The type with named dimensions replaced. Raises DimensionError where one cannot hold."""
+    if not bindings:
+        return type
     match type:
         case TensorType(dtype, shape, device) if shape and dim_names(type) & bindings.keys():
             return TensorType(dtype, tuple(dims.substitute(dim, bindings) for dim in shape), device)
@@ -154,6 +156,8 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
 
 def meet(a: Type, b: Type) -> Type | None:
     """The type that states what both state; `None` where they contradict each other."""
+    if a is b:
+        return a
     if isinstance(a, AnyType):
         return _meet_any(a, b)
     if isinstance(b, AnyType):

@@ -5,8 +5,9 @@ A rule `@Op.sharding` gives one where the signature cannot. Knows no devices: `t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Protocol
 
 from distir.ir import Arg, Constant, Dim, DimensionError, Shape, TensorType, dims
@@ -45,6 +46,8 @@ class Layout:
     """The operand, a host value, that states the shape of the first result."""
     parted: str | None = None
     """The letter that is split only as the op's rule `parted` says, in other ops."""
+    others: tuple[Layout, ...] = ()
+    """Other layouts that are right as well, less likely ones last."""
 
 
 class Parts(Protocol):
@@ -74,23 +77,66 @@ class Parts(Protocol):
         ...
 
 
-def regrouped(before: Shape | None, after: Shape | None) -> tuple[Letters, Letters]:
-    """The letters of dimensions that are regrouped in row-major order: in each group the outermost can be split."""
-    if before is None or after is None:
-        return (), ()
-    old: list[str | None] = [None] * len(before)
-    new: list[str | None] = [None] * len(after)
+MOST_BLOCKS = 8
+"""In how many blocks a dimension may be for the sake of one that it is regrouped with: queries, keys and values are 3."""
+
+
+def regrouping(before: Shape | None, after: Shape | None) -> Layout:
+    """The layout of dimensions that are regrouped in row-major order, of one operand and one result.
+
+    In each group the outermost dimension can be split. A dimension that is cut into several, or joined from several,
+    can also be split along an inner one of those, and is then in blocks: that is what the other layouts say.
+    """
+    old: list[str | None] = [None] * len(before or ())
+    new: list[str | None] = [None] * len(after or ())
+    contiguous: set[str] = set()
+    inner: list[tuple[list[int], list[int]]] = []
+    for left, right in _groups(before or (), after or ()):
+        letter = f"g{left[0]}"
+        old[left[0]] = new[right[0]] = letter
+        if len(left) + len(right) > 2:
+            contiguous.add(letter)
+            inner.append((left, right))
+    main = Layout((tuple(old),), (tuple(new),), contiguous=frozenset(contiguous))
+    others = [other for left, right in inner for other in _inner(main, before or (), after or (), left, right)]
+    return replace(main, others=tuple(others))
+
+
+def _inner(main: Layout, before: Shape, after: Shape, left: list[int], right: list[int]) -> Iterator[Layout]:
+    """The layouts in which a group is split along a dimension that is not its outermost."""
+    joins = len(right) == 1
+    if not joins and len(left) > 1:
+        return
+    one, many, sizes = (right[0], left, before) if joins else (left[0], right, after)
+    whole, letter = (after if joins else before)[one], f"g{left[0]}"
+    count = 1
+    for outer, factor in pairwise(many):
+        size = sizes[outer]
+        if not isinstance(size, int) or not isinstance(whole, int) or count * size > MOST_BLOCKS:
+            return
+        count *= size
+        letters = list(main.operands[0] if joins else main.results[0])
+        letters[many[0]], letters[factor] = None, letter
+        blocks = {(0, one): (whole // count,) * count}
+        moved, kept = (tuple(letters),), main.contiguous - {letter}
+        if joins:
+            yield replace(main, operands=moved, result_blocks=blocks, contiguous=kept)
+        else:
+            yield replace(main, results=moved, operand_blocks=blocks, contiguous=kept)
+
+
+def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """Which dimensions hold the same elements, those of 1 left out; what cannot be told is left out, too."""
     i = j = 0
     while i < len(before) and j < len(after):
         first, last = (i, j), _group(before, after, i, j)
         if last is None:
-            break
+            return
         i, j = last
-        outer_old = next((k for k in range(first[0], i) if before[k] != 1), None)
-        outer_new = next((k for k in range(first[1], j) if after[k] != 1), None)
-        if outer_old is not None and outer_new is not None:
-            old[outer_old] = new[outer_new] = f"g{outer_old}"
-    return tuple(old), tuple(new)
+        left = [k for k in range(first[0], i) if before[k] != 1]
+        right = [k for k in range(first[1], j) if after[k] != 1]
+        if left and right:
+            yield left, right
 
 
 def _group(before: Shape, after: Shape, i: int, j: int) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, DimensionError, Shape, dims, types
 from distir.ops.core import op
 from distir.ops.host import Operand, distinct_axes, known_dims, known_ints, length
-from distir.ops.layout import Layout, Letters, elementwise, regrouped
+from distir.ops.layout import Layout, elementwise, regrouping
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, broadcast, normal_axis
 
@@ -315,18 +315,11 @@ def _padded(dim: Dim, before: int | None, after: int | None, mode: str) -> Dim:
 def _split_regrouping(
     data: Operand, shape: Operand | None = None, *, results: Sequence[Shape | None], **_: Any
 ) -> Layout:
-    old, new = regrouped(data.shape, results[0])
-    whole_groups = {letter for letter in new if letter and _same_group(letter, old, new, data.shape, results[0])}
-    contiguous = frozenset(letter for letter in new if letter and letter not in whole_groups)
-    operands = (old,) if shape is None else (old, ())
-    return Layout(operands, (new,), contiguous=contiguous)
+    def with_shape(found: Layout) -> Layout:
+        return found if shape is None else replace(found, operands=(*found.operands, ()))
 
-
-def _same_group(letter: str, old: Letters, new: Letters, before: Shape | None, after: Shape | None) -> bool:
-    """Whether the dimension stays as it is, alone in its group."""
-    assert before is not None
-    assert after is not None
-    return before[old.index(letter)] == after[new.index(letter)]
+    found = regrouping(data.shape, results[0])
+    return replace(with_shape(found), others=tuple(map(with_shape, found.others)))
 
 
 for _regrouping in (Flatten, Unsqueeze):
@@ -342,7 +335,8 @@ def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | N
 
 @Reshape.sharding
 def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
-    return replace(_split_regrouping(data, shape, results=results), stated=1)
+    found = _split_regrouping(data, shape, results=results)
+    return replace(found, stated=1, others=tuple(replace(other, stated=1) for other in found.others))
 
 
 @Transpose.sharding

@@ -10,11 +10,13 @@ from distir.ir.late import late_names
 
 if TYPE_CHECKING:
     from distir.transform.all_steps import STEPS, parse_steps, transform
+    from distir.transform.comparison import Difference, Side, difference
     from distir.transform.steps import Application, Option, Step, StepError, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
     "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
+    "distir.transform.comparison": ("Difference", "Side", "difference"),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "step"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
@@ -24,11 +26,14 @@ __all__ = [
     "STEPS",
     "Application",
     "Compared",
+    "Difference",
     "Option",
+    "Side",
     "Step",
     "StepError",
     "Verification",
     "VerifyError",
+    "difference",
     "parse_steps",
     "reference",
     "step",

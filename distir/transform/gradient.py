@@ -316,6 +316,8 @@ class Differentiation:
                     pending += [n for n in names(statement.args) if n != DISCARD]
             else:
                 found[Need("inside", name)] = name
+        made = {name for statement in again.values() for name in results(statement)}
+        found = {need: name for need, name in found.items() if name not in made}
         order = {"param": 0, "result": 1, "inside": 2}
         place = {name: i for i, name in enumerate(definitions)}
         ordered = sorted(found.items(), key=lambda n: (order[n[0].kind], _position(n[0], place)))

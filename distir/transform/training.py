@@ -7,7 +7,6 @@ other microbatches, add up to those of the whole, whatever the parts are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from distir.analysis import check
 from distir.diagnostics import Diagnostic, ProgramError
@@ -171,7 +170,7 @@ def _mse(f: FunctionBuilder, entry: Function, p: str, dtype: DType | None, type:
     stated = AnyType(device) if dtype is None and shape is None else TensorType(dtype, shape, device)
     target = f.fresh("target")
     (total,) = f.apply("MSELoss", p, target, reduction="sum", results=("loss",))
-    loss, scale = _scaled(f, total, p, type, dtype, reduction)
+    loss, scale = _scaled(f, total, target, type, dtype, reduction)  # the target is whole from the start
     (seed,) = f.apply("MSELossGrad", scale, p, target, reduction="sum", results=(f"d{p}",))
     return _Loss(loss, seed, (Param(target, stated, NO_ATTRIBUTES if shape == () else BATCH),))
 
@@ -192,8 +191,9 @@ def _cross_entropy(
     loss, scale = _scaled(f, total, target, TensorType(INT64, shape[:-1]), dtype, reduction)
     (seed,) = f.apply("SoftmaxCrossEntropyLossGrad", scale, rows, labels, reduction="sum", results=(f"d{rows}",))
     if rows != scores:
-        first = -1 if all(isinstance(dim, int) for dim in shape[1:]) else None
-        again: Arg = Literal((first, *cast("tuple[int, ...]", shape[1:]))) if first else f.apply("Shape", scores)[0]
+        rest = tuple(dim for dim in shape[1:] if isinstance(dim, int))
+        known = len(rest) == len(shape) - 1
+        again: Arg = Literal((-1, *rest)) if known else f.apply("Shape", scores)[0]
         (seed,) = f.apply("Reshape", seed, again, results=(f"d{scores}",))
     return _Loss(loss, seed, (Param(target, TensorType(INT64, shape[:-1], types.device_of(type)), BATCH),))
 

@@ -107,7 +107,7 @@ def test_a_name_that_would_act_on_the_terminal_is_made_visible(distir):
         (["simulate", "a.dir", "--top", "0"], "`--top`"),
         (["simulate", "a.dir", "--top", "many"], "`--top`"),
         (["simulate", "a.dir", "b.dir"], "b.dir"),
-        (["transform", "a.dir"], "no such command `transform`"),
+        (["transfigure", "a.dir"], "no such command `transfigure`"),
     ],
 )
 def test_bad_arguments(distir, words, expected):

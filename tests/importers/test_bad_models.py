@@ -31,10 +31,8 @@ X, Y = {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}
 def test_any_bytes(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("m") / "a.onnx"
     path.write_bytes(data)
-    try:
+    with pytest.raises(ImportRefused, match=r"a\.onnx"):
         distir.import_onnx(path)
-    except ImportRefused as error:
-        assert "a.onnx" in str(error)
 
 
 @settings(deadline=None)

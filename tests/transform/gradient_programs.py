@@ -62,7 +62,7 @@ func @main(
 }
 """
 
-CONVNET_FREE = """
+VISION = """
 func @patches(%image: Tensor[Float64, (2, 4, 6), 1], %w, %position) {
   %tiles = Reshape(%image, [2, 2, 2, 3, 2])
   %moved = Transpose[perm = [0, 1, 3, 2, 4]](%tiles)
@@ -180,12 +180,59 @@ func @main(
 }
 """
 
+NESTED_TUPLES = """
+func @f(%p, %q) {
+  %a, %b = UnpackTuple(%p)
+  %c, %d = UnpackTuple(%a)
+  %y = Mul(%b, %d)
+  return %q, [%y, %b], 2.0, %c
+}
+
+func @main(
+  %w: Tensor[Float64, (2,), 1] {param},
+  %v: Tuple[Float64[1], Tensor[Float64, (2,), 1]] {param},
+  %target: Tensor[Float64, (2,), 1]
+) {
+  %q, %t, %l, %c = @f([%v, %w], %w)
+  %q2, %t2, _, _ = @f([[%c, %w], %w], %q)
+  %y, %b = UnpackTuple(%t)
+  %y2, _ = UnpackTuple(%t2)
+  %z = Sum(%q, %y, %b, %q2, %y2)
+  %u = Mul(%z, %l)
+  %k = Add(%u, %c)
+  %h = Mul(%k, %target)
+  %row = Unsqueeze(%h, [0])
+  return %row
+}
+"""
+
+HOST_ARGUMENTS = """
+func @f(%x, %n: Int64) {
+  %s = Cast[to = Float64](%n)
+  %y = Div(%x, %s)
+  %z = Mul(%y, %x)
+  return %z
+}
+
+func @main(%w: Tensor[Float64, (2, 3), 1] {param}) {
+  %shape = Shape(%w)
+  %k = Gather(%shape, 0)
+  %a = @f(%w, %k)
+  %b = @f(%a, 3)
+  %i, _, %j = Split[axis = 1](%b)
+  %y = Concat[axis = 1](%i, %j)
+  return %y
+}
+"""
+
 PROGRAMS = {
     "mlp": MLP,
     "block": BLOCK,
-    "vision": CONVNET_FREE,
+    "vision": VISION,
     "tied": TIED,
     "nested": NESTED,
+    "nested_tuples": NESTED_TUPLES,
+    "host_arguments": HOST_ARGUMENTS,
     "pipeline": PIPELINE,
     "tensor_parallel": TENSOR_PARALLEL,
 }

@@ -21,7 +21,7 @@ title = "device"
 memory = "1000GB"
 launch = "0us"
 memory_bandwidth = { peak = "1000000000TB/s", achieved = "1000000000TB/s" }
-flops = { Float64 = { peak = "1GFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float64" } }
+flops = { Float32 = { peak = "1GFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float32" } }
 
 [levels.link]
 devices = 8
@@ -41,15 +41,15 @@ def _spent(amount, **_):
 def register():
     """Three ops that take `amount` seconds each: a layer, its gradients of the input, and of the weights."""
 
-    @op("Tensor[t:float, (n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
+    @op("Tensor[t:float, (n,), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
     def Spend(w, x, *, amount: int = 1):
         return x * w
 
-    @op("Tensor[t:float, (n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
+    @op("Tensor[t:float, (n,), d], Tensor[t:float, (b, n), d] -> Tensor[t, (b, n), d]", flops=_spent)
     def SpendInput(w, dy, *, amount: int = 1):
         return dy * w
 
-    @op("Tensor[t:float, (b, n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (n), d]", flops=_spent)
+    @op("Tensor[t:float, (b, n), d], Tensor[t:float, (b, n), d] -> Tensor[t, (n,), d]", flops=_spent)
     def SpendWeight(x, dy, *, amount: int = 1):
         return (x * dy).sum(axis=0)
 

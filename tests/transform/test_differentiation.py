@@ -85,6 +85,26 @@ def test_a_function_that_is_kept_from_is_extended_once():
             assert len(call.args) == len(step.functions[call.function].params)
 
 
+def test_a_long_chain_of_calls_can_be_followed():
+    depth = 600
+    calls = "".join(f"func @f{i}(%w, %x) {{\n  %y = @f{i - 1}(%w, %x)\n  return %y\n}}\n" for i in range(1, depth))
+    text = f"""
+func @f0(%w, %x) {{
+  %p = Mul(%x, %w)
+  %y = Tanh(%p)
+  return %y
+}}
+{calls}
+func @main(%w: Tensor[Float64, (2,), 1] {{param}}, %x: Tensor[Float64, (2,), 1]) {{
+  %y = @f{depth - 1}(%w, %x)
+  return %y
+}}
+"""
+    step = distir.transform(parsed(text), "grad")
+    check(step)
+    assert len(step.functions) == 2 * depth + 1
+
+
 def test_functions_stay_polymorphic_in_their_devices():
     text = MLP.replace(
         "%w2: Tuple[Tensor[Float64, (5, 3), 1], Tensor[Float64, (3,), 1]]",

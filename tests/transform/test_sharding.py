@@ -186,7 +186,7 @@ def test_a_vocabulary_that_divides_is_split_with_one_sum_for_the_embedding():
 
 
 def test_scores_over_a_split_vocabulary_are_not_brought_together_for_the_loss():
-    """Twice a sum per layer each way, one for the embedding, one for its gradient; of the scores, sums of exponentials."""
+    """A sum twice per layer each way, for the embedding, and for its gradient; of the scores, of their exponentials."""
     layers, activation, examples = 2, 4 * 5 * 12 * 8, 4 * 5
     found = split(transform(small_gpt2(layers), "grad"), "tp=2")
     sum_of_exponentials, loss = examples * 8, 8

@@ -75,6 +75,8 @@ class _Writer:
         self.device_of: dict[str, int] = {}
         """A device that has a value which is the same for all microbatches."""
         self.sums: dict[str, str] = {}
+        self.terms: dict[int, list[tuple[str, str]]] = {}
+        """By device: terms that are still to be added to their sums."""
 
     def write(self, events: Iterable[Event]) -> Module:
         for param in self.entry.params:
@@ -183,13 +185,15 @@ class _Writer:
         if outlined is None:
             return
         device = self._on(task.stage)
+        self._add_up(device)
         args = [self._operand(name, task.microbatch, device) for name in outlined.takes]
         given = self.main.call(
             outlined.function.name, *args, results=tuple(self._hint(n, task.microbatch) for n in outlined.gives)
         )
         for name, new in zip(outlined.gives, given, strict=True):
             self.parts[name, task.microbatch, HOST if name in self.hosts else device] = new
-        self._add_up(outlined.gives, given)
+        terms = [(n, new) for n, new in zip(outlined.gives, given, strict=True) if n in self.summed]
+        self.terms.setdefault(device, []).extend(terms)
 
     def _hint(self, name: str, microbatch: int) -> str:
         return name if self.reading.count == 1 else f"{name}_{microbatch + 1}"
@@ -215,15 +219,16 @@ class _Writer:
         for name, new in zip(values, arrived, strict=True):
             self.parts[name, source.microbatch, there] = new
 
-    def _add_up(self, gives: Sequence[str], given: Sequence[str]) -> None:
-        """Add a microbatch's terms to the sums so far."""
-        for name, term in zip(gives, given, strict=True):
-            if name in self.summed:
-                if name in self.sums:
-                    (term,) = self.main.apply("Sum", self.sums[name], term, results=(f"{name}_sum",))
-                self.sums[name] = term
+    def _add_up(self, device: int) -> None:
+        """Add the terms of the last microbatch to the sums so far: not before others have been sent what they need."""
+        for name, term in self.terms.pop(device, ()):
+            if name in self.sums:
+                (term,) = self.main.apply("Sum", self.sums[name], term, results=(f"{name}_sum",))
+            self.sums[name] = term
 
     def _finish_sums(self) -> None:
+        for device in list(self.terms):
+            self._add_up(device)
         for name, total in self.sums.items():
             scale, device = scale_of(self.reading.values[name].shares), self._on(self.placement.made[name][0])
             if scale and self.reading.count > 1:

@@ -16,7 +16,7 @@ from distir.analysis import Checker, Domain, interpret, lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
-from distir.ops import Op, Reject, Value, type_of
+from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
 from distir.ops.splitting import layout
 
@@ -42,7 +42,7 @@ class Whole:
 
 WHOLE = Whole()
 
-SOME_SIZE = 10007 * math.lcm(*range(1, 33))
+SOME_SIZE = 1009 * math.lcm(*range(1, 33), 1024)
 """Stands for a named dimension: what it is likely to be divided by divides it, and nothing else is as large."""
 
 Shares = Union[Share, Whole, "tuple[Shares, ...]"]
@@ -125,7 +125,7 @@ class Microbatches(Domain):
             raise _cannot(op, "it takes a list of values")
         full = self.checker.answer(op, tuple(v and v.full for v in vs))
         micro = self.checker.answer(op, tuple(v and v.micro for v in vs))
-        shares = self._shares(op, vs, micro)
+        shares = self._shares(op, vs, full, micro)
         held = [Held(f, m, s) for f, m, s in zip(full, micro, shares, strict=True)]
         if not all(self._fits(type_of(v.full), type_of(v.micro), v.shares) for v in held):
             raise _cannot(op, "a size in it is that of the whole batch")
@@ -146,27 +146,52 @@ class Microbatches(Domain):
         expected = (dims.multiply(n, self.count if i == axis else 1) for i, n in enumerate(micro.shape))
         return all(n == m or None in (n, m) for n, m in zip(full.shape, expected, strict=True))
 
-    def _shares(self, op: Apply, vs: tuple[Held | None, ...], micro: tuple[Value, ...]) -> Sequence[Shares]:
+    def _shares(
+        self, op: Apply, vs: tuple[Held | None, ...], full: Sequence[Value], micro: Sequence[Value]
+    ) -> Sequence[Shares]:
         definition = lookup(op.op)
         if all(v is None or is_plain(v.shares) for v in vs):
-            return [whole_like(type_of(w)) for w in micro]
+            return [whole_like(type_of(w)) for w in full]
         if definition.name == "MakeTuple":
             return [tuple(v.shares for v in vs if v is not None)]
         if definition.name == "UnpackTuple":
             assert vs[0] is not None
             assert isinstance(vs[0].shares, tuple)
             return vs[0].shares
-        args = [None if v is None else v.micro for v in vs]
+        args = [None if v is None else v.full for v in vs]
         shares = [WHOLE if v is None else v.shares for v in vs]
         items = tuple_structure(definition, args)
         if items is None:
-            return leaf_rule(definition, op, args, shares, micro)
+            return self._leaf(definition, op, args, shares, full, micro)
         by_leaf: list[Sequence[Shares]] = []
         for i, call in enumerate(leaf_calls(args, items)):
             inner = [s[i] if isinstance(s, tuple) else s for s in shares]
-            answers = [_item(w, i) for w in micro]
-            by_leaf.append(leaf_rule(definition, op, call, inner, answers))
+            leaf_of = ([_item(w, i) for w in answers] for answers in (full, micro))
+            by_leaf.append(self._leaf(definition, op, call, inner, *leaf_of))
         return [tuple(column) for column in zip(*by_leaf, strict=True)]
+
+    def _leaf(
+        self,
+        definition: Op,
+        op: Apply,
+        args: Sequence[Value],
+        shares: Sequence[Shares],
+        full: Sequence[Value],
+        micro: Sequence[Value],
+    ) -> Sequence[Shares]:
+        """The shares of the results where all are tensors."""
+        if any(isinstance(s, Share) for s in shares) or all(types.device_of(type_of(w)) == HOST for w in full):
+            return leaf_rule(definition, op, args, shares, full)
+        return [self._grown(op, type_of(f), type_of(m)) for f, m in zip(full, micro, strict=True)]
+
+    def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
+        """The share of something that was made as long as the batch, out of nothing that is a part of it."""
+        if not (isinstance(full, TensorType) and isinstance(micro, TensorType) and full.shape and micro.shape):
+            raise _cannot(op, "its result depends on the size of the batch")
+        longer = [i for i, (n, m) in enumerate(zip(full.shape, micro.shape, strict=True)) if n != m]
+        if len(longer) > 1 or not OPS[op.op].linear:
+            raise _cannot(op, "its result depends on the size of the batch")
+        return Share(longer[0]) if longer else WHOLE
 
 
 def _item(w: Value, i: int) -> Value:

@@ -54,7 +54,7 @@ class _Packer:
             members = [n for n in early if n in used]
             if len(members) < 2:
                 continue
-            tuple_name, packing = self._packed(f"weights_{stage + 1}", members)
+            tuple_name, packing = self._packed("weights", stage, members)
             self.statements.insert(position, (packing, Phase.BEFORE))
             position += 1
             for where in places:
@@ -88,7 +88,7 @@ class _Packer:
             hint = "sums" if kind is Pass.FORWARD else "gradients"
         else:
             hint = "kept" if {s for s, _ in users} == {stage} else "sent"
-        tuple_name, packing = self._packed(f"{hint}_{stage + 1}", members)
+        tuple_name, packing = self._packed(hint, stage, members)
         self.bodies[where].append(packing)
         self.outside[where] = (self.outside[where] - set(members)) | {tuple_name}
         if isinstance(users, str):
@@ -99,11 +99,12 @@ class _Packer:
             for user in users:
                 self._unpack(user, tuple_name, members)
 
-    def _packed(self, hint: str, members: Sequence[str]) -> tuple[str, Apply]:
+    def _packed(self, hint: str, stage: int, members: Sequence[str]) -> tuple[str, Apply]:
         """A new tuple of values, and the statement that makes it."""
-        name = hint
+        name, number = f"{hint}_{stage + 1}", 1
         while name in self.values:
-            name += "_"
+            number += 1
+            name = f"{hint}{number}_{stage + 1}"
         held = [self.values[n] for n in members]
         self.values[name] = Held(
             TupleType(tuple(type_of(v.full) for v in held)),

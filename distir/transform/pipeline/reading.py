@@ -6,6 +6,7 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,7 +18,6 @@ from distir.ir import (
     HOST,
     Apply,
     Call,
-    Dim,
     DimensionError,
     Function,
     Literal,
@@ -32,7 +32,7 @@ from distir.ir import (
     names,
     types,
 )
-from distir.ops import Reject, type_of
+from distir.ops import Reject, Value, type_of
 from distir.transform.pipeline.microbatches import (
     Held,
     Microbatches,
@@ -72,8 +72,13 @@ class Reading:
     statements: list[tuple[Work, Phase]]
     batch: dict[str, int]
     """The parameters that are split, and along which axis."""
-    symbols: dict[str, Dim]
-    """The named dimensions that the batch has, each with what a microbatch leaves of it."""
+    symbols: set[str]
+    """The named dimensions that the batch has."""
+
+    def part(self, name: str) -> Value:
+        """What is known of a microbatch's part of a value. One microbatch is the whole batch."""
+        held = self.values[name]
+        return held.micro if self.count > 1 else held.full
 
     def is_host(self, name: str) -> bool:
         return types.device_of(type_of(self.values[name].full)) == HOST
@@ -93,7 +98,19 @@ def read(module: Module, count: int) -> Reading:
     full = analysis.states[entry.name]
     device = _one_device(entry, full)
     batch = _batch(entry)
-    return _Reader(module, entry, analysis, full, device, batch, count).read()
+    parts = count if count > 1 else _some_parts(entry, batch)
+    return _Reader(module, entry, analysis, full, device, batch, count, parts).read()
+
+
+def _some_parts(entry: Function, batch: dict[str, int]) -> int:
+    """A number of parts that the batch does divide into: so that it shows where it is, if it is to stay whole."""
+    size = 0
+    for param in entry.params:
+        shape = param.type.shape if isinstance(param.type, TensorType) else None
+        if param.name in batch and shape is not None and batch[param.name] < len(shape):
+            dim = shape[batch[param.name]]
+            size = math.gcd(size, dim) if isinstance(dim, int) else size
+    return next((n for n in range(2, min(size, 1000) + 1) if size % n == 0), 1) if size else 2
 
 
 def _one_device(entry: Function, state: State) -> int:
@@ -131,11 +148,12 @@ class _Reader:
         device: int,
         batch: dict[str, int],
         count: int,
+        parts: int,
     ) -> None:
         self.entry = entry
         self.full = full
-        self.domain = Microbatches(module, analysis.domain, count)
-        self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, {})
+        self.domain = Microbatches(module, analysis.domain, parts)
+        self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, set())
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
         self.of_batch: dict[str, str] = {}
@@ -177,7 +195,7 @@ class _Reader:
         if not isinstance(whole, TensorType) or whole.shape is None or not 0 <= axis < len(whole.shape):
             message = f"expected a tensor with a dimension {axis}, the batch, found `{whole}`"
             raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message)])
-        size, count = whole.shape[axis], self.found.count
+        size, count = whole.shape[axis], self.domain.count
         if isinstance(size, int) and size % count:
             divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
             near = sorted(sorted(divisors, key=lambda n: abs(n - count))[:6])
@@ -189,7 +207,7 @@ class _Reader:
         except DimensionError as error:
             raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, str(error))]) from None
         if isinstance(size, dims.SymbolicDim) and str(size) in size.names:
-            self.found.symbols[str(size)] = part
+            self.found.symbols.add(str(size))
         shape = (*whole.shape[:axis], part, *whole.shape[axis + 1 :])
         return TensorType(whole.dtype, shape, whole.device), Share(axis)
 

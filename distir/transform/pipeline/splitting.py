@@ -166,7 +166,7 @@ def _add_types(reading: Reading, functions: Mapping[str, Function], statements: 
     """Add to the reading the values that are handed over from one part to the other, on the device where they are."""
     domain = check(Module(functions.values())).domain
     rho = State((), (), domain)
-    rho.update((name, held.micro) for name, held in reading.values.items())
+    rho.update((name, reading.part(name)) for name in reading.values)
     for statement in statements:
         if isinstance(statement, Call) and statement.function not in reading.module.functions:
             given = domain.instance(statement.function, rho(statement.args)).state.returned

@@ -102,7 +102,7 @@ def _outlined(
     whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
 
     def type_of_part(name: str) -> Type:
-        return types.substitute(on_device(type_of(reading.values[name].micro), None), whole)
+        return types.substitute(on_device(type_of(reading.part(name)), None), whole)
 
     found: dict[Place, Outlined] = {}
     taken = {*reading.module.functions}

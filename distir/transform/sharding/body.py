@@ -76,6 +76,8 @@ class Body(Resharding):
         self.callees, self.domain, self.function, self.instance = callees, domain, function, instance
         self.concrete = False
         """Whether sizes that the function calls by name are now written as numbers in it."""
+        self._complete: set[Arg] = set()
+        """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
@@ -91,8 +93,13 @@ class Body(Resharding):
 
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
+        if arg in self._complete:
+            return arg
         state = self.state(arg)
-        return self.placed(arg, _completed(state)) if holds_partial(state) else arg
+        if holds_partial(state):
+            return self.placed(arg, _completed(state))
+        self._complete.add(arg)
+        return arg
 
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))

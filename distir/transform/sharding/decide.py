@@ -40,10 +40,11 @@ def decide(
     found = layout(op, vs, ws, attrs)
     if found is None:
         raise NoRule
-    for letter in _by_weight(found, vs, states):
-        decision = _split(letter, found, bind(op, attrs), vs, states, ws, size)
-        if decision is not None:
-            return decision
+    for one in (found, *found.others):
+        for letter in _by_weight(one, vs, states):
+            decision = _split(letter, one, bind(op, attrs), vs, states, ws, size)
+            if decision is not None:
+                return decision
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
 
 
@@ -95,7 +96,7 @@ def _split(
         return None
     if not all(_divides(attrs.get(name), size) for name in found.divided.get(letter, ())):
         return None
-    if letter == found.parted and blocks:
+    if blocks and (letter == found.parted or _joins(letter, found)):
         return None
     needed = _states(letter, found.operands, found.operand_blocks, blocks, WHOLE)
     cut = any(letters[axis] == letter for i, axis in found.operand_blocks for letters in [found.operands[i]])
@@ -106,6 +107,11 @@ def _split(
     if letter == found.parted and not all(_is_known(t, s) for t, s in pairs):
         return None
     return Decision(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
+
+
+def _joins(letter: str, found: Layout) -> bool:
+    """Whether a result is joined from blocks along the letter."""
+    return any(found.results[j][axis] == letter for j, axis in found.result_blocks)
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:

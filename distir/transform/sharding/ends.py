@@ -43,7 +43,7 @@ def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh
     names: Sequence[Arg] = [p.name for p in entry.params]
     if before is None:
         for param in entry.params:
-            f.param(param.name, _moved(param.type, mesh))
+            f.param(param.name, _moved(param.type, mesh), **param.roles)
     else:
         names = _copy(f, before, mesh)
     given: list[Arg] = []

@@ -6,12 +6,12 @@ and results belong together, so the work is that of the calls, not of the inline
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from distir.analysis import Checker, Instance
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
+from distir.ir import DISCARD, Apply, Arg, Call, Function, TensorType, TupleType, Type
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
@@ -44,13 +44,16 @@ class Traits:
         self.sums += other.sums
 
 
+Boundary = Mapping[int, Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]]
+"""By number of a parameter or result: each dimension (way to the leaf, axis), its class, and its blocks in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A function's boundary: the class of each dimension of its parameters and results, and its blocks in it."""
 
-    params: tuple[tuple[Place, int, Blocks], ...]
-    """Places by the parameter's number, as text."""
-    results: tuple[tuple[Place, int, Blocks], ...]
+    params: Boundary
+    results: Boundary
     classes: tuple[Traits, ...]
     conflicts: frozenset[frozenset[int]]
     """Classes that cannot be split both: a value has both, or an op."""
@@ -181,12 +184,14 @@ def _summary(function: Function, settled: Settled) -> Summary:
     for place, (of, blocks) in settled.places.items():
         by_name.setdefault(place[0], []).append((place, of, blocks))
 
-    def boundary(names: Iterable[Arg]) -> tuple[tuple[Place, int, Blocks], ...]:
-        found: list[tuple[Place, int, Blocks]] = []
-        for position, name in enumerate(names):
-            for (_, path, axis), of, blocks in by_name.get(name, []) if isinstance(name, str) else []:
-                found.append(((str(position), path, axis), number.setdefault(of, len(number)), blocks))
-        return tuple(found)
+    def boundary(names: Iterable[Arg]) -> Boundary:
+        return {
+            position: [
+                ((path, axis), number.setdefault(of, len(number)), blocks)
+                for (_, path, axis), of, blocks in (by_name.get(name, ()) if isinstance(name, str) else ())
+            ]
+            for position, name in enumerate(names)
+        }
 
     params, results = boundary(p.name for p in function.params), boundary(function.returned)
     conflicts = frozenset(
@@ -195,10 +200,30 @@ def _summary(function: Function, settled: Settled) -> Summary:
     return Summary(params, results, tuple(settled.traits[of] for of in number), conflicts)
 
 
+Rows = Sequence[tuple[int, int, Blocks]]
+"""Nodes in the caller, each with its class and its blocks in the callee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a call has said of one argument: a row for each class and blocks, and nodes of classes without blocks."""
+
+    rows: Rows
+    own: dict[int, int]
+
+
+Leaf = tuple[Value, tuple[int, ...]]
+"""An operand, or a leaf of one that is a tuple, and the way to it."""
+
+
 class _Body:
     def __init__(self, flow: Flow, domain: Checker, function: Function, instance: Instance) -> None:
         self.flow, self.domain, self.instance = flow, domain, instance
         self.classes = Classes()
+        self._seen: dict[tuple[str, int, int], Seen] = {}
+        """By argument of a call, its number, and the callee's boundary."""
+        self._apart: set[tuple[int, int]] = set()
+        """The conflicts of callees' classes, as nodes."""
         for param, value in zip(function.params, instance.args, strict=True):
             self._sizes(param.name, type_of(value))
         for statement in function.body:
@@ -206,6 +231,8 @@ class _Body:
                 self._apply(statement)
             elif isinstance(statement, Call):
                 self._call(statement)
+        for choice in self.choices:  # what must be whole is known by now
+            self._choose(*choice)
 
     def _sizes(self, name: str, type: Type, path: tuple[int, ...] = ()) -> None:
         """Make nodes for a value's dimensions."""
@@ -247,11 +274,36 @@ class _Body:
     def _op(
         self,
         statement: Apply,
-        vs: Sequence[tuple[Value, tuple[int, ...]]],
-        ws: Sequence[tuple[Value, tuple[int, ...]]],
+        vs: Sequence[Leaf],
+        ws: Sequence[Leaf],
     ) -> None:
+        found = layout(OPS[statement.op], [v for v, _ in vs], [type_of(w) for w, _ in ws], statement.attrs)
+        if found is not None and found.others:
+            self.choices.append((statement, vs, ws, found))
+        else:
+            self._relate(statement, vs, ws, found)
+
+    def _choose(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout) -> None:
+        """Of several layouts, the first in which nothing that is regrouped must be whole."""
+        for one in (found, *found.others):
+            changed = {one.operands[i][axis] for i, axis in one.operand_blocks}
+            changed |= {one.results[j][axis] for j, axis in one.result_blocks} or found.contiguous
+            places = [*zip(statement.args, vs, one.operands, strict=True)]
+            places += [*zip(statement.results, ws, one.results, strict=True)]
+            nodes = [
+                self._node(arg, path, axis)
+                for arg, (_, path), letters in places
+                for axis, letter in enumerate(letters)
+                if letter in changed
+            ]
+            if not any(self.classes.traits(node).whole for node in nodes):
+                self._relate(statement, vs, ws, one)
+                return
+        self._relate(statement, vs, ws, found)
+
+    def _relate(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout | None) -> None:
+        """Say what an op's layout says of its operands' and results' dimensions."""
         op = OPS[statement.op]
-        found = layout(op, [v for v, _ in vs], [type_of(w) for w, _ in ws], statement.attrs)
         by_letter: dict[str, list[int]] = {}
         given: set[str] = set()
         for is_result, args, values, letters in (
@@ -285,9 +337,7 @@ class _Body:
                 self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
         self.classes.conflict(nodes[0] for nodes in by_letter.values())
 
-    def _trait(
-        self, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[tuple[Value, tuple[int, ...]]]
-    ) -> None:
+    def _trait(self, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[Leaf]) -> None:
         assert found is not None
         traits = self.classes.traits(node)
         traits.sums += not given
@@ -305,25 +355,63 @@ class _Body:
     def _call(self, statement: Call) -> None:
         vs = self.instance.state(statement.args)
         summary = self.flow.summary(self.domain.module.functions[statement.function], vs)
-        own: list[int] = []
-        for traits in summary.classes:
-            own.append(self.classes.new())
-            self.classes.traits(own[-1]).absorb(traits)
+        boundaries = ((statement.args, summary.params), (statement.results, summary.results))
+        own = self._own(summary, boundaries)
         joined: dict[tuple[int, Blocks], int] = {}
-        for args, places in ((statement.args, summary.params), (statement.results, summary.results)):
-            for (position, path, axis), of, blocks in places:
-                node = self._node(args[int(position)], path, axis)
-                if isinstance(args[int(position)], (Literal, tuple)):
-                    self.classes.traits(node).whole = True
-                if not blocks:
-                    self.classes.unite(own[of], node)
-                elif (of, blocks) in joined:
-                    self.classes.unite(joined[of, blocks], node)
-                else:
-                    joined[of, blocks] = node
-                    self.classes.link(node, own[of], blocks)
-        for pair in summary.conflicts:
-            self.classes.conflict(own[of] for of in pair)
+        for args, places in boundaries:
+            for position, arg in enumerate(args):
+                for node, of, blocks in self._nodes(arg, position, places, own):
+                    if not blocks:
+                        self.classes.unite(node, own[of])
+                    elif (of, blocks) in joined:
+                        self.classes.unite(joined[of, blocks], node)
+                    else:
+                        joined[of, blocks] = node
+                        self.classes.link(node, own[of], blocks)
+        pairs = {(own[a], own[b]) for a, b in map(tuple, summary.conflicts)} - self._apart
+        self._apart |= pairs
+        for pair in pairs:
+            self.classes.conflict(pair)
+
+    def _own(self, summary: Summary, boundaries: Iterable[tuple[Sequence[Arg], Boundary]]) -> dict[int, int]:
+        """A node for each class of the callee.
+
+        The one of an earlier call where the class was united with the same argument in the same place: a pipeline calls
+        a stage with the same weights for each microbatch.
+        """
+        own: dict[int, int] = {}
+        for args, places in boundaries:
+            for position, arg in enumerate(args):
+                if isinstance(arg, str) and (arg, position, id(places)) in self._seen:
+                    own |= self._seen[arg, position, id(places)].own
+        for of, traits in enumerate(summary.classes):
+            if of not in own:
+                own[of] = self.classes.new()
+                self.classes.traits(own[of]).absorb(traits)
+            elif traits.sums:
+                self.classes.traits(own[of]).sums += traits.sums
+        return own
+
+    def _nodes(self, arg: Arg, position: int, places: Boundary, own: Mapping[int, int]) -> Rows:
+        """The dimensions of an argument or result, with their classes and blocks in the callee.
+
+        Of those that an earlier call has united already, one is enough.
+        """
+        found: Rows
+        if not isinstance(arg, str) or arg == DISCARD:
+            found = [(self.classes.new(), of, blocks) for _, of, blocks in places[position]]
+            for node, _, _ in found if arg != DISCARD else ():
+                self.classes.traits(node).whole = True
+            return found
+        seen = self._seen.get((arg, position, id(places)))
+        if seen is not None:
+            return [row for row in seen.rows if row[2] or seen.own[row[1]] != own[row[1]]]
+        node = self.classes.node
+        found = [(node((arg, path, axis)), of, blocks) for (path, axis), of, blocks in places[position]]
+        rows = {(of, blocks): (node, of, blocks) for node, of, blocks in found}
+        united = {of: own[of] for of, blocks in rows if not blocks}
+        self._seen[arg, position, id(places)] = Seen(list(rows.values()), united)
+        return found
 
 
 def _is_int(type: Type) -> bool:

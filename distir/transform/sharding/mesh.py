@@ -7,7 +7,8 @@ from typing import Literal
 
 from distir.ir import HOST, Apply, Function, Module, Type, types
 
-Place = Literal["outermost", "innermost"]
+Place = Literal["outermost", "innermost"] | int
+"""Where the new axis stands among those that are there; a number: so many neighbouring devices stay neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Mesh:
     """The devices `first`, …, `first + count - 1` of a program, each made `size` devices.
 
     Innermost, the devices that one device became are neighbours: 1 becomes 1 and 2, 2 becomes 3 and 4. Outermost, the
-    whole program is repeated: of 1 and 2 come 1 and 2, then 3 and 4.
+    whole program is repeated: of 1 and 2 come 1 and 2, then 3 and 4. In between, runs of `place` devices are repeated:
+    with 2 of 1, 2, 3, 4 come 1 to 4 of 1 and 2, then 5 to 8 of 3 and 4.
     """
 
     size: int
@@ -25,8 +27,9 @@ class Mesh:
 
     def device(self, device: int, rank: int) -> int:
         """The device that takes the part of `device` for the rank, counted from 0."""
-        offset = device - self.first
-        return self.first + (offset * self.size + rank if self.place == "innermost" else offset + rank * self.count)
+        run = 1 if self.place == "innermost" else self.count if self.place == "outermost" else self.place
+        number, offset = divmod(device - self.first, run)
+        return self.first + (number * self.size + rank) * run + offset
 
     def group(self, device: int) -> tuple[int, ...]:
         """All devices that one device becomes."""

@@ -18,6 +18,8 @@ class Lying(Enum):
     WHOLE = "whole"
     PARTIAL = "partial"
 
+    __hash__ = object.__hash__  # states of large tuples are hashed often, and `Enum`'s own is slow
+
 
 @dataclass(frozen=True, slots=True)
 class Split:

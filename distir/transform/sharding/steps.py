@@ -8,6 +8,7 @@ from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Module, Site
+from distir.ir.collection import paused_collection
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.mesh import Place, mesh_of
@@ -61,10 +62,11 @@ def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int
         return module
     mesh = mesh_of(module, entry, size, place)
     partition = Partition(analysis, mesh)
-    states = plan(analysis, entry)
-    done = partition.entry(entry, states, bucket_bytes)
-    ends = [
-        scatter(module, entry, states, mesh),
-        gather(module, entry, done.function, done.result_values, done.results, mesh),
-    ]
+    with analysis.domain.room(), paused_collection():
+        states = plan(analysis, entry)
+        done = partition.entry(entry, states, bucket_bytes)
+        ends = [
+            scatter(module, entry, states, mesh),
+            gather(module, entry, done.function, done.result_values, done.results, mesh),
+        ]
     return Module([*partition.functions.values(), *ends])

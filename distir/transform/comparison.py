@@ -1,0 +1,87 @@
+"""Two simulated programs side by side: what one costs more than the other, and from where on they go different ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distir.simulate import Event, Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one program costs."""
+
+    latency_s: float
+    ops: int
+    """As if inlined."""
+    peak_memory_bytes: Mapping[int, int]
+    """By device."""
+    busy_s: Mapping[int, float]
+    """By device."""
+    communication_bytes: Mapping[str, int]
+    """By pattern (`send`, `allreduce`, …): the payloads of all messages, as `ops.Communication.nbytes` counts them."""
+    messages: Mapping[str, int]
+    """By pattern: how many."""
+
+    @property
+    def most_memory_bytes(self) -> int:
+        return max(self.peak_memory_bytes.values(), default=0)
+
+    @property
+    def total_communication_bytes(self) -> int:
+        return sum(self.communication_bytes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two programs, and the first events of their critical paths that are not the same (None: the path has ended)."""
+
+    left: Side
+    right: Side
+    shared: int
+    """How many events the critical paths share from the start."""
+    parting: tuple[Event | None, Event | None]
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the right one is; `nan` where it takes no time."""
+        return self.left.latency_s / self.right.latency_s if self.right.latency_s else float("nan")
+
+
+def difference(left: Simulation, right: Simulation) -> Difference:
+    """Compare two simulations. Events are the same where function, op and result have the same names."""
+    paths = [_critical_path(side) for side in (left, right)]
+    pairs = list(zip(*paths, strict=False))
+    shared = next((i for i, (a, b) in enumerate(pairs) if _key(a) != _key(b)), len(pairs))
+    first, second = (path[shared] if shared < len(path) else None for path in paths)
+    return Difference(_side(left), _side(right), shared, (first, second))
+
+
+def _side(simulation: Simulation) -> Side:
+    volume: dict[str, int] = {}
+    messages: dict[str, int] = {}
+    for effect in simulation.timeline().effects:
+        communication = effect.work.communication
+        if communication is not None:
+            volume[communication.pattern] = volume.get(communication.pattern, 0) + communication.nbytes
+            messages[communication.pattern] = messages.get(communication.pattern, 0) + 1
+    uses = simulation.devices
+    return Side(
+        simulation.latency_s,
+        simulation.ops,
+        {device: use.peak_memory_bytes for device, use in uses.items()},
+        {device: use.busy_s for device, use in uses.items()},
+        volume,
+        messages,
+    )
+
+
+def _critical_path(simulation: Simulation) -> list[Event]:
+    timeline = simulation.timeline()
+    return [timeline.event(index) for index in timeline.critical_path()]
+
+
+def _key(event: Event) -> tuple[str, ...]:
+    calls = tuple(function.name for function, _ in event.path)
+    return (*calls, event.statement.op, event.label)

@@ -1,0 +1,66 @@
+"""The step `dtp`: data, tensor and pipeline parallelism in one, and how their groups are laid out over the devices.
+
+The pipeline is made first, of the program on one device; then each of its devices becomes several. Nothing here knows
+how any of this is done: only the order, and the numbers of the devices.
+"""
+
+from __future__ import annotations
+
+import math
+
+from distir.ir import Module
+from distir.ir.collection import paused_collection
+from distir.transform.pipeline import pp
+from distir.transform.sharding import split
+from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.tensor import parameter_states
+from distir.transform.steps import StepError, step
+
+AXES = "dtp"
+
+
+@step
+def dtp(
+    module: Module,
+    value: tuple[int, ...],
+    *,
+    microbatches: int = 1,
+    schedule: str = "1f1b",
+    virtual: int = 1,
+    balance: str = "uniform",
+    shard: tuple[str, ...] = (),
+    bucket_bytes: int = 0,
+    layout: str = "pdt",
+) -> Module:
+    """Data, tensor and pipeline parallelism in one: `dtp=2,4,2` are 2 replicas of 2 stages, each of 4 shards.
+
+    A degree of 1 leaves its part out; `microbatches` with one stage add up gradients. The other options are those of
+    the steps `dp`, `tp` and `pp`.
+
+    `layout` orders the groups from outermost to innermost. Devices of the innermost one have neighbouring numbers: in
+    `pdt` shards talk over the fastest links, replicas over the next, and stages, which say least, over the slowest.
+
+    Raises ProgramError where one of the three steps does.
+    """
+    degrees = _degrees(value)
+    if sorted(layout) != sorted(AXES):
+        raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
+
+    def run(axis: str, done: str) -> int:
+        """How many devices lie next to each other between two neighbours along an axis, of the axes that are there."""
+        inside = layout[layout.index(axis) + 1 :]
+        return math.prod(degrees[other] for other in inside if other in done)
+
+    d, t, p = (degrees[axis] for axis in AXES)
+    with paused_collection():
+        if p > 1 or microbatches > 1:
+            module = pp(module, p, microbatches=microbatches, schedule=schedule, virtual=virtual, balance=balance)
+        module = split(module, t, run("t", "p"), lambda analysis, entry: parameter_states(analysis, entry, t, shard))
+        return split(module, d, run("d", "pt"), lambda analysis, entry: batch_states(analysis, entry, d), bucket_bytes)
+
+
+def _degrees(value: tuple[int, ...]) -> dict[str, int]:
+    if len(value) != len(AXES) or min(value, default=0) < 1:
+        found = ",".join(map(str, value))
+        raise StepError(f"`dtp` expected three degrees of 1 or more, as in `dtp=2,4,1`, found `{found}`")
+    return dict(zip(AXES, value, strict=True))

@@ -1,0 +1,75 @@
+"""`distir transform`."""
+
+import pytest
+
+from distir.syntax import parse
+
+TRAINING = """
+func @dense(%w, %x) {
+  %h = MatMul(%x, %w)
+  %a = Relu(%h)
+  return %a
+}
+
+func @main(
+  %w1: Tensor[Float64, (8, 16), 1] {param},
+  %w2: Tensor[Float64, (16, 4), 1] {param},
+  %x: Tensor[Float64, (6, 8), 1] {batch = 0}
+) {
+  %a = @dense(%w1, %x)
+  %p = @dense(%w2, %a)
+  return %p
+}
+"""
+
+
+@pytest.fixture
+def forward(file):
+    return file("forward.dir", TRAINING.encode())
+
+
+def test_a_strategy_is_written_and_verified(distir, forward, tmp_path):
+    out = tmp_path / "out.dir"
+    steps = ["grad", "loss=mse", "optimizer=sgd", "pp=2", "microbatches=3", "dp=2"]
+    ended = distir("transform", *steps, forward, "-o", out, "--verify")
+    assert ended.code == 0
+    assert "verified: both programs give the same results" in ended.err
+    assert "main.scatter" in parse(out.read_text()).module.functions
+    assert distir("check", out).code == 0
+
+
+def test_without_an_output_the_program_is_printed(distir, forward):
+    ended = distir("transform", "inline", forward)
+    assert ended.code == 0
+    assert list(parse(ended.out).module.functions) == ["main"]
+
+
+def test_the_steps_are_listed_with_their_options(distir):
+    ended = distir("transform", "--list")
+    assert ended.code == 0
+    assert "pp=int" in ended.out
+    assert "microbatches=int (default 1)" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["dp=5"], 1, "error[DIR6"),
+        (["dp"], 2, "the step `dp` needs a value"),
+        (["dp=two"], 2, "`dp` expected an integer, found `two`"),
+        (["gradd"], 2, "did you mean `grad`?"),
+        (["dp=2", "schedule=gpipe"], 2, "there is no step or option `schedule` after `dp`"),
+        ([], 2, "expected steps before"),
+    ],
+)
+def test_what_cannot_be_done_is_said(distir, forward, words, code, text):
+    ended = distir("transform", *words, forward)
+    assert ended.code == code
+    assert text in ended.err
+    assert "bug" not in ended.err
+
+
+def test_a_later_step_is_refused_in_the_text_that_it_was_given(distir, forward):
+    ended = distir("transform", "grad", "loss=mse", "dp=4", forward)
+    assert ended.code == 1
+    assert "forward.dir after `grad`:" in ended.err

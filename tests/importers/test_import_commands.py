@@ -1,0 +1,140 @@
+"""`distir import` and `distir model`: programs, their weights beside them, and one line where it cannot be done."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx.reference import ReferenceEvaluator
+from onnx_models import FLOAT, model, node, saved, stack, weight
+
+from distir.cli import main
+
+
+@pytest.fixture
+def call(capsysbinary, monkeypatch, tmp_path):
+    """Runs the command line in a folder of its own; gives the exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+def test_a_model_and_its_weights_run(call, tmp_path):
+    proto = stack(3)
+    x = weight(4, 8, seed=50)
+    np.save(tmp_path / "x.npy", x)
+    saved(tmp_path, proto)
+    assert call("import", "onnx", "model.onnx", "-o", "net.dir") == (0, "", "")
+    assert call("check", "net.dir")[0] == 0
+    flags = ("--inputs", "net.safetensors", "--input", "x=x.npy", "--output", "y.npz", "--json")
+    code, out, _ = call("run", "net.dir", *flags)
+    assert code == 0
+    assert json.loads(out)["outputs"][0]["name"] == "y"
+    (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected, rtol=1e-5, atol=1e-6)
+    assert "net.safetensors" in (tmp_path / "net.dir").read_text().splitlines()[0]
+
+
+def test_without_an_output_the_program_is_printed(call, tmp_path):
+    saved(tmp_path, stack(2))
+    code, out, _ = call("import", "onnx", "model.onnx")
+    assert code == 0
+    assert out.startswith("func @h(")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_types_alone(call, tmp_path):
+    saved(tmp_path, stack(2))
+    assert call("import", "onnx", "model.onnx", "-o", "net.dir", "--no-weights")[0] == 0
+    assert not (tmp_path / "net.safetensors").exists()
+
+
+def test_the_batch_can_be_named(call, tmp_path):
+    saved(tmp_path, stack(2, rows=16))
+    _, out, _ = call("import", "onnx", "model.onnx", "--batch", "x=0")
+    assert "%x: Tensor[Float32, (B, 8), 1] {batch = 0}" in out
+
+
+def test_somebody_elses_file_is_not_replaced(call, tmp_path):
+    saved(tmp_path, stack(2))
+    theirs = tmp_path / "net.safetensors"
+    theirs.write_bytes(b"theirs")
+    code, _, err = call("import", "onnx", "model.onnx", "-o", "net.dir")
+    assert code == 2
+    assert "not written by DistIR" in err
+    assert theirs.read_bytes() == b"theirs"
+    assert not (tmp_path / "net.dir").exists()
+    theirs.unlink()
+    for _ in range(2):  # ours may be
+        assert call("import", "onnx", "model.onnx", "-o", "net.dir")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("onnx", "nothing.onnx"), "cannot read `nothing.onnx`: no such file"),
+        (("onnx", "."), "found the folder"),
+        (("tensorflow", "x"), "no importer for `tensorflow`"),
+        (("onnx", "model.onnx", "--batch", "x"), "expected a name and a number"),
+        (("onnx", "model.onnx", "--batch", "q=0"), "no input `q`"),
+        (("onnx", "empty.onnx"), "is no ONNX model"),
+    ],
+)
+def test_what_cannot_be_imported_is_said_in_one_line(call, tmp_path, words, said):
+    saved(tmp_path, stack(1))
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    code, out, err = call("import", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_an_op_that_is_not_known_is_a_warning(call, tmp_path):
+    import onnx
+
+    custom = onnx.helper.make_node("Odd", ["x"], ["y"], domain="com.example")
+    opsets = [onnx.helper.make_opsetid("com.example", 1)]
+    saved(
+        tmp_path, model([custom, node("Relu", "y", "z")], {"x": (FLOAT, [3])}, {"z": (FLOAT, [3])}, extra_opsets=opsets)
+    )
+    code, _, err = call("import", "onnx", "model.onnx")
+    assert code == 0
+    assert err.startswith("warning: `Odd` of the domain `com.example`")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mlp",),
+        ("mlp", "--layers", "3", "--width", "16", "--training"),
+        ("gpt2", "--layers", "2", "--width", "64", "--heads", "4", "--dtype", "Float32", "--batch", "2"),
+        ("gpt2-1.6b",),
+    ],
+)
+def test_models_of_any_size_check(call, words):
+    assert call("model", *words, "-o", "m.dir") == (0, "", "")
+    assert call("check", "m.dir")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gpt3",), "there is no model `gpt3`"),
+        (("gpt2", "--width", "10", "--heads", "3"), "expected `heads` to divide"),
+        (("mlp", "--heads", "3"), "takes no `--heads`"),
+        (("mlp-1b", "--layers", "3"), "takes no `--layers`"),
+        (("mlp", "--dtype", "Int8"), "floating-point"),
+    ],
+)
+def test_models_that_are_none(call, words, said):
+    code, out, err = call("model", *words)
+    assert (code, out) == (2, "")
+    assert said in err

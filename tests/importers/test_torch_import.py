@@ -1,0 +1,132 @@
+"""PyTorch modules as programs: the same results, gradients as PyTorch's own. Skipped without torch and its exporter."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+import distir  # noqa: E402
+from distir.importers import ImportRefused, import_torch_function  # noqa: E402
+
+nn = torch.nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    def __init__(self, layers=3, width=16):
+        super().__init__()
+        self.layers = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.head = nn.Linear(width, 20)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+
+
+class Loss(nn.Module):
+    """Cross-entropy, whose gradient the exporter gets wrong unless it is decomposed first."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = Net(2)
+
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.net(x), labels)
+
+
+def example():
+    torch.manual_seed(0)
+    return Net(), (torch.randn(4, 16),)
+
+
+def test_the_program_gives_what_the_module_gives():
+    net, (x,) = example()
+    module = distir.import_torch(net, (x,))
+    assert not [d for d in distir.check(module) if d.severity == "error"]
+    (y,) = distir.run(module, {**module.weights, "x": x.numpy()}).values()
+    np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_have_their_own_names_and_layers_are_one_function():
+    net, inputs = example()
+    module = distir.import_torch(net, inputs)
+    assert set(module.weights) <= set(net.state_dict())
+    assert list(module.functions) == ["Block", "main"]
+    for name, array in module.weights.items():
+        np.testing.assert_array_equal(array, net.state_dict()[name].numpy())
+
+
+def test_a_dynamic_batch_fits_any_batch():
+    net, inputs = example()
+    module = distir.import_torch(net, inputs, dynamic_batch=True)
+    x = next(p for p in module.entry().params if p.name == "x")
+    assert (str(x.type), dict(x.roles)) == ("Tensor[Float32, (B, 16), 1]", {"batch": 0})
+    other = torch.randn(7, 16)
+    (y,) = distir.run(module, {**module.weights, "x": other.numpy()}).values()
+    np.testing.assert_allclose(y, net(other).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_by_types_alone_no_tensor_is_made():
+    with torch.device("meta"):
+        net, x = Net(2, 1 << 16), torch.empty(4, 1 << 16)
+    module = distir.import_torch(net, (x,), weights=False)
+    assert dict(module.weights) == {}
+    assert not [d for d in distir.check(module) if d.severity == "error"]
+
+
+def test_the_training_step_gives_pytorchs_gradients():
+    torch.manual_seed(0)
+    loss, x, labels = Loss(), torch.randn(6, 16), torch.tensor([3, 1, 19, 0, 5, 5])
+    module = distir.import_torch(loss, (x, labels), training=True)
+    found = distir.run(module, {**module.weights, "x": x.numpy(), "labels": labels.numpy()})
+    value = loss(x, labels)
+    value.backward()
+    np.testing.assert_allclose(found["loss"], value.item(), rtol=1e-5)
+    gradients = {f"grad.{name}": p.grad.numpy() for name, p in loss.named_parameters()}
+    assert list(found) == ["loss", *gradients]
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_the_module_is_left_as_it_was():
+    net, inputs = example()
+    net.train()
+    net.head.eval()
+    distir.import_torch(net, inputs)
+    assert net.training
+    assert not net.head.training
+
+
+class Undecided(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+def test_a_module_that_cannot_be_exported_is_refused():
+    with pytest.raises(ImportRefused, match="cannot export") as caught:
+        distir.import_torch(Undecided(), (torch.randn(3),))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ImportRefused, match=r"expected an `nn\.Module`"):
+        distir.import_torch(3, ())
+
+
+def test_a_function_of_a_module(tmp_path):
+    (tmp_path / "my_small_models.py").write_text(
+        "import torch\n\n"
+        "def mlp():\n    return torch.nn.Linear(9, 9), (torch.ones(2, 9),)\n\n"
+        "def three():\n    return 3\n"
+    )
+    module = import_torch_function("my_small_models:mlp", weights=False, folder=str(tmp_path))
+    assert [p.name for p in module.entry().params if "param" in p.roles]
+    for wrong in ("my_small_models", "my_small_models:none", "no_such_module_here:f", "my_small_models:three"):
+        with pytest.raises(ImportRefused):
+            import_torch_function(wrong, folder=str(tmp_path))

@@ -1,0 +1,409 @@
+"""Pipelines of whole programs: what they compute, what they send, how large they are, and what is refused."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline_samples import forget, register, simulated, spending
+from sharding_samples import assert_same, llama, mlp_with_tuples, small_gpt2
+
+import distir
+from distir.diagnostics import ProgramError, Severity
+from distir.ir import Apply, Call, TensorType, TupleType, types
+from distir.models import gpt2, mlp
+from distir.transform import StepError, transform, verify
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _spending():
+    register()
+    yield
+    forget()
+
+
+def pipeline(module, devices, microbatches=1, **options):
+    return transform(module, f"pp={devices}", microbatches=microbatches, **options)
+
+
+def assert_equal(module, devices, microbatches, bind=None, **options):
+    """The pipeline checks without a word, reads back as itself, and gives the sequential results."""
+    made = pipeline(module, devices, microbatches, **options)
+    problems = [str(d) for d in distir.check(made) if d.severity is Severity.ERROR]
+    assert not problems, problems
+    text = distir.format(made)
+    assert distir.parse(text) == made
+    found = verify(module, made, tolerance=1e-10, bind=bind or {})
+    assert found.equal, f"{found}\n{text}"
+    return made
+
+
+# What they compute.
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
+@pytest.mark.parametrize(("devices", "microbatches"), [(1, 1), (1, 4), (2, 1), (2, 2), (2, 8), (3, 6), (4, 4), (4, 8)])
+def test_mlp_training(devices, microbatches, schedule, virtual):
+    if virtual > 1 and microbatches % devices:
+        microbatches = 2 * devices
+    module = mlp(8, 4, 24, "Float64", training=True)
+    made = assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual)
+    assert not distir.check(made), "no warnings either"
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
+def test_a_named_batch_stays_named(schedule, virtual):
+    module = mlp(4, 3, training=True, dtype="Float64")
+    made = assert_equal(module, 2, 4, bind={"B": 8}, schedule=schedule, virtual=virtual)
+    assert {str(d) for p in made.functions["main"].params for d in types.dim_names(p.type)} == {"B"}
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_weights_in_tuples(schedule):
+    assert_equal(mlp_with_tuples(), 2, 4, schedule=schedule)
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 4])
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_inference(devices, microbatches):
+    made = assert_equal(small_gpt2(layers=3), devices, microbatches)
+    assert not [f for f in made if "backward" in f.name]
+    assert_equal(mlp(5, 4, 8, "Float64", bias=False), devices, microbatches)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "none"])
+@pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
+def test_gpt2_training_with_tied_embeddings(schedule, virtual, optimizer):
+    module = transform(small_gpt2(layers=4), "grad", optimizer=optimizer)
+    assert_equal(module, 2, 2, schedule=schedule, virtual=virtual)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+@pytest.mark.parametrize("inlined", [False, True])
+def test_a_gated_block_with_grouped_queries(schedule, inlined):
+    module = transform(llama(), "grad")
+    module = transform(module, "inline") if inlined else module
+    assert_equal(module, 2, 4, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+@pytest.mark.parametrize("balance", ["uniform", "cost"])
+def test_a_program_without_calls(schedule, balance):
+    module = transform(small_gpt2(layers=2), "grad", "inline")
+    assert_equal(module, 3, 2, schedule=schedule, balance=balance)
+
+
+MEAN_INSIDE = """
+func @layer(%w, %x) {
+  %h = MatMul(%x, %w)
+  %y = Tanh(%h)
+  return %y
+}
+
+func @layerGrad(%w, %x, %y, %dy) {
+  %dh = TanhGrad(%dy, %y)
+  %xt = Transpose(%x)
+  %wt = Transpose(%w)
+  %dw = MatMul(%xt, %dh)
+  %dx = MatMul(%dh, %wt)
+  return %dw, %dx
+}
+
+func @loss(%p, %y) {
+  %loss = MSELoss[reduction = "mean"](%p, %y)
+  %dp = MSELossGrad[reduction = "mean"](1.0, %p, %y)
+  return %loss, %dp
+}
+
+func @main(
+  %w1: Tensor[Float64, (3, 5), 1] {param}, %w2: Tensor[Float64, (5, 2), 1] {param},
+  %x: Tensor[Float64, (12, 3), 1] {batch = 0}, %y: Tensor[Float64, (12, 2), 1] {batch = 0}
+) {
+  %a = @layer(%w1, %x)
+  %p = @layer(%w2, %a)
+  %loss, %dp = @loss(%p, %y)
+  %dw2, %da = @layerGrad(%w2, %a, %p, %dp)
+  %decay2 = Mul(%w2, 0.01)
+  %dw1, _ = @layerGrad(%w1, %x, %a, %da)
+  %g2 = Add(%dw2, %decay2)
+  %norm = ReduceSumSquare[keepdims = false](%g2)
+  %w1_new = SGD(%w1, %dw1)
+  %w2_new = SGD(%w2, %g2)
+  return %loss, %norm, %p, %dp, %w1_new, %w2_new
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+@pytest.mark.parametrize("microbatches", [1, 2, 3, 12])
+def test_means_over_the_batch_decay_and_norms_of_gradients(microbatches, schedule):
+    assert_equal(distir.parse(MEAN_INSIDE), 2, microbatches, schedule=schedule)
+
+
+KINDS = ("dense", "residual", "norm", "tied", "gated")
+
+
+def chain(kinds, batch, width, mean):
+    """A forward program of layers of these kinds, with a loss; "tied" uses the weight of the first layer again."""
+    params, body = [f"%w0: Tensor[Float64, ({width}, {width}), 1] {{param}}"], ["%a0 = MatMul(%x, %w0)"]
+    for i, kind in enumerate(kinds, 1):
+        before, after = f"%a{i - 1}", f"%a{i}"
+        if kind in ("dense", "residual", "gated"):
+            params.append(f"%w{i}: Tensor[Float64, ({width}, {width}), 1] {{param}}")
+        body += {
+            "dense": [f"{after} = @dense(%w{i}, {before})"],
+            "residual": [f"%h{i} = @dense(%w{i}, {before})", f"{after} = Add(%h{i}, {before})"],
+            "gated": [f"%h{i} = MatMul({before}, %w{i})", f"{after} = Mul(%h{i}, {before})"],
+            "norm": [f"{after} = @norm(%s{i}, {before})"],
+            "tied": [f"{after} = MatMul({before}, %w0)"],
+        }[kind]
+        if kind == "norm":
+            params.append(f"%s{i}: Tensor[Float64, ({width},), 1] {{param}}")
+    params += [f"%{n}: Tensor[Float64, ({batch}, {width}), 1] {{batch = 0}}" for n in ("x", "y")]
+    text = f"""
+func @dense(%w, %x) {{
+  %h = MatMul(%x, %w)
+  %y = Tanh(%h)
+  return %y
+}}
+
+func @norm(%s, %x) {{
+  %y = RMSNormalization(%x, %s)
+  return %y
+}}
+
+func @main({", ".join(params)}) {{
+  {chr(10).join(body)}
+  %loss = MSELoss[reduction = "{"mean" if mean else "sum"}"](%a{len(kinds)}, %y)
+  return %loss
+}}
+"""
+    return distir.parse(text)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_random_models(data):
+    kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=3, max_size=7))
+    microbatches, rows = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    schedule, virtual = data.draw(st.sampled_from(SCHEDULES))
+    devices = data.draw(st.integers(1, 3))
+    if virtual > 1:
+        devices, microbatches = min(devices, 2), 2
+    forward = chain(kinds, microbatches * rows, data.draw(st.integers(1, 4)), data.draw(st.booleans()))
+    optimizer = data.draw(st.sampled_from(["sgd", "momentum", "none"]))
+    module = transform(forward, "grad", loss="none", optimizer=optimizer)
+    balance = data.draw(st.sampled_from(["uniform", "cost"]))
+    try:
+        assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual, balance=balance)
+    except ProgramError as error:
+        assert {d.code.number for d in error.diagnostics} <= {"DIR642"}, error
+    assert_equal(forward, devices, microbatches)
+
+
+# What they send, and how large they are.
+
+
+def statements(module, name="main"):
+    return [s for s in module.functions[name].body if isinstance(s, (Apply, Call))]
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
+def test_one_value_forward_and_one_back_per_boundary_and_microbatch(schedule, virtual):
+    made = pipeline(mlp(8, 4, 32, training=True), 4, 8, schedule=schedule, virtual=virtual)
+    sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
+    assert len(sends) == 2 * (4 * virtual - 1) * 8
+    state = distir.analysis.check(made).states["main"]
+    for send in sends:
+        assert state[send.results[0]].shape == (4, 4), "a microbatch of one layer's results, nothing else"
+
+
+def test_a_tied_weight_is_sent_once_and_so_is_its_gradient():
+    module = transform(gpt2(4, 4, 2, 3, batch=8, vocabulary=7, dtype="Float64"), "grad")
+    made = pipeline(module, 4, 8)
+    state = distir.analysis.check(made).states["main"]
+    sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
+    tied = [s for s in sends if state[s.results[0]].shape == (7, 4)]
+    assert len(tied) == 2
+    assert len(sends) == 2 * 3 * 8 + 2
+    assert len(made.functions["main"].params) == len(module.functions["main"].params), "one copy of each weight"
+
+
+def test_a_weight_that_nobody_updates_is_on_every_device_that_needs_it():
+    made = pipeline(small_gpt2(), 2, 2)
+    names = [p.name for p in made.functions["main"].params]
+    assert {"wte.weight.1", "wte.weight.2"} <= set(names)
+    sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
+    assert len(sends) == 2
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_the_size_of_the_program_is_that_of_the_schedule(schedule):
+    def size(layers, microbatches):
+        made = pipeline(mlp(layers, 2, 64, training=True), 4, microbatches, schedule=schedule)
+        updates = sum(getattr(s, "op", "") == "SGD" for s in statements(made))
+        return len(statements(made)) - updates, sum(len(s.args) for s in statements(made) if isinstance(s, Call))
+
+    assert size(8, 16) == size(16, 16), "deeper stages make no longer calls"
+    assert size(8, 16)[0] <= 4 * 16 * 6 + 40
+    assert size(8, 32)[0] <= 2 * size(8, 16)[0]
+
+
+def test_stages_are_functions_of_any_device():
+    made = pipeline(mlp(4, 4, 16, training=True), 2, 4)
+    stages = [f for f in made if f.name.startswith("stage_")]
+    assert [f.name for f in stages] == [
+        f"stage_{i}_{direction}" for i in (1, 2) for direction in ("forward", "backward")
+    ]
+    for function in stages:
+        leaves = [leaf for p in function.params for leaf in types.leaves(p.type)]
+        assert all(leaf.device is None for leaf in leaves)
+        assert all(isinstance(p.type, (TensorType, TupleType)) for p in function.params)
+
+
+def test_the_pipeline_of_the_paper_is_found():
+    module = distir.parse((EXAMPLES / "mlp_sequential.dir").read_text())
+    by_hand = distir.parse((EXAMPLES / "mlp_pipeline.dir").read_text())
+    made = pipeline(module, 2, 2)
+    assert distir.simulate(made).latency_s == pytest.approx(distir.simulate(by_hand).latency_s, rel=1e-9)
+    assert len(statements(made, "mlp")) == len(statements(by_hand, "mlpPP")) - 2  # the loss is in a stage
+
+
+# Balance.
+
+
+def layers_of(made, count):
+    bodies = [made.functions[f"stage_{i}_forward"].body for i in range(1, count + 1)]
+    return [sum(isinstance(s, Call) for s in body) for body in bodies]
+
+
+def test_uniform_and_given_numbers_of_layers():
+    module = mlp(7, 2, 4)
+    assert sorted(layers_of(pipeline(module, 3), 3)) == [2, 2, 3]
+    assert layers_of(pipeline(module, 3, balance="1,4,2"), 3) == [1, 4, 2]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.integers(1, 9), min_size=3, max_size=6), st.integers(2, 3))
+def test_balance_by_cost_makes_the_slowest_stage_as_fast_as_can_be(amounts, devices):
+    text = distir.format(spending(len(amounts), 1, 1, 1))
+    for i, amount in enumerate(amounts, 1):
+        text = text.replace(f"@layer(%w{i},", f"@layer{i}(%w{i},").replace(
+            f"@layerGrad(%w{i},", f"@layerGrad{i}(%w{i},"
+        )
+    head, rest = text[: text.index("func @main")], text[text.index("func @main") :]
+    for i, amount in enumerate(amounts, 1):
+        own = head.replace("@layerGrad", f"@layerGrad{i}").replace("@layer(", f"@layer{i}(")
+        rest = own.replace("amount = 1", f"amount = {amount}") + rest
+    made = pipeline(distir.parse(rest), devices, 2, balance="cost")
+    busiest = max(use.busy_s for use in simulated(made).devices.values()) / 2
+    cuts = itertools.combinations(range(1, len(amounts)), devices - 1)
+    runs = ([sum(amounts[a:b]) for a, b in itertools.pairwise([0, *cut, len(amounts)])] for cut in cuts)
+    assert busiest == pytest.approx(3 * min(map(max, runs)), rel=1e-5)
+
+
+# What is refused.
+
+
+def refused(module, devices=2, microbatches=2, **options):
+    with pytest.raises(ProgramError) as caught:
+        pipeline(distir.parse(module) if isinstance(module, str) else module, devices, microbatches, **options)
+    (diagnostic,) = caught.value.diagnostics
+    return diagnostic
+
+
+def test_a_batch_that_does_not_divide():
+    found = refused(mlp(4, 2, 12), 2, 5)
+    assert found.code.number == "DIR640"
+    assert "12" in found.message
+    assert found.help is not None
+    assert {"2", "3", "4", "6"} <= set(found.help.replace(",", "").split())
+
+
+def test_too_few_layers():
+    found = refused(mlp(3, 2, 12, training=True), 4)
+    assert (found.code.number, found.help) == ("DIR642", "use at most 3 stages")
+    assert refused(mlp(4, 2, 12), 2, balance="1,2").code.number == "DIR642"
+    assert refused(mlp(2, 2, 12), 4, balance="cost").code.number == "DIR642"
+
+
+def test_numbers_that_do_not_suit_the_schedule():
+    module = mlp(8, 2, 12, training=True)
+    assert refused(module, 4, 6, schedule="interleaved", virtual=2).code.number == "DIR643"
+    assert refused(module, 4, 6, schedule="1f1b", virtual=2).code.number == "DIR643"
+    for options in ({"schedule": "1f2b"}, {"microbatches": 0}, {"balance": "1,x"}):
+        with pytest.raises(StepError):
+            transform(module, "pp=2", **options)
+    with pytest.raises(StepError, match="did you mean `1f1b`"):
+        transform(module, "pp=2", schedule="1f2b")
+
+
+def test_programs_that_are_no_pipelines():
+    distributed = distir.parse((EXAMPLES / "mlp_pipeline.dir").read_text())
+    assert refused(distributed).code.number == "DIR644"
+    no_batch = "func @main(%x: Tensor[Float32, (4, 2), 1]) {\n  %y = Relu(%x)\n  return %y\n}"
+    assert refused(no_batch).code.number == "DIR644"
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        ("%z = Softmax[axis = 0](%y)", "Softmax"),
+        ("%z = Reshape(%y, [4, 2, 2])", "Reshape"),
+        ("%z = Reshape(%y, [8, -1])", "Reshape"),
+        ("%z = Concat[axis = 0](%y, %y)", "Concat"),
+        ("%z = Slice(%y, [1], [3], [0])", "Slice"),
+        ("%z = ReduceMax(%y, [0])", "ReduceMax"),
+        ("%s = ReduceSum(%y, [0])\n  %z = Mul(%y, %s)", "Mul"),
+        ("%z = Add(%y, %b)", "Add"),
+    ],
+)
+def test_statements_that_need_the_whole_batch(line, op):
+    text = f"""
+func @main(
+  %w: Tensor[Float32, (4, 4), 1] {{param}}, %v: Tensor[Float32, (4, 4), 1] {{param}},
+  %b: Tensor[Float32, (4, 4), 1] {{param}}, %x: Tensor[Float32, (4, 4), 1] {{batch = 0}}
+) {{
+  %h = MatMul(%x, %w)
+  %y = MatMul(%h, %v)
+  {line}
+  return %z
+}}
+"""
+    found = refused(text)
+    assert found.code.number == "DIR641"
+    assert f"`{op}`" in found.message
+    assert found.site.index == 2 + line.count("\n")
+
+
+def test_the_same_in_a_call_is_told_at_the_call():
+    text = """
+func @mix(%x) {
+  %y = Softmax[axis = 0](%x)
+  return %y
+}
+
+func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %x: Tensor[Float32, (4, 4), 1] {batch = 0}) {
+  %h = MatMul(%x, %w)
+  %y = @mix(%h)
+  return %y
+}
+"""
+    found = refused(text, 1)
+    assert "`@mix`" in found.message
+    assert "`Softmax`" in found.notes[0].message
+
+
+def test_composing_with_data_parallelism_before_is_refused_kindly():
+    module = mlp(4, 2, 12, training=True)
+    found = refused(transform(module, "dp=2"))
+    assert found.code.number == "DIR644"
+
+
+def test_samples_agree():
+    assert_same(mlp_with_tuples(), pipeline(mlp_with_tuples(), 2, 4))
