@@ -123,11 +123,26 @@ def _listed() -> str:
 
     lines: list[str] = []
     for step in STEPS.values():
-        value = "" if step.value is None else f"={step.value.kind}"
-        lines.append(f"{step.name}{value if step.value is None or step.value.required else f'[{value}]'}")
+        value = "" if step.value is None else f"={_PLACEHOLDERS[_plain(step.value.kind)]}"
+        lines.append(step.name + (value if step.value is None or step.value.required else f"[{value}]"))
         lines += [f"  {line}".rstrip() for line in step.documentation.splitlines()]
         for option in step.options.values():
-            default = "" if option.required else f" (default {option.default})"
-            lines.append(f"    {option.name}={option.kind.removesuffix(' | None')}{default}")
+            default = "" if option.required or option.default in (None, ()) else f" (default {option.default})"
+            lines.append(f"    {option.name}={_PLACEHOLDERS[_plain(option.kind)]}{default}")
         lines.append("")
     return "\n".join(lines)
+
+
+_PLACEHOLDERS = {
+    "int": "N",
+    "float": "X",
+    "bool": "true|false",
+    "str": "WORD",
+    "tuple[int, ...]": "N,...",
+    "tuple[str, ...]": "NAME,...",
+}
+"""How a value of each kind is shown."""
+
+
+def _plain(kind: str) -> str:
+    return kind.removesuffix(" | None")

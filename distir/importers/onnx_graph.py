@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Types
+from distir.importers import control_flow
 from distir.importers.core import ImportRefused, Weight
 from distir.importers.names import value_name, word
 from distir.importers.onnx_nodes import (
@@ -112,9 +113,9 @@ class Translation:
         given = self.parameter(name, TensorType(found.dtype, found.shape, device), {"param": True})
         self.weights[given] = found
 
-    def constant(self, name: str, value: Dense) -> None:
-        """Let a value of the graph be a constant."""
-        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(name))
+    def constant(self, name: str, value: Dense, hint: str = "") -> None:
+        """Let a value of the graph be a constant. `hint`: what to call it, if not as in the graph."""
+        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(hint or name))
         self.values[given] = value
 
     def nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
@@ -130,8 +131,8 @@ class Translation:
             self._function(node)
         elif node.domain not in STANDARD:
             self._apply(node, None, self._opaque(node))
-        elif node.op_type == "If":
-            self._branch(node)
+        elif node.op_type in control_flow.CONTROL_FLOW:
+            control_flow.translate(self, node)
         elif node.op_type in bridge.LEFT_OUT:
             raise left_out(node)
         elif node.op_type == "Constant":
@@ -266,20 +267,6 @@ class Translation:
         if node.op_type != "Split":  # there the number of results counts
             copy.output[:] = kept
         return copy
-
-    def _branch(self, node: onnx.NodeProto) -> None:
-        condition = self.known(self.env[node.input[0]])
-        if condition is None or len(condition.values) != 1:
-            raise left_out(node)
-        name = "then_branch" if condition.values[0] else "else_branch"
-        graph = next(a.g for a in node.attribute if a.name == name)
-        outer = dict(self.env)
-        for tensor in graph.initializer:
-            self.constant(tensor.name, tensor_constant(tensor, self.folder, described(node)))
-        self.nodes(graph.node)
-        inner, self.env = self.env, outer
-        for output, value in zip(node.output, graph.output, strict=True):
-            self.env[output] = inner[value.name]
 
     def _expanded(self, node: onnx.NodeProto) -> None:
         """Translate a node that no op of ours covers as the smaller ones that ONNX defines it by."""

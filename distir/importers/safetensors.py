@@ -21,6 +21,7 @@ _NAMES = {
     "Float8E4M3FN": "F8_E4M3",
     "Float8E4M3FNUZ": "F8_E4M3FNUZ",
     "Float8E5M2": "F8_E5M2",
+    "Float8E8M0": "F8_E8M0",
     "Float8E5M2FNUZ": "F8_E5M2FNUZ",
     **{f"Int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
     **{f"UInt{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
@@ -37,6 +38,8 @@ def write(file: IO[bytes], weights: Mapping[str, Weight]) -> None:
     end = 0
     for name, weight in weights.items():
         start, end = end, end + math.prod(weight.shape) * weight.dtype.bytes
+        if weight.dtype.name not in _NAMES:
+            raise ImportRefused(f"`{name}` has {weight.dtype} elements, which a safetensors file cannot hold")
         header[name] = {
             "dtype": _NAMES[weight.dtype.name],
             "shape": list(weight.shape),

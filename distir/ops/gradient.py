@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dim, Shape, TensorType, types
+from distir.ir import Dense, Dim, Shape, TensorType, types
 from distir.ops.activation import check_approximation, logistic
 from distir.ops.core import op
 from distir.ops.elementwise import error_function
@@ -298,9 +298,10 @@ def _(x: TensorType, shape: Operand, *, results: Sequence[Shape | None]) -> Layo
 
 
 @GatherGrad.sharding
-def _(dy: TensorType, indices: TensorType, shape: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
+def _(dy: TensorType, indices: Operand, shape: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
     rank, depth = len(results[0] or ()), len(indices.shape or ())
     first = axis % max(rank, 1)
     before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
+    length = None if isinstance(indices, Dense) else "n"  # of what is picked by a known number, all is needed
     positions = tuple(f"s{k}" for k in range(depth))
-    return Layout(((*before, *positions, *behind), positions, ()), ((*before, "n", *behind),), stated=2)
+    return Layout(((*before, *positions, *behind), positions, ()), ((*before, length, *behind),), stated=2)

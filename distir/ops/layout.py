@@ -78,7 +78,7 @@ class Parts(Protocol):
 
 
 MOST_BLOCKS = 8
-"""In how many blocks a dimension may be for the sake of one that it is regrouped with: queries, keys and values are 3."""
+"""In how many blocks a dimension may be for one that it is regrouped with: queries, keys and values are 3."""
 
 
 def regrouping(before: Shape | None, after: Shape | None) -> Layout:

@@ -1,9 +1,7 @@
 """Every step there is: importing this module registers them. A new module of steps gets its line here."""
 
-from distir.transform import common_subexpressions, dead_code, dtp, fold, inline, outline, pipeline, sharding, training
-from distir.transform.steps import STEPS, parse_steps, transform
-
-FAMILIES = (
+from distir.transform import (
+    checkpoint,
     common_subexpressions,
     dead_code,
     dtp,
@@ -13,6 +11,22 @@ FAMILIES = (
     pipeline,
     sharding,
     training,
+    zero,
+)
+from distir.transform.steps import STEPS, parse_steps, transform
+
+FAMILIES = (
+    checkpoint,
+    common_subexpressions,
+    dead_code,
+    dtp,
+    fold,
+    inline,
+    outline,
+    pipeline,
+    sharding,
+    training,
+    zero,
 )
 """The modules whose import registers our steps."""
 

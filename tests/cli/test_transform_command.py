@@ -47,8 +47,8 @@ def test_without_an_output_the_program_is_printed(distir, forward):
 def test_the_steps_are_listed_with_their_options(distir):
     ended = distir("transform", "--list")
     assert ended.code == 0
-    assert "pp=int" in ended.out
-    assert "microbatches=int (default 1)" in ended.out
+    assert "pp=N" in ended.out
+    assert "microbatches=N (default 1)" in ended.out
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,11 @@ def test_weights_in_tuples(schedule):
     assert_equal(mlp_with_tuples(), 2, 4, schedule=schedule)
 
 
+def test_a_batch_of_one():
+    assert_equal(mlp(3, 4, 1, "Float64", training=True), 2, 1)
+    assert_equal(gpt2(2, 4, 2, 3, batch=1, vocabulary=5, dtype="Float64"), 2, 1)
+
+
 @pytest.mark.parametrize("microbatches", [1, 2, 4])
 @pytest.mark.parametrize("devices", [1, 2, 3])
 def test_inference(devices, microbatches):
@@ -199,10 +204,10 @@ def test_random_models(data):
     optimizer = data.draw(st.sampled_from(["sgd", "momentum", "none"]))
     module = transform(forward, "grad", loss="none", optimizer=optimizer)
     balance = data.draw(st.sampled_from(["uniform", "cost"]))
-    try:
-        assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual, balance=balance)
-    except ProgramError as error:
-        assert {d.code.number for d in error.diagnostics} <= {"DIR642"}, error
+    layers = 1 + sum(kind != "tied" for kind in kinds)  # calls or statements with weights
+    if layers < devices * virtual:
+        return
+    assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual, balance=balance)
     assert_equal(forward, devices, microbatches)
 
 
@@ -292,7 +297,7 @@ def test_uniform_and_given_numbers_of_layers():
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=6), st.integers(2, 3))
 def test_balance_by_cost_makes_the_slowest_stage_as_fast_as_can_be(amounts, devices):
     text = distir.format(spending(len(amounts), 1, 1, 1))
-    for i, amount in enumerate(amounts, 1):
+    for i in range(1, len(amounts) + 1):
         text = text.replace(f"@layer(%w{i},", f"@layer{i}(%w{i},").replace(
             f"@layerGrad(%w{i},", f"@layerGrad{i}(%w{i},"
         )

@@ -195,6 +195,13 @@ def test_scores_over_a_split_vocabulary_are_not_brought_together_for_the_loss():
     assert gathered == [examples * 8] * 2  # the greatest score of each example
 
 
+def test_heads_that_a_reshape_leaves_inside_are_split():
+    """Queries, keys and values in one matrix, cut by a reshape to (batch, sequence, 3, heads, size)."""
+    module, activation = distir.parse(VIT), 8 * 5 * 8 * 8
+    assert volume(split(module, "tp=2")) == 2 * activation
+    assert volume(split(transform(module, "grad"), "tp=2")) == 4 * activation
+
+
 def test_heads_of_an_attention_op_are_split_with_their_number():
     text = """func @main(
       %wq: Tensor[Float64, (8, 8), 1] {param}, %wk: Tensor[Float64, (8, 4), 1] {param},

@@ -163,3 +163,60 @@ It must run on one device, and have a parameter that says which dimension the ba
 `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`. Apply `pp` before transforms that add devices.
 """,
 )
+
+NO_DATA_PARALLEL_GROUP = code(
+    "DIR660",
+    "no-data-parallel-group",
+    """
+ZeRO partitions what data-parallel devices hold copies of, and there are no such devices.
+
+It looks for weights that `@main.scatter` copies to several devices, whose gradients are summed over these devices and
+given to an optimizer on each. Make a training step (`grad`), replicate it (`dp`), then apply `zero`:
+`distir transform grad dp=4 zero=2`.
+""",
+)
+
+NOT_PARTITIONABLE = code(
+    "DIR661",
+    "not-partitionable",
+    """
+A summed gradient, or what an optimizer keeps of a weight, is used for something else than the update of that weight, so
+that every device needs all of it.
+
+Clipping by the norm of the gradients does that, for instance. Compute what is needed from the gradients before they are
+summed, or leave `zero` out.
+""",
+)
+
+NOTHING_TO_RECOMPUTE = code(
+    "DIR680",
+    "nothing-to-recompute",
+    """
+Checkpointing found no value that a block computes on the way forward and the way back needs again, so that it could be
+dropped in between.
+
+It works on a training step: one with weights marked `{param}` that the way back uses again. Blocks are calls of
+functions that use weights, or else the statements that do. What passes from one block to the next is kept: if blocks
+keep nothing else, several at a time (`checkpoint=2`) leave something to drop.
+""",
+)
+
+OVER_CHECKPOINT_TARGET = code(
+    "DIR681",
+    "over-checkpoint-target",
+    """
+Recomputing activations does not bring the program down to the memory that was asked for.
+
+The diagnostic says how little it takes, and with which checkpoints. What remains is parameters, the optimizer's state,
+gradients, and what one run of blocks needs at once: a smaller batch, `dp`, `tp`, `pp` or `zero` make these smaller.
+""",
+)
+
+CHECKPOINT_FIRST = code(
+    "DIR682",
+    "checkpoint-before-distributing",
+    """
+The program is distributed already. Checkpointing looks at the order of one device's statements, and other transforms
+carry what it does to many devices: apply it first, as in `distir transform grad checkpoint=block dp=2`.
+""",
+)

@@ -108,22 +108,28 @@ def _need(found: Placement, values: Iterable[str], devices: set[int]) -> None:
 
 
 def _place_the_end(found: Placement, trained: set[str]) -> None:
-    """An update runs where its weight is; what else there is, where its operands are."""
+    """An update runs where its weight is; what leads to it there too, if not all it takes is elsewhere together."""
     reading = found.reading
+    ending = [(i, s) for i, (s, phase) in enumerate(reading.statements) if phase is Phase.AFTER]
+    taken = {i: [n for n in names(s.args) if not reading.is_host(n)] for i, s in ending}
+    for name in (n for i, _ in ending for n in taken[i] if n in trained and len(found.needed[n]) > 1):
+        found.home[name] = min(found.needed[name])
+    goals: dict[str, int] = {}
+    for i, statement in reversed(ending):
+        weights = [min(found.needed[n]) for n in taken[i] if n in trained]
+        goal = next(iter([*weights, *(goals[r] for r in statement.results if r in goals)]), None)
+        if goal is not None:
+            goals.update(dict.fromkeys(taken[i], goal))
+            if weights:
+                found.at_the_end[i] = goal
     device_of: dict[str, int] = {}
-    for i, (statement, phase) in enumerate(reading.statements):
-        if phase is not Phase.AFTER:
-            continue
-        mentioned = [n for n in names(statement.args) if not reading.is_host(n)]
-        for name in mentioned:
-            if name in trained and name not in found.home and len(found.needed[name]) > 1:
-                found.home[name] = min(found.needed[name])
-        weights = [min(found.needed[n]) for n in mentioned if n in trained]
-        sums = [found.device(found.made[n][0]) for n in mentioned if n in found.made]
-        others = [device_of[n] for n in mentioned if n in device_of]
-        device = next(iter([*weights, *others, *sums]), reading.device)
-        found.at_the_end[i] = device
+    for i, statement in ending:
+        sources = [found.device(found.made[n][0]) for n in taken[i] if n in found.made]
+        sources += [device_of[n] for n in taken[i] if n in device_of]
+        goal = next((goals[r] for r in statement.results if r in goals), None)
+        near = goal if goal in sources else next(iter(sources), reading.device)
+        device = found.at_the_end.setdefault(i, near if near is not None else reading.device)
         device_of.update(dict.fromkeys(statement.results, device))
-        for name in mentioned:
+        for name in taken[i]:
             if name not in found.made and name not in device_of and name not in found.home:
                 found.needed.setdefault(name, set()).add(device)

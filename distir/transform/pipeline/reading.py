@@ -99,6 +99,11 @@ def read(module: Module, count: int) -> Reading:
     device = _one_device(entry, full)
     batch = _batch(entry)
     parts = count if count > 1 else _some_parts(entry, batch)
+    if parts == 1 and (doubled := _doubled(entry, analysis, full, batch)) is not None:
+        found = _Reader(module, entry, analysis, doubled, device, batch, count, 2).read()
+        for name, held in found.values.items():
+            found.values[name] = Held(held.micro, held.micro, held.shares)
+        return found
     return _Reader(module, entry, analysis, full, device, batch, count, parts).read()
 
 
@@ -134,6 +139,21 @@ def _batch(entry: Function) -> dict[str, int]:
         site = Site(entry.name, None, Part("name"))
         raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message, help=hint)])
     return found
+
+
+def _doubled(entry: Function, analysis: Analysis, full: State, batch: dict[str, int]) -> State | None:
+    """The state for a batch of two where it is one: a dimension of 1 does not show that it is the batch."""
+    args: list[Value] = []
+    for param in entry.params:
+        value = full[param.name]
+        if param.name in batch and isinstance(value, TensorType) and value.shape is not None:
+            axis = batch[param.name]
+            value = TensorType(value.dtype, (*value.shape[:axis], 2, *value.shape[axis + 1 :]), value.device)
+        args.append(value)
+    wide = replace(entry, params=tuple(replace(p, type=type_of(v)) for p, v in zip(entry.params, args, strict=True)))
+    module = Module(wide if f.name == entry.name else f for f in analysis.module)
+    doubled = check(module)
+    return None if doubled.errors else doubled.states[entry.name]
 
 
 class _Reader:

@@ -176,13 +176,13 @@ def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapp
 
 
 def _layers(reading: Reading, forward: Sequence[int], count: int) -> list[int]:
-    """Where the layers begin: places in `forward`. Calls with weights, or else statements with weights, or else all."""
+    """Where the layers begin: places in `forward`.
+
+    Layers are calls with weights, or, if they are too few, statements with weights; all where nothing has weights.
+    """
     weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
     calls = [p for p in weighty if isinstance(reading.statements[forward[p]][0], Call)]
-    for layers in (calls, weighty):
-        if len(layers) >= count:
-            return layers
-    return list(range(len(forward)))
+    return calls if len(calls) >= count else weighty or list(range(len(forward)))
 
 
 def _by_layers(reading: Reading, layers: Sequence[int], count: int, balance: str) -> list[int]:

@@ -17,7 +17,8 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
 from distir.ops.layout import Blocks
-from distir.transform.sharding.flow import Flow, Place, Settled, Traits
+from distir.transform.sharding.classes import Place, Settled, Traits
+from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.sizes import check_divides, divisors
 from distir.transform.sharding.state import WHOLE, Split, State
 

@@ -1,0 +1,134 @@
+"""Dimensions that are one: groups that are equal, groups that are blocks of others, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from distir.ops.layout import Blocks
+
+Place = tuple[str, tuple[int, ...], int]
+"""A dimension: the value's name, the way to the leaf if it is a tuple, the axis."""
+
+
+@dataclass(slots=True)
+class Traits:
+    """What is known of dimensions that are one."""
+
+    whole: bool = False
+    """Something needs it whole."""
+    contiguous: bool = False
+    """Something needs it to be in no blocks."""
+    sizes: set[int] = field(default_factory=set[int])
+    """What the number of devices must divide."""
+    sums: int = 0
+    """How many ops it is summed over in: what splitting it costs."""
+    parted: bool = False
+    """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
+
+    def absorb(self, other: Traits) -> None:
+        self.whole |= other.whole
+        self.contiguous |= other.contiguous
+        self.parted |= other.parted
+        self.sizes |= other.sizes
+        self.sums += other.sums
+
+
+class Classes:
+    """Dimensions of one function under way: groups that are equal, and links between a group and its blocks."""
+
+    def __init__(self) -> None:
+        self._parent: list[int] = []
+        self._traits: list[Traits] = []
+        self._nodes: dict[Place, int] = {}
+        self._links: list[tuple[int, int, Blocks]] = []
+        self._conflicts: list[tuple[int, ...]] = []
+
+    def node(self, place: Place) -> int:
+        known = self._nodes.get(place)
+        if known is None:
+            known = self._nodes[place] = self.new()
+        return known
+
+    def new(self) -> int:
+        """A node of its own."""
+        self._parent.append(len(self._parent))
+        self._traits.append(Traits())
+        return len(self._parent) - 1
+
+    def find(self, node: int) -> int:
+        root = node
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[node] != root:
+            self._parent[node], node = root, self._parent[node]
+        return root
+
+    def unite(self, a: int, b: int) -> None:
+        a, b = self.find(a), self.find(b)
+        if a != b:
+            self._parent[b] = a
+            self._traits[a].absorb(self._traits[b])
+
+    def traits(self, node: int) -> Traits:
+        return self._traits[self.find(node)]
+
+    def link(self, joined: int, part: int, blocks: Blocks) -> None:
+        """`joined` consists of `blocks`, each of which is split as `part` is."""
+        self._links.append((joined, part, blocks))
+
+    def conflict(self, nodes: Iterable[int]) -> None:
+        """At most one of these dimensions, of one value or op, can be split."""
+        found = tuple(nodes)
+        if len(found) > 1:
+            self._conflicts.append(found)
+
+    def settled(self) -> Settled:
+        """Groups joined over their blocks, once all is known."""
+        blocks: dict[int, Blocks] = {}
+        above = {self.find(n): self.find(n) for n in range(len(self._parent))}
+
+        def top(root: int) -> int:
+            while above[root] != root:
+                root = above[root]
+            return root
+
+        spoiled: set[int] = set()
+        for joined, part, sizes in self._links:
+            a, b = self.find(joined), self.find(part)
+            if blocks.setdefault(a, sizes) != sizes or a == b:
+                spoiled.add(a)
+            above[top(a)] = top(b)
+        traits: dict[int, Traits] = {}
+        for root in above:
+            own = self._traits[root]
+            if root in spoiled or (root in blocks and own.contiguous):
+                own.whole = True
+            traits.setdefault(top(root), Traits()).absorb(own)
+        for _, part, sizes in self._links:
+            found = traits[top(self.find(part))]
+            found.whole |= self.find(part) in blocks
+            found.sizes |= {size for size in sizes if isinstance(size, int)}
+        pairs: set[frozenset[int]] = set()
+        for conflict in self._conflicts:
+            tops = [top(self.find(node)) for node in conflict]
+            pairs.update(frozenset(pair) for pair in combinations(tops, 2))
+        for pair in pairs:
+            if len(pair) == 1:
+                traits[min(pair)].whole = True
+        roots = {place: self.find(node) for place, node in self._nodes.items()}
+        return Settled(
+            {place: (top(root), blocks.get(root, ())) for place, root in roots.items()},
+            traits,
+            frozenset(pair for pair in pairs if len(pair) == 2),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The classes of a function's dimensions. A class is known by a number."""
+
+    places: dict[Place, tuple[int, Blocks]]
+    traits: dict[int, Traits]
+    conflicts: frozenset[frozenset[int]]

@@ -1,0 +1,152 @@
+"""The entry function's body with each weight partitioned: who sums, who updates, who is sent what, and when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
+from distir.ir.builder import FunctionBuilder
+from distir.transform.kept import namer
+from distir.transform.zero.groups import Group, Uses, uses_of
+from distir.transform.zero.partition import Along, Owner, Partition
+from distir.transform.zero.plain import with_operands
+
+
+def rewritten(entry: Function, groups: Sequence[Group], partitions: Sequence[Partition], stage: int) -> list[Statement]:
+    """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3."""
+    edits = _Edits(uses_of(entry), namer(entry))
+    for group, partition in zip(groups, partitions, strict=True):
+        _reduce(edits, group, partition, early=stage > 1)
+        if isinstance(partition, Owner):
+            _update_by_owner(edits, group, partition, stage)
+        else:
+            _update_in_parts(edits, group, partition, stage)
+        if stage == 3:
+            _fetch(edits, group, partition)
+    return edits.applied(entry)
+
+
+@dataclass(slots=True)
+class _Edits:
+    """What changes in a body, by the number of the statement where it does."""
+
+    uses: Uses
+    namer: FunctionBuilder
+    before: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
+    after: defaultdict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
+    dropped: set[int] = field(default_factory=set[int])
+    replaced: dict[int, Statement] = field(default_factory=dict[int, Statement])
+    renamed: defaultdict[int, dict[str, Arg]] = field(default_factory=lambda: defaultdict(dict))
+
+    def applied(self, entry: Function) -> list[Statement]:
+        body: list[Statement] = []
+        for index, statement in enumerate(entry.body):
+            body += self.before[index]
+            if index not in self.dropped and not isinstance(statement, Return):
+                body.append(with_operands(self.replaced.get(index, statement), self.renamed[index]))
+            body += self.after[index]
+        return body
+
+
+def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> None:
+    """Sum the gradients where they are needed only; `early`: as soon as they are there."""
+    if isinstance(partition, Owner):
+        attrs = Attributes({"root": group.devices[partition.rank]})
+        reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs)
+    else:
+        reduce = Apply(group.sums, "MPIReduceScatter", group.gradients, Attributes({"axis": partition.axis}))
+    made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
+    if early and len(made) == len(group.gradients):
+        edits.dropped.add(group.reduce)
+        edits.after[max(made)].append(reduce)
+    else:
+        edits.replaced[group.reduce] = reduce
+
+
+def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> None:
+    """One device updates the weight; before stage 3 it tells the others."""
+    edits.dropped.update(index for rank, index in enumerate(group.updates) if rank != owner.rank)
+    others = [rank for rank, name in enumerate(group.new) if rank != owner.rank and _needed(edits, name, stage)]
+    if others:
+        source = group.new[owner.rank]
+        sent = {rank: group.new[rank] for rank in others}
+        edits.after[group.updates[owner.rank]].append(_spread(source, group.devices, owner, sent))
+
+
+def _needed(edits: _Edits, name: str, stage: int) -> bool:
+    """Whether a device must be told a new weight that it did not compute. From stage 3 on, nobody returns it."""
+    last = len(edits.uses.entry.body) - 1
+    return any(stage < 3 or place != last for place in edits.uses.mentioned.get(name, ()))
+
+
+def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> None:
+    """Every device updates its part of the weight; before stage 3 they exchange them."""
+    entry = edits.uses.entry
+    count = len(group.devices)
+    parts: list[str] = []
+    for rank, index in enumerate(group.updates):
+        update = entry.body[index]
+        assert isinstance(update, Apply)
+        weight, new = group.weights[rank], group.new[rank]
+        if stage < 3:
+            part = edits.namer.fresh(f"{weight}_part")
+            edits.before[index].append(_part(part, weight, group, along, rank))
+            edits.renamed[index][weight] = part
+            new = edits.namer.fresh(f"{new}_part") if new else DISCARD
+        parts.append(new)
+        edits.replaced[index] = Apply((new, *update.results[1:]), update.op, update.args, update.attrs)
+    if stage < 3 and any(group.new):
+        together = Apply(group.new, "MPIAllgather", tuple(parts), Attributes({"axis": along.axis}))
+        edits.after[max(group.updates)].append(together)
+    assert count == len(parts)
+
+
+def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Apply:
+    """A replica's own part of a weight that it holds whole."""
+    assert isinstance(group.type, TensorType)
+    dim = (group.type.shape or ())[along.axis]
+    assert isinstance(dim, int)
+    size = dim // len(group.devices)
+    bounds = (Literal((rank * size,)), Literal(((rank + 1) * size,)), Literal((along.axis,)))
+    return Apply((name,), "Slice", (weight, *bounds))
+
+
+def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
+    """Send weights in front of each use; what was sent dies with it.
+
+    All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
+    """
+    updates = set(group.updates)
+    places = [[i for i in edits.uses.mentioned[name] if i not in updates] for name in group.weights]
+    owner = partition.rank if isinstance(partition, Owner) else None
+    if owner is not None:
+        places[owner] = []
+    for together in zip_longest(*places):
+        users = {rank: place for rank, place in enumerate(together) if place is not None}
+        if not users:
+            continue
+        fetched: dict[int, str] = {}
+        for rank, place in users.items():
+            weight = group.weights[rank]
+            fetched[rank] = edits.namer.fresh(f"{weight}_whole" if owner is None else f"{weight}_sent")
+            edits.renamed[place][weight] = fetched[rank]
+        if isinstance(partition, Owner):
+            fetch = _spread(group.weights[partition.rank], group.devices, partition, fetched)
+        else:
+            results = tuple(fetched.get(rank, DISCARD) for rank in range(len(group.devices)))
+            fetch = Apply(results, "MPIAllgather", group.weights, Attributes({"axis": partition.axis}))
+        edits.before[min(users.values())].append(fetch)
+
+
+def _spread(source: str, devices: Sequence[int], owner: Owner, results: dict[int, str]) -> Apply:
+    """What the owner holds, on the devices of the ranks that `results` names."""
+    if len(results) == 1:
+        ((rank, name),) = results.items()
+        return Apply((name,), "Send", (source,), Attributes({"device": devices[rank]}))
+    wanted = [owner.rank, *results] if owner.rank not in results else [*results]
+    ranks = sorted(wanted)
+    names = tuple(results.get(rank, DISCARD) for rank in ranks)
+    return Apply(names, "MPIBroadcast", (source,), Attributes({"devices": tuple(devices[rank] for rank in ranks)}))

@@ -1,0 +1,111 @@
+"""`@main.scatter` and `@main.gather` of a program after what was copied is partitioned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.ir import Apply, Arg, Attributes, Function, Param, Return, names, operands
+from distir.transform.dead_code import live
+from distir.transform.kept import namer
+from distir.transform.zero.partition import Copies, Owner, part_type
+
+
+def partitioned_params(params: Sequence[Param], copies: Sequence[Copies]) -> tuple[Param, ...]:
+    """The entry function's parameters that remain, with their new types."""
+    places = _places(copies)
+    found: list[Param] = []
+    for param in params:
+        if param.name not in places:
+            found.append(param)
+            continue
+        of, rank = places[param.name]
+        if not isinstance(of.partition, Owner):
+            found.append(replace(param, type=part_type(param.type, of.partition, len(of.names))))
+        elif rank == of.partition.rank:
+            found.append(param)
+    return tuple(found)
+
+
+def partitioned_results(returned: Sequence[Arg], copies: Sequence[Copies]) -> tuple[Arg, ...]:
+    """The entry function's results that remain."""
+    places = _places(copies)
+    return tuple(arg for arg in returned if not (isinstance(arg, str) and _is_gone(places, arg)))
+
+
+def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies]) -> Function:
+    """The function that spread copies over the entry function's `params`, spreading what remains of them."""
+    places = _places(copies)
+    given = {p.name: arg for p, arg in zip(params, function.returned, strict=True)}
+    f = namer(function)
+    f.params, f.body = list(function.params), list(function.body[:-1])
+    parts: dict[str, str] = {}
+    for of in copies:
+        if not isinstance(of.partition, Owner):
+            hints = tuple(f"{name}_part" for name in of.names)
+            axis = of.partition.axis
+            found = f.apply("MPIScatter", given[of.names[0]], results=hints, devices=of.devices, axis=axis)
+            parts.update(zip(of.names, found, strict=True))
+    returned = [parts.get(p.name, given[p.name]) for p in params if not _is_gone(places, p.name)]
+    return replace(function, body=(*live(f.body, names(returned)), Return(tuple(returned))), result_types=None)
+
+
+def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]) -> Function:
+    """The function that joined copies that the entry function had `returned`, joining what remains of them."""
+    places = _places(copies)
+    f = namer(function)
+    seen: Counter[str] = Counter()
+    rows: dict[tuple[tuple[str, ...], int], _Row] = {}
+    for arg, param in zip(returned, function.params, strict=True):
+        if not isinstance(arg, str) or arg not in places:
+            f.params.append(param)
+            continue
+        of, rank = places[arg]
+        row = rows.setdefault((of.names, seen[arg]), _Row(of))
+        seen[arg] += 1
+        row.before[rank], row.now[rank] = param.name, param.name
+        if not isinstance(of.partition, Owner):
+            row.now[rank] = f.fresh(f"{param.name}_part")
+            f.params.append(Param(row.now[rank], part_type(param.type, of.partition, len(of.names))))
+        elif rank == of.partition.rank:
+            f.params.append(param)
+    wanted = {name for statement in function.body for name in names(operands(statement))}
+    joins = [join for row in rows.values() for join in _joins(row, wanted)]
+    kept = live([*joins, *function.body[:-1]], names(function.returned))
+    return replace(function, params=tuple(f.params), body=(*kept, Return(function.returned)), result_types=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Copies as `@main.gather` takes them, by rank: what they were called, and what their remains are called."""
+
+    of: Copies
+    before: dict[int, str] = field(default_factory=dict[int, str])
+    now: dict[int, str] = field(default_factory=dict[int, str])
+
+
+def _joins(row: _Row, wanted: Container[str]) -> Iterator[Apply]:
+    """The copies that are wanted, made of what remains."""
+    for rank, name in row.before.items():
+        if name not in wanted:
+            continue
+        device, partition = row.of.devices[rank], row.of.partition
+        if isinstance(partition, Owner):
+            if rank != partition.rank:
+                yield Apply((name,), "Send", (row.before[partition.rank],), Attributes({"device": device}))
+        else:
+            parts = tuple(row.now[r] for r in range(len(row.of.names)))
+            yield Apply((name,), "MPIGather", parts, Attributes({"root": device, "axis": partition.axis}))
+
+
+def _places(copies: Sequence[Copies]) -> dict[str, tuple[Copies, int]]:
+    """By name: the copies that it is one of, and its rank."""
+    return {name: (of, rank) for of in copies for rank, name in enumerate(of.names)}
+
+
+def _is_gone(places: Mapping[str, tuple[Copies, int]], name: str) -> bool:
+    if name not in places:
+        return False
+    of, rank = places[name]
+    return isinstance(of.partition, Owner) and rank != of.partition.rank

@@ -1,0 +1,214 @@
+"""What a data-parallel program holds once per replica: weights, their gradients, what the optimizer keeps of them.
+
+Found by data flow: a sum over devices that feeds nothing but updates, of weights that `@main.scatter` makes copies of
+one value. Knows nothing of how they will be partitioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Arg, Call, Function, Literal, Module, Part, Return, Site, Type, names, operands, types
+from distir.ops import OPS
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
+
+COPYING = frozenset({"MPIBroadcast", "Send"})
+"""Ops whose results are their operand, elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an optimizer keeps of a weight: parameters of the entry function, and their new values. One per replica."""
+
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One weight on all of its data-parallel devices; every tuple has one item per replica."""
+
+    type: Type
+    """The weight's on the first device."""
+    devices: tuple[int, ...]
+    weights: tuple[str, ...]
+    gradients: tuple[str, ...]
+    """What each replica finds for its part of the batch."""
+    sums: tuple[str, ...]
+    """The sum of these, on each device."""
+    reduce: int
+    """The statement that sums them."""
+    updates: tuple[int, ...]
+    """The statements that update the weights."""
+    new: tuple[str, ...]
+    """The updated weights."""
+    kept: tuple[Kept, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Where the entry function mentions and defines its values, by statement number."""
+
+    entry: Function
+    mentioned: Mapping[str, Sequence[int]]
+    defined: Mapping[str, int]
+
+
+def uses_of(entry: Function) -> Uses:
+    mentioned: dict[str, list[int]] = {}
+    defined: dict[str, int] = {}
+    for index, statement in enumerate(entry.body):
+        for name in dict.fromkeys(names(operands(statement))):
+            mentioned.setdefault(name, []).append(index)
+        if isinstance(statement, (Apply, Call)):
+            defined.update(dict.fromkeys(statement.results, index))
+    return Uses(entry, mentioned, defined)
+
+
+def groups_of(module: Module, entry: Function) -> list[Group]:
+    """The weights that data-parallel devices hold copies of, in the order of the parameters.
+
+    `entry` is the module's entry function, or one that means the same. Raises ProgramError where there are none, or a
+    gradient is needed whole on every device.
+    """
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    if scatter is None:
+        raise _no_groups(entry)
+    origins = _origins(entry, scatter)
+    batches = [origins[p.name] for p in entry.params if "batch" in p.roles and p.name in origins]
+    if not any(map(_is_scattered, batches)):
+        raise _no_groups(entry)
+    uses = uses_of(entry)
+    found: list[Group] = []
+    for index, statement in enumerate(entry.body):
+        if isinstance(statement, Apply) and statement.op == "MPIAllreduce":
+            group = _group(uses, origins, index, statement)
+            found += [] if group is None else [group]
+    if not found:
+        raise _no_groups(entry)
+    order = {param.name: place for place, param in enumerate(entry.params)}
+    return sorted(found, key=lambda group: order[group.weights[0]])
+
+
+def _group(uses: Uses, origins: Mapping[str, Hashable], index: int, reduce: Apply) -> Group | None:
+    """The weight whose gradient a statement sums, if it is that of a weight, and of one weight only."""
+    entry = uses.entry
+    weights = {p.name: p.type for p in entry.params if p.name in origins}
+    gradients = tuple(arg for arg in reduce.args if isinstance(arg, str))
+    users = [uses.mentioned.get(name, ()) for name in reduce.results]
+    updates: list[int] = []
+    for name, places in zip(reduce.results, users, strict=True):
+        updating = [i for i in places if _updated(entry, i, name) in weights]
+        others = [i for i in places if i not in updating]
+        if updating and (others or len(updating) > 1):
+            raise _shared(entry, (others or updating[1:])[0], name)
+        updates += updating
+    if len(updates) != len(users) or len(gradients) != len(users):
+        return None
+    statements = [s for i in updates if isinstance(s := entry.body[i], Apply)]
+    copies = tuple(s.args[0] for s in statements if isinstance(s.args[0], str))
+    devices = tuple(d for name in copies if (d := types.device_of(weights[name])) is not None)
+    alike = len({(s.op, s.attrs) for s in statements}) == 1 and len({origins[name] for name in copies}) == 1
+    if not alike or len(set(devices)) != len(users):
+        return None
+    new = tuple(s.results[0] for s in statements)
+    kept = tuple(
+        _kept(uses, origins, updates, operand, result)
+        for result, operand in _in_place(statements[0].op).items()
+        if result
+    )
+    _check_returned(entry, [new, *(k.results for k in kept)])
+    return Group(
+        weights[copies[0]], devices, copies, gradients, reduce.results, index, tuple(updates), new, kept
+    )  # fmt: skip
+
+
+def _in_place(op: str) -> Mapping[int, int]:
+    """By result of an op, the operand whose memory it takes over; nothing for ops that are no updates."""
+    inplace = OPS[op].inplace if op in OPS else None
+    return inplace if inplace is not None and inplace != "each" and inplace.get(0) == 0 else {}
+
+
+def _updated(entry: Function, index: int, gradient: str) -> str:
+    """The value that a statement updates with a gradient; no name if it is none that does."""
+    statement = entry.body[index]
+    if not isinstance(statement, Apply) or not _in_place(statement.op) or statement.args[1:2] != (gradient,):
+        return ""
+    return statement.args[0] if isinstance(statement.args[0], str) else ""
+
+
+def _kept(uses: Uses, origins: Mapping[str, Hashable], updates: Sequence[int], operand: int, result: int) -> Kept:
+    params: list[str] = []
+    results: list[str] = []
+    for index in updates:
+        statement = uses.entry.body[index]
+        assert isinstance(statement, Apply)
+        arg = statement.args[operand]
+        if not isinstance(arg, str) or arg not in origins or len(uses.mentioned[arg]) > 1:
+            raise _shared(uses.entry, index, arg if isinstance(arg, str) else statement.results[result])
+        params.append(arg)
+        results.append(statement.results[result])
+    if len({origins[name] for name in params}) > 1:
+        raise _shared(uses.entry, updates[0], params[0])
+    return Kept(tuple(params), tuple(results))
+
+
+def _check_returned(entry: Function, results: Sequence[Sequence[str]]) -> None:
+    """Every replica must return its copy, or none: which one remains is not known yet."""
+    for copies in results:
+        counts = {name: entry.returned.count(name) for name in copies}
+        if len(set(counts.values())) > 1:
+            raise _shared(entry, len(entry.body) - 1, max(counts, key=lambda name: counts[name]))
+
+
+# What `@main.scatter` says of the parameters: equal origins are equal values.
+
+
+def _origins(entry: Function, scatter: Function) -> dict[str, Hashable]:
+    found: dict[str, Hashable] = {p.name: p.name for p in scatter.params}
+
+    def origin(arg: Arg) -> Hashable:
+        if isinstance(arg, str):
+            return found[arg]
+        return arg if isinstance(arg, Literal) else tuple(map(origin, arg))
+
+    for statement in scatter.body:
+        if not isinstance(statement, (Apply, Call)):
+            continue
+        given = tuple(map(origin, statement.args))
+        if isinstance(statement, Apply) and statement.op in COPYING:
+            found.update(dict.fromkeys(statement.results, given[0]))
+            continue
+        what: Hashable = statement.function if isinstance(statement, Call) else (statement.op, _lasting(statement))
+        found.update({name: (what, place, given) for place, name in enumerate(statement.results)})
+    pairs = zip(entry.params, scatter.returned, strict=True)
+    return {p.name: origin(arg) for p, arg in pairs if types.devices(p.type)}
+
+
+def _lasting(statement: Apply) -> Hashable:
+    """The attributes that say what is computed, without those that say where."""
+    return frozenset((name, str(value)) for name, value in statement.attrs.items() if name not in DEVICE_ATTRIBUTES)
+
+
+def _is_scattered(origin: Hashable) -> bool:
+    if not isinstance(origin, tuple):
+        return False
+    parts = cast("tuple[Hashable, ...]", origin)
+    return parts[:1] == ("MPIScatter",) or any(map(_is_scattered, parts))
+
+
+def _no_groups(entry: Function) -> ProgramError:
+    message = f"`@{entry.name}` has no weights that data-parallel devices hold copies of and update"
+    site, hint = Site(entry.name, None, Part("name")), "apply `dp=` to a training step first: `dp=4 zero=2`"
+    return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
+
+
+def _shared(entry: Function, index: int, name: str) -> ProgramError:
+    statement = entry.body[index]
+    where = "the result" if isinstance(statement, Return) else "this statement"
+    message = f"{where} needs `%{name}` whole on its device, so it cannot be partitioned"
+    return ProgramError([Diagnostic(codes.NOT_PARTITIONABLE, Site(entry.name, index), message)])

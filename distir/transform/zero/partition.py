@@ -1,0 +1,87 @@
+"""Who holds what: whole parameters to owners, or a part of each on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distir.ir import Apply, Function, TensorType, Type, types
+from distir.transform.zero.groups import Group
+
+ELEMENTWISE = frozenset({"Optimizer", "SGD", "Momentum", "Adam"})
+"""Updates that treat each element by itself, so that a part of a weight can be updated alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One replica, counted from 0, holds all of it."""
+
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Every replica holds an equal part along an axis, in the order of the replicas."""
+
+    axis: int
+
+
+Partition = Owner | Along
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of one value, one per replica, of which only what the partition says is to remain."""
+
+    names: tuple[str, ...]
+    devices: tuple[int, ...]
+    partition: Partition
+
+
+def partitions(entry: Function, groups: Sequence[Group], kind: str) -> list[Partition]:
+    """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide."""
+    found: list[Partition | None] = [_split(entry, group) if kind == "split" else None for group in groups]
+    loads: dict[int, tuple[int, int]] = {}
+    sizes = [_bytes(group.type) for group in groups]
+    for index in sorted(range(len(groups)), key=lambda i: -sizes[i]):  # the largest first: so loads come out even
+        if found[index] is None:
+            devices = groups[index].devices
+            rank = min(range(len(devices)), key=lambda r: (*loads.get(devices[r], (0, 0)), r))
+            held, count = loads.get(devices[rank], (0, 0))
+            loads[devices[rank]] = held + sizes[index], count + 1
+            found[index] = Owner(rank)
+    return [partition for partition in found if partition is not None]
+
+
+def part_type(type: Type, partition: Along, parts: int) -> Type:
+    """The type of a part of a value. It must divide."""
+    assert isinstance(type, TensorType)
+    shape = list(type.shape or ())
+    dim = shape[partition.axis]
+    assert isinstance(dim, int)
+    shape[partition.axis] = dim // parts
+    return TensorType(type.dtype, tuple(shape), type.device)
+
+
+def _split(entry: Function, group: Group) -> Along | None:
+    """The first dimension that divides, of the weight and of all that is kept of it."""
+    update = entry.body[group.updates[0]]
+    if not isinstance(update, Apply) or update.op not in ELEMENTWISE:
+        return None
+    stated = {param.name: param.type for param in entry.params}
+    shapes = {_shape(stated[name]) for name in (group.weights[0], *(kept.params[0] for kept in group.kept))}
+    shape = shapes.pop()
+    if shapes or shape is None:
+        return None
+    axes = (i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % len(group.devices) == 0)
+    axis = next(axes, None)
+    return None if axis is None else Along(axis)
+
+
+def _shape(type: Type) -> types.Shape | None:
+    return type.shape if isinstance(type, TensorType) else None
+
+
+def _bytes(type: Type) -> int:
+    size = types.nbytes(type)
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,90 @@
+"""The entry function with every gradient summed by itself, and weights mentioned where they are used.
+
+Data parallelism may join sums into buckets; a pipeline packs a stage's weights into a tuple at the start. Neither
+changes what is computed. Results mean the same as the function given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from distir.ir import Apply, Arg, Broken, Call, Function, Return, Statement, names, operands
+from distir.transform.dead_code import live
+from distir.transform.kept import namer
+from distir.transform.zero.groups import Uses, uses_of
+
+
+def without_buckets(entry: Function) -> Function:
+    """Sums of tuples that are packed for the sum alone, written as sums of their items."""
+    uses = uses_of(entry)
+    body: list[Statement] = []
+    gone: set[int] = set()
+    for index, statement in enumerate(entry.body):
+        opened = _opened(uses, statement) if isinstance(statement, Apply) else None
+        if opened is None:
+            if index not in gone:
+                body.append(statement)
+            continue
+        sums, unpacking = opened
+        body += sums
+        gone.update(unpacking)
+    if not gone:
+        return entry
+    return replace(entry, body=(*live(body[:-1], names(entry.returned)), Return(entry.returned)))
+
+
+def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
+    """The sums of the items of a bucket, and the statements that unpacked it."""
+    if reduce.op != "MPIAllreduce":
+        return None
+    body = uses.entry.body
+    made = [body[uses.defined[a]] for a in reduce.args if isinstance(a, str) and a in uses.defined]
+    packing = [s for s in made if isinstance(s, Apply) and s.op == "MakeTuple"]
+    places = [uses.mentioned.get(name, ()) for name in reduce.results]
+    unpacking = [body[p[0]] for p in places if len(p) == 1]
+    taken = [s for s in unpacking if isinstance(s, Apply) and s.op == "UnpackTuple"]
+    if len(packing) != len(reduce.args) or len(taken) != len(reduce.args):
+        return None
+    columns = zip(
+        zip(*(s.args for s in packing), strict=True), zip(*(s.results for s in taken), strict=True), strict=True
+    )
+    return [Apply(results, reduce.op, args) for args, results in columns], {p[0] for p in places}
+
+
+def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
+    """Tuples of weights made anew in front of each use, so that nothing but the uses holds them."""
+    wanted = set(weights)
+    namer_of = namer(entry)
+    tuples: dict[str, Apply] = {}
+    body: list[Statement] = []
+    for statement in entry.body:
+        if isinstance(statement, Apply) and statement.op == "MakeTuple" and wanted.intersection(names(statement.args)):
+            tuples[statement.results[0]] = statement
+            continue
+        renamed: dict[str, Arg] = {}
+        for name in dict.fromkeys(names(operands(statement))):
+            if name in tuples:
+                made = tuples[name]
+                renamed[name] = namer_of.fresh(f"{name}_here")
+                body.append(replace(made, results=(renamed[name],)))
+        body.append(with_operands(statement, renamed) if renamed else statement)
+    return replace(entry, body=tuple(body)) if tuples else entry
+
+
+def with_operands(statement: Statement, renamed: dict[str, Arg]) -> Statement:
+    """The statement with other values for some of its operands."""
+
+    def of(arg: Arg) -> Arg:
+        if isinstance(arg, tuple):
+            return tuple(map(of, arg))
+        return renamed.get(arg, arg) if isinstance(arg, str) else arg
+
+    if isinstance(statement, Broken):
+        return statement
+    args = tuple(map(of, statement.args))
+    if isinstance(statement, Apply):
+        return Apply(statement.results, statement.op, args, statement.attrs, statement.claims)
+    if isinstance(statement, Call):
+        return Call(statement.results, statement.function, args, statement.claims)
+    return Return(args)

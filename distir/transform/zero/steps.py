@@ -1,0 +1,76 @@
+"""The step `zero`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distir.diagnostics.nearest import nearest
+from distir.ir import Function, Module, Return
+from distir.transform.entry import entry_of
+from distir.transform.sharding.partition import checked
+from distir.transform.steps import StepError, step
+from distir.transform.zero.body import rewritten
+from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
+from distir.transform.zero.groups import Group, groups_of
+from distir.transform.zero.partition import Copies, Partition, partitions
+from distir.transform.zero.plain import with_weights_near, without_buckets
+
+KINDS = ("owner", "split")
+
+
+@step
+def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
+    """ZeRO, stage `value`: what data-parallel devices hold copies of is partitioned over them. It comes after `dp`.
+
+    Stage 1 partitions the optimizer's state: a gradient is summed for whoever updates, who tells the others. Stage 2
+    sums each gradient as soon as it is there, so that it need not be kept. Stage 3 partitions the parameters too: they
+    are sent in front of each use, and forgotten after it.
+
+    `partition`: `owner`, each parameter whole on one device, loads being kept even; `split`, a part of each on every
+    device, along a dimension that divides (parameters that have none go to owners).
+
+    Raises ProgramError where no data-parallel devices hold copies of weights, or one is needed whole.
+    """
+    if value not in (0, 1, 2, 3):
+        raise StepError(f"expected a stage from 0 to 3, found {value}")
+    if partition not in KINDS:
+        near = nearest(partition, KINDS)
+        hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(KINDS)}"
+        raise StepError(f"there is no partition `{partition}`; {hint}")
+    checked(module)
+    if value == 0:
+        return module
+    entry = without_buckets(entry_of(module))
+    if value == 3:
+        entry = with_weights_near(entry, (p.name for p in entry.params if "param" in p.roles))
+    groups = groups_of(module, entry)
+    chosen = partitions(entry, groups, partition)
+    body = rewritten(entry, groups, chosen, value)
+    params, results = _partitioned(groups, chosen, value)
+    returned = partitioned_results(entry.returned, results)
+    ends = {
+        "": replace(
+            entry,
+            params=partitioned_params(entry.params, params),
+            body=(*body, Return(returned)),
+            result_types=None,
+        ),
+        ".scatter": scatter(module.functions[f"{entry.name}.scatter"], entry.params, params),
+        ".gather": gather(module.functions[f"{entry.name}.gather"], entry.returned, results),
+    }
+    changed: dict[str, Function] = {f"{entry.name}{end}": function for end, function in ends.items()}
+    return Module(changed.get(function.name, function) for function in module)
+
+
+def _partitioned(groups: Sequence[Group], chosen: Sequence[Partition], stage: int) -> tuple[list[Copies], list[Copies]]:
+    """The parameters of the entry function of which only parts remain, and the results."""
+    params: list[Copies] = []
+    results: list[Copies] = []
+    for group, partition in zip(groups, chosen, strict=True):
+        held = [(kept.params, kept.results) for kept in group.kept]
+        held += [(group.weights, group.new)] if stage == 3 else []
+        for before, after in held:
+            params.append(Copies(before, group.devices, partition))
+            results += [Copies(after, group.devices, partition)] if all(after) else []
+    return params, results
