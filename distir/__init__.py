@@ -6,9 +6,9 @@ the checker and the reference executor, `cost` and `simulate` time and memory. A
 What stands here is the Python API; everything else is internal. Importing it loads neither numpy nor torch nor onnx.
 """
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from distir import models
 from distir.analysis import InputError, Output
 from distir.api import (
     check,
@@ -27,9 +27,16 @@ from distir.ir.late import late_names
 from distir.ops import op
 
 if TYPE_CHECKING:
+    from distir import models
     from distir.simulate import Simulation
 
-__getattr__ = late_names(__name__, {"Simulation": "distir.simulate"})
+_late = late_names(__name__, {"Simulation": "distir.simulate"})
+
+
+def __getattr__(name: str) -> Any:
+    """The models are a room, the others are names in one; none is needed to check a program."""
+    return importlib.import_module("distir.models") if name == "models" else _late(name)
+
 
 __version__ = "0.1.0"
 

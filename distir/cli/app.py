@@ -16,6 +16,7 @@ import typer
 from distir.cli import output
 from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.check import check
+from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
@@ -35,6 +36,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     simulate,
     run,
     transform,
+    diff,
     import_,
     model,
     ops,

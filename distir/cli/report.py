@@ -67,7 +67,7 @@ def longest_waits(simulation: Simulation, count: int) -> list[Wait]:
 
 def as_document(program: Program, simulation: Simulation, top: int) -> dict[str, Any]:
     """The simulation as one JSON document; the critical path whole, ops and waits the first `top`."""
-    timeline, line_of = simulation.timeline(), _lines(program)
+    timeline, line_of = simulation.timeline(), lines(program)
     busy = sum(use.busy_s for use in simulation.devices.values())
     return {
         "hardware": simulation.hardware.name,
@@ -123,7 +123,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
     """The simulation for people: what rich lays out."""
     from rich.text import Text
 
-    line_of = _lines(program)
+    line_of = lines(program)
     head = f"@{simulation.function.name} on {machine.hardware.name} ({machine.named}): {machine.hardware.title}"
     latency = f"{show_seconds(simulation.latency_s)} latency, {simulation.ops} ops"
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
@@ -204,8 +204,8 @@ def _waits(simulation: Simulation, top: int, line_of: Callable[[Event], int | No
             str(wait.device),
             show_seconds(wait.seconds),
             show_seconds(wait.start),
-            Text(_placed(event, line_of)),
-            Text(_placed(blocker, line_of)),
+            Text(placed(event, line_of)),
+            Text(placed(blocker, line_of)),
             _numbers(blocker.effect.devices),
         )
     return listed
@@ -215,7 +215,7 @@ def _entry(event: Event, line_of: Callable[[Event], int | None]) -> dict[str, An
     return {"op": event.effect.op, "function": event.function.name, "line": line_of(event)}
 
 
-def _lines(program: Program) -> Callable[[Event], int | None]:
+def lines(program: Program) -> Callable[[Event], int | None]:
     """From an event to the line that its op stands in."""
 
     @cache
@@ -233,7 +233,7 @@ def _named(event: Event) -> str:
     return statement.op if event.label == statement.op else f"{event.label} = {statement.op}"
 
 
-def _placed(event: Event, line_of: Callable[[Event], int | None]) -> str:
+def placed(event: Event, line_of: Callable[[Event], int | None]) -> str:
     line = line_of(event)
     return f"{_named(event)} in @{event.function.name}" + (f", line {line}" if line is not None else "")
 

@@ -85,11 +85,11 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
 
     Raises Refused.
     """
-    from distir.ir import HOST, types
+    from distir.ir import types
     from distir.syntax import print_literal
 
     sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
-    names = sizes | {p.name for p in function.params if types.device_of(p.type) == HOST}
+    names = bindable(function)
     bound = {
         name: _literal(value, f"`{name}` in `[bind]` of `{config.path}`") if isinstance(value, str) else value
         for name, value in config.bind.items()
@@ -109,6 +109,14 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
             shown = print_literal(size)
             raise Refused(f"`{name}` is a dimension: expected an integer from 0, found `{shown}`")
     return bound
+
+
+def bindable(function: Function) -> frozenset[str]:
+    """What can be bound: named dimensions, and parameters that are host values."""
+    from distir.ir import HOST, types
+
+    sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
+    return sizes | {p.name for p in function.params if types.device_of(p.type) == HOST}
 
 
 def limits(max_latency: str | None, max_memory: str | None, config: Config) -> Limits:

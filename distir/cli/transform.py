@@ -73,7 +73,7 @@ def transform(
 def _applied(program: Program, words: Sequence[str]) -> Module:
     """The result of the steps. Raises Refused for steps that do not exist, Wrong where one cannot be applied."""
     from distir.analysis.program import read
-    from distir.transform import StepError, parse_steps
+    from distir.transform import StepError, listening, parse_steps
 
     try:
         applications = parse_steps(words)
@@ -82,12 +82,15 @@ def _applied(program: Program, words: Sequence[str]) -> Module:
     module, before = program.module, ""
     for application in applications:
         try:
-            module = application(module)
+            with listening() as told:
+                module = application(module)
         except StepError as error:
             raise Refused(f"`{application.step.name}`: {error}") from None
         except ProgramError as error:  # shown in the text of what the step was given
             given = read(_text(module), f"{program.source.path} after `{before}`") if before else program
             raise Wrong([Report(given.source, given.located(error.diagnostics))]) from None
+        for message in told:
+            output.tell(f"{application.step.name}: {message}")
         before = application.step.name
     return module
 

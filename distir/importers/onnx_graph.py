@@ -181,8 +181,19 @@ class Translation:
             op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
         if op == "Reshape":
             args, attrs = self._reshape(args, attrs, node)
+        if op == "Range":
+            args = tuple(map(self._unsaid, args))
         results = tuple(self._result(name) for name in outputs)
         self._append(Apply(results, op or name, args, attrs))
+
+    def _unsaid(self, name: str) -> str:
+        """A size without its symbol: the rule of `Range` takes numbers, or sizes of which nothing is known."""
+        value = self.values[name]
+        if not isinstance(value, Dense) or not value.symbolic:
+            return name
+        given = self.builder.fresh(f"{name}.cast")
+        self._append(Apply((given,), "Cast", (name,), Attributes({"to": value.dtype})))
+        return given
 
     def _append(self, statement: Apply | Call) -> None:
         vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))

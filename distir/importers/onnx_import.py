@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from distir.analysis import check
 from distir.importers.core import Imported, ImportRefused, Weight
-from distir.importers.names import dimension_name
+from distir.importers.names import dimension_name, value_name
 from distir.importers.onnx_file import check_model, read_model, weight
 from distir.importers.onnx_graph import SMALL, Functions, Translation
 from distir.importers.onnx_nodes import STANDARD, needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.outline import outlined
+from distir.importers.settling import with_result_names
 from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
 from distir.ops import OPS, to_dense, type_of
@@ -97,26 +98,36 @@ def import_model(
     for name, (stated_type, roles) in inputs.items():
         main.parameter(name, stated_type, roles)
     main.nodes(graph.node)
-    missing = next((value.name for value in graph.output if value.name not in main.env), None)
-    if any(not value.name for value in graph.output):
-        raise ImportRefused("the graph has an output without a name")
-    if missing is not None:
-        raise ImportRefused(f"the graph gives `{missing}`, which nothing defines")
-    entry = main.finish(value.name for value in graph.output)
+    entry = _finished(main, [value.name for value in graph.output])
     described = {main.env[name]: scope for name, scope in scopes.items() if name in main.env}
     blocks: tuple[Function, ...] = ()
     if outline:
         stated = {name: type_of(value) for name, value in main.values.items() if name}
         blocks, entry = outlined(entry, described, stated, {f.name for f in functions.made.values()})
-    for op, domain in functions.opaque.items():
-        notes.append(
-            f"`{op}` of the domain `{domain}` is no op that is known here: it stands in the program as it is; "
-            "define it with `@distir.op`, in a package that registers under the entry-point group `distir.ops`"
-        )
+    notes += [_unknown(op, domain) for op, domain in functions.opaque.items()]
     imported = Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, notes)
     if freed is not None:
         _check_freed(imported, freed)
     return imported
+
+
+def _finished(main: Translation, outputs: list[str]) -> Function:
+    """`@main`, its results called as the graph's outputs where these names are free. Raises ImportRefused."""
+    if not all(outputs):
+        raise ImportRefused("the graph has an output without a name")
+    missing = next((name for name in outputs if name not in main.env), None)
+    if missing is not None:
+        raise ImportRefused(f"the graph gives `{missing}`, which nothing defines")
+    entry, renamed = with_result_names(main.finish(outputs), list(map(value_name, outputs)))
+    main.values.update((new, main.values[old]) for old, new in renamed.items())
+    return entry
+
+
+def _unknown(op: str, domain: str) -> str:
+    return (
+        f"`{op}` of the domain `{domain}` is no op that is known here: it stands in the program as it is; "
+        "define it with `@distir.op`, in a package that registers under the entry-point group `distir.ops`"
+    )
 
 
 def _check_freed(imported: Imported, freed: tuple[str, int]) -> None:
@@ -171,13 +182,33 @@ def _at_our_opset(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> tupl
     if all(_unchanged(node, version) for node in _every_node(model.graph)):
         return model, []
     light = _without_data(model, tensors)
+    try:
+        _check_nodes(model, version)  # the converter ends the process on attributes of a wrong kind
+    except Exception as error:
+        return model, [_unconverted(version, error)]
     with suppress(Exception):  # what is wrong there will be said of the program
         light = shape_inference.infer_shapes(light, data_prop=True)  # with ranks known, less is written around ops
     try:
         return version_converter.convert_version(light, OPSET), []
     except Exception as error:  # the converter knows no way: most ops are written the same all along
-        said = str(error).strip().split("\n")[0]
-        return model, [f"not converted from version {version} of ONNX's operator set to {OPSET}: {said}"]
+        return model, [_unconverted(version, error)]
+
+
+def _check_nodes(model: onnx.ModelProto, version: int) -> None:
+    """Raises onnx's ValidationError for a node of the standard domain that does not fit its schema."""
+    from onnx import checker
+
+    context: Any = type(checker.DEFAULT_CONTEXT)()
+    context.ir_version = model.ir_version
+    context.opset_imports = {entry.domain: entry.version for entry in model.opset_import} | {"": version}
+    for node in _every_node(model.graph):
+        if node.domain in STANDARD and not any(a.HasField("g") for a in node.attribute):
+            checker.check_node(node, context)
+
+
+def _unconverted(version: int, error: Exception) -> str:
+    said = str(error).strip().split("\n")[0]
+    return f"not converted from version {version} of ONNX's operator set to {OPSET}: {said}"
 
 
 def _without_data(model: onnx.ModelProto, tensors: Mapping[str, Weight]) -> onnx.ModelProto:
@@ -275,8 +306,6 @@ def _leading_batch(found: Mapping[str, TensorType]) -> dict[str, int]:
 
 def _wanted(graph: onnx.GraphProto) -> dict[str, str]:
     """What values are called that reach the graph's outputs through `Identity` alone: as the outputs."""
-    from distir.importers.names import value_name
-
     makers = {name: node for node in graph.node for name in node.output}
     found: dict[str, str] = {}
     for output in graph.output:

@@ -305,7 +305,7 @@ def _named(function: Function, block: Block, scopes: Scopes) -> str:
     length = block.length
     first = function.body[block.starts[0] : block.starts[0] + length]
     of_first = [scopes[n] for s in first for n in results(s) if n in scopes]
-    depth, best = 0, "block"
+    depth, best = 1, "block"  # the outermost module holds everything, and says nothing
     votes = Counter(scope[: i + 1] for scope in of_first for i in range(len(scope)))
     for scope, number in votes.items():
         name, cls = scope[-1]

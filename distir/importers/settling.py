@@ -7,7 +7,21 @@ from dataclasses import replace
 from typing import Any, cast
 
 from distir.importers.sizes import Sizes
-from distir.ir import DISCARD, Apply, Arg, Call, Constant, Dense, Function, Literal, Statement, names
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Call,
+    Constant,
+    Dense,
+    Function,
+    Literal,
+    Return,
+    Statement,
+    names,
+    operands,
+    results,
+)
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, dense, strengthen, to_array
 
@@ -76,6 +90,37 @@ def settle(
             state(name)
     builder.body = body
     return builder.returns(*(sized.get(name, name) for name in returned))
+
+
+def with_result_names(function: Function, wanted: Sequence[str]) -> tuple[Function, dict[str, str]]:
+    """The function with its results called as `wanted`, where these names are free, and what was renamed.
+
+    Parameters keep their names.
+    """
+    taken = {param.name for param in function.params} | {name for s in function.body for name in results(s)}
+    fixed = {param.name for param in function.params} | set(wanted)
+    renamed: dict[str, str] = {}
+    for old, new in zip(function.returned, wanted, strict=True):
+        if isinstance(old, str) and old not in fixed and old not in renamed and new not in taken:
+            renamed[old] = new
+            taken.add(new)
+    if not renamed:
+        return function, {}
+    body: list[Statement] = []
+    for statement in function.body:
+        args = tuple(_renamed(arg, renamed) for arg in operands(statement))
+        rs = tuple(renamed.get(name, name) for name in results(statement))
+        if isinstance(statement, Return):
+            body.append(Return(args))
+        elif isinstance(statement, (Apply, Call)):
+            body.append(replace(statement, results=rs, args=args))
+    return Function(function.name, function.params, tuple(body), function.result_types), renamed
+
+
+def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+    if isinstance(arg, tuple):
+        return tuple(_renamed(item, names) for item in arg)
+    return names.get(arg, arg) if isinstance(arg, str) else arg
 
 
 def _constant(name: str, value: Dense) -> Statement:

@@ -50,6 +50,8 @@ class Body:
     """By calling statement: our storage for each storage of the callee's parameters."""
     created: dict[int, tuple[tuple[int, int], ...]]
     """By calling statement: the callee's storages that become ours: theirs, ours."""
+    live_out: frozenset[int]
+    """The storages of ours that the caller wants."""
     pinned: frozenset[int]
     """The leaves returned that are in memory which must not be given back."""
 
@@ -57,6 +59,26 @@ class Body:
     def timed(self) -> list[Effect | Body]:
         """The steps that occupy devices, and the calls that hold some."""
         return [s for s in self.steps if (s.events if isinstance(s, Body) else s is not None and s.devices)]  # type: ignore[misc]
+
+    @cached_property
+    def passed_on(self) -> tuple[frozenset[int], dict[int, int]]:
+        """What becomes of the parameters' storages: those given back, and by storage of ours the one it took over."""
+        held = {s: s for s in range(len(self.parameters))}
+        released: set[int] = set()
+        for index, step in enumerate(self.steps):
+            if isinstance(step, Body):
+                ours = self.arguments[index]
+                gone, inherited = step.passed_on
+                released.update(held.pop(ours[p]) for p in gone if ours[p] in held)
+                for theirs, mine in self.created[index]:
+                    if theirs in inherited and ours[inherited[theirs]] in held:
+                        held[mine] = held.pop(ours[inherited[theirs]])
+                continue
+            for new, old in self.moved.get(index, ()):
+                if old in held:
+                    held[new] = held.pop(old)
+            released.update(held.pop(s) for s in self.given[index] if s in held)
+        return frozenset(released), {s: parameter for s, parameter in held.items() if s >= len(self.parameters)}
 
     @cached_property
     def events(self) -> int:
@@ -191,9 +213,15 @@ class _Builder:
             self.moved,
             self.arguments,
             self.created,
+            frozenset(self.live_out),
             pinned,
         )
-        _ = body.events, body.ops, body.memory  # now, callees first: later a long chain of calls would be too deep
+        _ = (
+            body.events,
+            body.ops,
+            body.memory,
+            body.passed_on,
+        )  # now, callees first: later a long chain of calls would be too deep
         return body
 
     def _dying(self) -> tuple[array[int], array[int]]:

@@ -63,30 +63,41 @@ class MemoryProfile:
 
         The event is None where the parameters alone are the peak.
         """
-        best, at = self._base().get(memory, 0), None
-        use = best
-        for number, step in enumerate(_walk(self.timeline.body)):
-            for changed, difference in step.rises:
-                if changed == memory:
-                    use += difference
-                    if use > best:
-                        best, at = use, number
-            use += sum(difference for changed, difference in step.falls if changed == memory)
-        return best, *self._live(memory, at)
+        most = self._base().get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
+        reached = self.first_over(memory, most - 1)
+        event, live = reached if reached is not None else (None, [])
+        return most, event, live
 
     def first_over(self, memory: int, capacity: int) -> tuple[int | None, list[Live]] | None:
-        """The first event at which more than `capacity` bytes are in use, and what is live then; None if never."""
+        """The first event at which more than `capacity` bytes are in use, and what is live then; None if never.
+
+        Calls that stay below it are passed over by what is known of their bodies.
+        """
         use = self._base().get(memory, 0)
+        body = self.timeline.body
+        if use + body.memory.get(memory, (0, 0))[1] <= capacity:
+            return None
+        residents = _Residents(self, memory)
         if use > capacity:
-            return self._live(memory, None)
-        for number, step in enumerate(_walk(self.timeline.body)):
-            for changed, difference in step.rises:
-                if changed == memory:
-                    use += difference
-                    if use > capacity:
-                        return self._live(memory, number)
-            use += sum(difference for changed, difference in step.falls if changed == memory)
-        return None
+            return None, residents.shown()
+        first_event = index = 0
+        while True:
+            step = body.steps[index]
+            if isinstance(step, Body):
+                difference, rise = step.memory.get(memory, (0, 0))
+                if use + rise > capacity:
+                    residents.enter(body, index)
+                    first_event += body.first_events[index]
+                    body, index = step, 0
+                    continue
+                use += difference
+                residents.pass_over(body, index, step)
+            elif step is not None:
+                use += residents.take(body, index)
+                if use + sum(size for place, size in step.temporary if place == memory) > capacity:
+                    return first_event + body.first_events[index] if step.devices else None, residents.shown()
+                use -= residents.give(body, index)
+            index += 1
 
     def _base(self) -> dict[int, int]:
         use: dict[int, int] = {}
@@ -94,27 +105,103 @@ class MemoryProfile:
             use[memory] = use.get(memory, 0) + size
         return use
 
-    def _live(self, memory: int, until: int | None) -> tuple[int | None, list[Live]]:
-        """The event of a step, and what is live in a memory while it runs, largest first."""
-        entry = self.timeline.body.instance.function.name
-        live = {
-            i: Live(name, size, entry, None)
-            for i, (name, (place, size)) in enumerate(zip(self.entry_names, self.entry_sizes, strict=True))
-            if place == memory
+
+class _Residents:
+    """What is live in one memory, while the program is walked from its start into the calls that matter.
+
+    Storages are known by the body that made them and their number there; `local` finds those of the current body.
+    """
+
+    def __init__(self, profile: MemoryProfile, memory: int) -> None:
+        self.profile = profile
+        self.memory = memory
+        sizes = profile.entry_sizes
+        self.live: dict[int, tuple[Body | None, int]] = {
+            i: (None, i) for i, (place, _) in enumerate(sizes) if place == memory
         }
-        event = None
-        for number, step in enumerate(_walk(self.timeline.body)):
-            if until is None or number > until:
-                break
-            for storage, place, size in step.taken:
-                if place == memory:
-                    live[storage] = Live(step.name, size, step.function.name, step.index)
-            if number == until:
-                event = step.event
-                break
-            for storage in step.given:
-                live.pop(storage, None)
-        return event, sorted(live.values(), key=lambda value: -value.nbytes)
+        self.local: dict[int, int] = {i: i for i in self.live}
+        self.next_key = len(sizes)
+
+    def take(self, body: Body, index: int) -> int:
+        """An op starts: how many bytes it takes."""
+        taken = 0
+        for storage in body.taken[index]:
+            taken += self._new(storage, body, storage)
+        for new, old in body.moved.get(index, ()):
+            if old in self.local:
+                self.local[new] = self.local.pop(old)
+        return taken
+
+    def give(self, body: Body, index: int) -> int:
+        """An op ends: how many bytes it gives back."""
+        given = 0
+        for storage in body.given[index]:
+            if storage in self.local:
+                del self.live[self.local.pop(storage)]
+                given += body.sizes[storage][1]
+        return given
+
+    def enter(self, body: Body, index: int) -> None:
+        """A call begins."""
+        self.local = {i: self.local[s] for i, s in enumerate(body.arguments[index]) if s in self.local}
+
+    def pass_over(self, body: Body, index: int, callee: Body) -> None:
+        """A call that is not looked into."""
+        ours = body.arguments[index]
+        released, inherited = callee.passed_on
+        for parameter in released:
+            if ours[parameter] in self.local:
+                del self.live[self.local.pop(ours[parameter])]
+        for theirs, mine in body.created[index]:
+            if theirs not in inherited:
+                if theirs in callee.live_out:
+                    self._new(mine, callee, theirs)
+            elif ours[inherited[theirs]] in self.local:
+                self.local[mine] = self.local.pop(ours[inherited[theirs]])
+
+    def shown(self) -> list[Live]:
+        """What is live, largest first."""
+        found = [self._named(body, storage) for body, storage in self.live.values()]
+        return sorted(found, key=lambda value: -value.nbytes)
+
+    def _new(self, local: int, maker: Body, storage: int) -> int:
+        place, size = maker.sizes[storage]
+        if place != self.memory:
+            return 0
+        self.local[local] = self.next_key
+        self.live[self.next_key] = (maker, storage)
+        self.next_key += 1
+        return size
+
+    def _named(self, body: Body | None, storage: int) -> Live:
+        if body is None:
+            size = self.profile.entry_sizes[storage][1]
+            entry = self.profile.timeline.body.instance.function.name
+            return Live(self.profile.entry_names[storage], size, entry, None)
+        size = body.sizes[storage][1]
+        while True:
+            index, inside = _made(body, storage)
+            if inside is None:
+                function = body.instance.function
+                name = next((name for name in results(function.body[index]) if name), "_")
+                return Live(name, size, function.name, index)
+            body, storage = inside
+
+
+def _made(body: Body, storage: int) -> tuple[int, tuple[Body, int] | None]:
+    """The statement that made a storage; for a call, the callee and its storage."""
+    for index, moves in body.moved.items():
+        for new, old in moves:
+            if new == storage:
+                return _made(body, old) if old >= len(body.parameters) else (index, None)
+    for index, step in enumerate(body.steps):
+        if isinstance(step, Body):
+            inside = next((theirs for theirs, ours in body.created[index] if ours == storage), None)
+            if inside is not None:
+                return index, (step, inside)
+        elif storage in body.taken[index]:
+            return index, None
+    raise AssertionError("a storage that nothing made")
 
 
 @dataclass(slots=True)

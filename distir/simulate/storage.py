@@ -77,9 +77,9 @@ class Storages:
         return last
 
     @cached_property
-    def used_parameters(self) -> tuple[int, ...]:
+    def used_parameters(self) -> frozenset[int]:
         """The parameters' storages that ops use, here or in calls."""
-        return tuple(s for s in range(self.parameters) if self.last_uses[s] >= 0)
+        return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
 @dataclass(slots=True)
@@ -97,21 +97,26 @@ class StorageMap:
 
         Raises Unplanned where an op's effect cannot be told.
         """
-        leaves = [leaf for arg in instance.args for leaf in types.leaves(type_of(arg))]
-        try:
-            sizes = [self.effects.size(leaf) for leaf in leaves]
-        except Reject as reject:
-            raise Unplanned(instance.function.name, None, reject) from None
+        sizes = self._sizes(instance) if partition is None else None
         if partition is None:
-            partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
+            partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes or ())])
         key = (instance.function.name, instance.args, partition)
         known = self.known.get(key)
         if known is None:
-            count = max(partition, default=NO_STORAGE) + 1
-            own = [size for i in range(count) if (size := sizes[partition.index(i)]) is not None]
-            known = self.known[key] = Storages(instance, count, own)
+            own: list[tuple[int, int]] = []
+            for storage, size in zip(partition, sizes or self._sizes(instance), strict=True):
+                if storage == len(own) and size is not None:  # numbered in the order of appearance
+                    own.append(size)
+            known = self.known[key] = Storages(instance, len(own), own)
             self._fill(known, partition)
         return known
+
+    def _sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
+        leaves = [leaf for arg in instance.args for leaf in types.leaves(type_of(arg))]
+        try:
+            return [self.effects.size(leaf) for leaf in leaves]
+        except Reject as reject:
+            raise Unplanned(instance.function.name, None, reject) from None
 
     def _fill(self, found: Storages, partition: Leaves) -> None:
         function, rho = found.instance.function, found.instance.state

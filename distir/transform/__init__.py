@@ -11,13 +11,13 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.transform.all_steps import STEPS, parse_steps, transform
     from distir.transform.comparison import Difference, Side, difference
-    from distir.transform.steps import Application, Option, Step, StepError, step
+    from distir.transform.steps import Application, Option, Step, StepError, listening, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
     "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
     "distir.transform.comparison": ("Difference", "Side", "difference"),
-    "distir.transform.steps": ("Application", "Option", "Step", "StepError", "step"),
+    "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
@@ -34,6 +34,7 @@ __all__ = [
     "Verification",
     "VerifyError",
     "difference",
+    "listening",
     "parse_steps",
     "reference",
     "step",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distir.simulate import Event, Simulation
+from distir.simulate.body import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Side:
     """By pattern (`send`, `allreduce`, …): the payloads of all messages, as `ops.Communication.nbytes` counts them."""
     messages: Mapping[str, int]
     """By pattern: how many."""
+    op_counts: Mapping[str, int]
+    """By op: how often it runs."""
 
     @property
     def most_memory_bytes(self) -> int:
@@ -74,7 +77,20 @@ def _side(simulation: Simulation) -> Side:
         {device: use.busy_s for device, use in uses.items()},
         volume,
         messages,
+        _op_counts(simulation.body, {}),
     )
+
+
+def _op_counts(body: Body, known: dict[int, dict[str, int]]) -> dict[str, int]:
+    """How often each op runs in a body. `known`: the counts of bodies by identity."""
+    if id(body) not in known:
+        counts: dict[str, int] = {}
+        for step in body.steps:
+            inner = _op_counts(step, known) if isinstance(step, Body) else {step.op: 1} if step is not None else {}
+            for op, count in inner.items():
+                counts[op] = counts.get(op, 0) + count
+        known[id(body)] = counts
+    return known[id(body)]
 
 
 def _critical_path(simulation: Simulation) -> list[Event]:

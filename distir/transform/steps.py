@@ -6,13 +6,16 @@
 
 A step is a function Module -> Module. A parameter after the module, if there is one, is what stands behind `=`
 (`pp=4`); keyword-only parameters are options, which words of their own give (`microbatches=8`). The docstring is what
-`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic.
+`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic. What a step
+has to say beside its result, it tells (`tell`), and who wants to know is `listening`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +78,27 @@ def step(transform: Transform) -> Transform:
     name = transform.__name__
     STEPS[name] = Step(name, transform, values[0] if values else None, options)
     return transform
+
+
+_told: ContextVar[list[str] | None] = ContextVar("told", default=None)
+
+
+def tell(message: str) -> None:
+    """Say something beside the result of the step that is being applied: a line, for whoever listens."""
+    told = _told.get()
+    if told is not None:
+        told.append(message)
+
+
+@contextmanager
+def listening() -> Generator[list[str]]:
+    """Hear what steps tell while they are applied: a list that grows."""
+    told: list[str] = []
+    token = _told.set(told)
+    try:
+        yield told
+    finally:
+        _told.reset(token)
 
 
 def parse_steps(words: Sequence[str], keywords: Mapping[str, Any] | None = None) -> list[Application]:

@@ -87,6 +87,13 @@ def test_names_of_ops_and_attributes_cannot_write_statements(tmp_path):
     assert distir.parse(distir.format(module)) == module
 
 
+def test_an_op_of_another_domain_is_not_taken_for_ours(tmp_path):
+    theirs = helper.make_node("Gelu", ["x"], ["y"], domain="com.example")
+    module = imported(tmp_path, model([theirs], X, Y, extra_opsets=[helper.make_opsetid("com.example", 1)]))
+    assert "com_example_Gelu(%x)" in distir.format(module)
+    assert [str(d.code) for d in distir.check(module)] == ["DIR205"]
+
+
 def test_a_registered_op_of_another_domain_is_known(tmp_path):
     from distir.ops import OPS
 
@@ -145,6 +152,14 @@ def test_data_that_does_not_fit_its_shape(tmp_path):
     proto = model([node("Add", "x w", "y")], X, Y, {"w": weight(3)})
     proto.graph.initializer[0].dims[0] = 10**15
     assert "bytes of data" in refused(tmp_path, proto)
+
+
+def test_an_attribute_of_a_wrong_kind_in_an_old_model(tmp_path):
+    """ONNX's converter would end the process."""
+    wrong = node("Unsqueeze", "x", "y", axes=0)
+    module = imported(tmp_path, model([wrong], X, {"y": (FLOAT, None)}, opset=11, ir_version=6))
+    (note,) = module.notes
+    assert note.startswith("not converted from version 11")
 
 
 def test_a_cycle(tmp_path):

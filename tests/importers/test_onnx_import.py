@@ -259,6 +259,17 @@ def test_names_become_names_of_the_language(tmp_path):
     assert "%my_input_: Tensor[Float32, (batch_size,), 1] {batch = 0}" in text
 
 
+def test_results_have_the_names_of_the_models_outputs(tmp_path):
+    proto = model(
+        [node("Relu", "x", "h"), node("Identity", "h", "first"), node("Neg", "h", "second")],
+        {"x": (FLOAT, [3])},
+        {"first": (FLOAT, [3]), "second": (FLOAT, [3])},
+    )
+    module = imported(tmp_path, proto)
+    assert list(distir.run(module, {"x": weight(3)})) == ["first", "second"]
+    assert_agrees(module, proto, {"x": weight(3)})
+
+
 def test_nodes_may_stand_in_any_order(tmp_path):
     proto = model([node("Neg", "h", "y"), node("Relu", "x", "h")], {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])})
     assert ops(imported(tmp_path, proto)) == ["Relu", "Neg"]
@@ -321,3 +332,21 @@ def test_the_file_is_not_touched(tmp_path):
     distir.import_onnx(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_positions_of_a_symbolic_length(tmp_path):
+    proto = model(
+        [
+            node("Shape", "x", "s", start=1, end=2),
+            node("Squeeze", "s", "n"),
+            node("Range", "zero n one", "places"),
+            node("Gather", "table places", "rows"),
+            node("Add", "x rows", "y"),
+        ],
+        {"x": (FLOAT, ["batch", "length"])},
+        {"y": (FLOAT, None)},
+        {"zero": np.array(0), "one": np.array(1), "table": weight(9)},
+    )
+    module = imported(tmp_path, proto)
+    assert_agrees(module, proto, {"x": weight(2, 5, seed=3)})
+    assert distir.simulate(module, bind={"batch": 2, "length": 5}).latency_s > 0

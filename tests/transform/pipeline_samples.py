@@ -2,7 +2,10 @@
 
 from itertools import pairwise
 
+import numpy as np
+
 import distir
+from distir.analysis import random_inputs
 from distir.cost import parse
 from distir.ops import OPS, op
 from distir.simulate import simulate
@@ -90,8 +93,8 @@ func @main({", ".join(params)}) {{
     return distir.parse(text)
 
 
-def simulated(module):
-    return simulate(module, machine())
+def simulated(module, **bind):
+    return simulate(module, machine(), bind=bind)
 
 
 def messages(order, stages):
@@ -120,3 +123,47 @@ def span(name, devices, microbatches, virtual, lengths, expected=None):
     """How long a schedule takes where its messages were placed for the lengths `expected`."""
     _, events = merged(name, devices, microbatches, virtual, expected)
     return makespan(events, lambda task: task.stage % devices, lambda task: lengths[task.kind], devices)
+
+
+def without_blocking(order, sent, duration):
+    """How long a schedule takes where a message waits for nobody: no order of blocking ones can be faster."""
+    awaited, end = {}, {}
+    for message in sent:
+        awaited.setdefault(message.target, []).append(message.source)
+    clocks, position = [0] * len(order), [0] * len(order)
+    while any(position[d] < len(tasks) for d, tasks in enumerate(order)):
+        for device, tasks in enumerate(order):
+            while position[device] < len(tasks):
+                task = tasks[position[device]]
+                if not all(source in end for source in awaited.get(task, ())):
+                    break
+                start = max([clocks[device], *(end[source] for source in awaited.get(task, ()))])
+                clocks[device] = end[task] = start + duration(task)
+                position[device] += 1
+    return max(clocks)
+
+
+def leaves(value):
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, tuple) else [value]
+
+
+def assert_same_results(module, made, sizes):
+    """gather(main(scatter(x))) = sequential(x), for weights and inputs around 1, so that no gradient vanishes."""
+    entry = module.entry()
+    inputs = random_inputs(entry, 1, sizes)
+    scaled = [_larger(value) for value in inputs.values()]
+    expected = list(distir.run(module, scaled, entry.name).values())
+    values = scaled
+    for name in (f"{entry.name}.scatter", entry.name, f"{entry.name}.gather"):
+        values = list(distir.run(made, values, name).values())
+    assert len(values) == len(expected)
+    for old, new in zip(expected, values, strict=True):
+        for a, b in zip(leaves(old), leaves(new), strict=True):
+            assert a.shape == b.shape
+            np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-10 * float(np.max(np.abs(a), initial=0)))
+
+
+def _larger(value):
+    if isinstance(value, tuple):
+        return tuple(map(_larger, value))
+    return value * 8 if value.dtype.kind == "f" else value

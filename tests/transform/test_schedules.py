@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_samples import forget, merged, messages, register, simulated, span, spending
+from pipeline_samples import forget, merged, messages, register, simulated, span, spending, without_blocking
 
 from distir.transform import transform
 from distir.transform.pipeline.order import Message, makespan, merge
@@ -86,12 +86,14 @@ def test_the_bubble_of_interleaved_is_a_part_of_that_of_1f1b(devices, groups, vi
 
 
 @quick
-@given(sizes, st.integers(0, 16), seconds)
-def test_the_bubble_of_zb_h1_leaves_out_what_the_weights_take(devices, more, length):
+@given(sizes, st.integers(0, 16), seconds, seconds, seconds)
+def test_the_bubble_of_zb_h1_leaves_out_what_the_weights_take(devices, more, forward, backward, weight):
+    weight = min(weight, forward, backward)
     microbatches = devices + more
-    expected = microbatches * 3 * length + (devices - 1) * length
-    equal = dict.fromkeys(Pass, length)
-    assert span("zb-h1", devices, microbatches, 1, equal, equal) == expected
+    lengths = {F: forward, B: backward, W: weight}
+    bubble = (devices - 1) * (forward + backward - weight)
+    expected = microbatches * (forward + backward + weight) + bubble
+    assert span("zb-h1", devices, microbatches, 1, lengths, lengths) == expected
 
 
 @quick
@@ -128,6 +130,23 @@ def test_a_fast_stage_waits_rather_than_lets_a_slow_one_wait():
     events = merge(order, messages(order, 2), lambda task: length[task.stage])
     found = makespan(events, lambda task: task.stage, lambda task: length[task.stage], 2)
     assert found == pytest.approx(1.0 + 8 * 1.1)
+
+
+@quick
+@given(numbers(), st.data())
+def test_blocking_costs_little_even_where_stages_are_uneven(given, data):
+    name, devices, microbatches, virtual = given
+    order = SCHEDULES[name](devices, microbatches, virtual)
+    stages = devices * virtual
+    length = data.draw(st.lists(st.integers(70, 130), min_size=stages, max_size=stages))
+    sent = messages(order, stages)
+
+    def duration(task):
+        return length[task.stage] * (2 if task.kind is B and not SCHEDULES[name].splits else 1)
+
+    found = makespan(merge(order, sent, duration), lambda task: task.stage % devices, duration, devices)
+    free = without_blocking(order, sent, duration)
+    assert free <= found <= 1.25 * free
 
 
 def test_a_circle_is_found():
@@ -169,11 +188,12 @@ def test_simulated_interleaved(devices, groups, virtual):
 
 
 @simulations
-@given(sizes, st.sampled_from([8, 10, 16]), seconds)
-def test_simulated_zb_h1(devices, microbatches, length):
-    model = spending(devices, length, length, length)
+@given(sizes, st.sampled_from([8, 10, 16]), seconds, seconds)
+def test_simulated_zb_h1(devices, microbatches, forward, back):
+    forward = max(forward, back)
+    model = spending(devices, forward, back, back)
     pipeline = transform(model, f"pp={devices}", microbatches=microbatches, schedule="zb-h1")
-    expected = 3 * length * microbatches + (devices - 1) * length
+    expected = (forward + 2 * back) * microbatches + (devices - 1) * forward
     assert simulated(pipeline).latency_s == pytest.approx(expected, rel=CLOSE)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from distir.ir import Arg, Literal, TensorType
+from distir.ir import Arg, Literal, TensorType, dims
 from distir.ops import reduce as ops
 from distir.ops.differentiation.backward import Backward, Gradients
 
@@ -44,17 +45,23 @@ def _spread(g: Backward, dy: Arg) -> Arg:
 
 @ops.ReduceMean.grad
 def _(g: Backward) -> Gradients:
-    whole, parts = _elements(g, g.x[0]), _elements(g, g.y[0])
-    if isinstance(whole, int) and isinstance(parts, int):
-        share: Any = parts / whole if whole else 0.0
+    count = _reduced(g)
+    if isinstance(count, int):
+        share: Any = 1 / count if count else 0.0
         return [_spread(g, _kept(g, g("Mul", g.dy, share))), None]
     count = g("Cast", g("Div", g("Size", g.x[0]), g("Size", g.y[0])), to=g.dtype(g.x[0]))
     return [_spread(g, _kept(g, g("Div", g.dy, count))), None]
 
 
-def _elements(g: Backward, arg: Arg) -> object:
-    described = g.type(arg)
-    return described.elements if isinstance(described, TensorType) else None
+def _reduced(g: Backward) -> object:
+    """How many elements become one, where that is known: sizes of the axes that stay need not be."""
+    everything = _everything(g)
+    described = g.type(g.x[0])
+    shape = described.shape if isinstance(described, TensorType) else None
+    axes: Sequence[int] | None = () if everything is None else range(len(shape or ()))
+    if everything is False:
+        axes = g.ints(g.x[1])
+    return None if shape is None or axes is None else dims.product(tuple(shape[axis] for axis in axes))
 
 
 @ops.ReduceMax.grad

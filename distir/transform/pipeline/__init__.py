@@ -1,7 +1,8 @@
 """Pipelines: a sequential program cut into stages over several devices, its batch into microbatches, with a schedule.
 
-`reading` understands the sequential program, `stages` cuts it, `schedules` and `order` say what runs when, `placement`
-where things are, and `emission` writes the program.
+The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by
+`costs` if asked; `splitting` makes two of a backward pass; `packing` and `outlining` make functions of stages;
+`schedules` and `order` say what runs when, `placement` what is where; `emission` writes it down. `step` does all that.
 """
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, ScheduleError

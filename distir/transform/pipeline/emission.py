@@ -32,7 +32,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.pipeline.microbatches import Share, is_sum, leaf_shares, scale_of
 from distir.transform.pipeline.order import Event, Message
-from distir.transform.pipeline.outlining import renamed
+from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.reading import Phase, Work
 from distir.transform.pipeline.schedules import Task
@@ -79,6 +79,9 @@ class _Writer:
         """By device: terms that are still to be added to their sums."""
 
     def write(self, events: Iterable[Event]) -> Module:
+        for param in self.entry.params:  # all before anything else takes one of their names
+            self.scatter.param(param.name, param.type)
+        self.scatter.params[:] = self.entry.params
         for param in self.entry.params:
             self._parameter(param)
         self._before()
@@ -97,8 +100,7 @@ class _Writer:
 
     def _parameter(self, param: Param) -> None:
         """A parameter on each device that needs it, unless one device is to send it to the others."""
-        source = self.scatter.param(param.name, param.type)
-        self.scatter.params[-1] = replace(param, name=source)
+        source = param.name
         devices = sorted(self.placement.needed.get(param.name, ()))
         home = self.placement.home.get(param.name)
         if not devices:  # a host value
@@ -275,6 +277,7 @@ class _Writer:
         gathered: list[str] = []
         hints = [arg if isinstance(arg, str) else "result" for arg in self.entry.returned]
         params = [f.param(hint, t) for hint, t in zip(hints, result_types, strict=True)]
+        f.params[:] = bindable(f.params)
         for name, t in zip(params, result_types, strict=True):
             if types.device_of(t) in (None, HOST, self.reading.device):
                 gathered.append(name)

@@ -8,7 +8,8 @@ duration for each pass. Pure: knows no programs.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,15 +32,28 @@ NOMINAL: Mapping[Pass, float] = {Pass.FORWARD: 1.0, Pass.BACKWARD: 2.0, Pass.WEI
 SPLIT: Mapping[Pass, float] = dict.fromkeys(Pass, 1.0)
 """The same where the backward pass is split."""
 
+PATIENCE = (1.0, 2.0, math.inf)
+"""How many times as long as its receiver would wait for it a sender is ready to wait instead. All are tried."""
+
 
 def merge(
     order: Order, messages: Iterable[Message], duration: Callable[[Task], float] = lambda task: NOMINAL[task.kind]
 ) -> list[Event]:
-    """Tasks and messages in an order in which each device runs its tasks as `order` says.
+    """Tasks and messages in an order in which each device runs its tasks as `order` says: the shortest that is found.
 
     Raises ValueError if the tasks wait for each other in a circle.
     """
-    return _Play(order, messages, duration).events()
+    home = {task: device for device, tasks in enumerate(order) for task in tasks}
+    known, sent = {task: duration(task) for task in home}, list(messages)
+    bound = _without_blocking(order, sent, known)
+    best: tuple[float, list[Event]] = (math.inf, [])
+    for patience in PATIENCE:
+        events = _Play(order, home, sent, known, patience).events()
+        span = makespan(events, home.__getitem__, known.__getitem__, len(order))
+        best = min(best, (span, events), key=lambda found: found[0])
+        if best[0] <= bound:
+            break
+    return best[1]
 
 
 def makespan(
@@ -56,13 +70,40 @@ def makespan(
     return max(clocks)
 
 
+def _without_blocking(order: Order, messages: Iterable[Message], duration: Mapping[Task, float]) -> float:
+    """How long the tasks take if messages wait for nobody: it cannot be done faster. 0 if they wait in a circle."""
+    awaited: dict[Task, list[Task]] = defaultdict(list)
+    for message in messages:
+        awaited[message.target].append(message.source)
+    end: dict[Task, float] = {}
+    clocks, waiting = [0.0] * len(order), [list(reversed(tasks)) for tasks in order]
+    moved = True
+    while moved:
+        moved = False
+        for device, tasks in enumerate(waiting):
+            while tasks and all(source in end for source in awaited[tasks[-1]]):
+                task = tasks.pop()
+                start = max([clocks[device], *(end[source] for source in awaited[task])])
+                clocks[device] = end[task] = start + duration[task]
+                moved = True
+    return 0.0 if any(waiting) else max(clocks)
+
+
 class _Play:
     """The schedule as it is played through. A device is idle, or busy until its task is done."""
 
-    def __init__(self, order: Order, messages: Iterable[Message], duration: Callable[[Task], float]) -> None:
+    def __init__(
+        self,
+        order: Order,
+        home: Mapping[Task, int],
+        messages: Iterable[Message],
+        duration: Mapping[Task, float],
+        patience: float,
+    ) -> None:
         self.order = order
+        self.home = home
         self.duration = duration
-        self.home = {task: device for device, tasks in enumerate(order) for task in tasks}
+        self.patience = patience
         self.outgoing: dict[Task, list[Message]] = defaultdict(list)
         self.awaited: dict[Task, int] = defaultdict(int)
         """By task: how many messages it still waits for."""
@@ -79,28 +120,25 @@ class _Play:
     def events(self) -> list[Event]:
         done: list[Event] = []
         queue: list[tuple[float, int]] = []
+        """When devices are done with what they run."""
         now = 0.0
-        active = deque(range(len(self.order)))
         while True:
-            self._meet(active, done)
-            for device in active:
+            idle = [device for device, task in enumerate(self.running) if task is None]
+            for device in idle:
+                self._meet(device, done)
+            for device in idle:
                 task = self._next(device)
                 if task is not None and not self._better_wait(device, task, now):
                     self.position[device] += 1
                     self.running[device] = task
-                    self.until[device] = now + self.duration(task)
+                    self.until[device] = now + self.duration[task]
                     heapq.heappush(queue, (self.until[device], device))
                     done.append(task)
             if not queue:
                 break
             now = queue[0][0]
-            finished: list[int] = []
             while queue and queue[0][0] == now:
-                finished.append(heapq.heappop(queue)[1])
-            for device in finished:
-                self._finish(device)
-            idle = [d for d in range(len(self.order)) if self.running[d] is None]
-            active = deque(idle)
+                self._finish(heapq.heappop(queue)[1])
         if any(self.position[d] < len(tasks) for d, tasks in enumerate(self.order)) or any(self.pending):
             raise ValueError("the tasks wait for each other in a circle")
         return done
@@ -113,16 +151,14 @@ class _Play:
             self.pending[device][message] = None
             self.pending[self.home[message.target]][message] = None
 
-    def _meet(self, active: Iterable[int], done: list[Event]) -> None:
-        """Deliver every message of which both ends are idle."""
-        for device in active:
-            for message in [m for m in self.pending[device] if self._idle(m)]:
-                del self.pending[self.home[message.source]][message], self.pending[self.home[message.target]][message]
+    def _meet(self, device: int, done: list[Event]) -> None:
+        """Deliver the messages of an idle device whose other end is idle too."""
+        for message in list(self.pending[device]):
+            source, target = self.home[message.source], self.home[message.target]
+            if self.running[source] is None and self.running[target] is None:
+                del self.pending[source][message], self.pending[target][message]
                 self.awaited[message.target] -= 1
                 done.append(message)
-
-    def _idle(self, message: Message) -> bool:
-        return self.running[self.home[message.source]] is None and self.running[self.home[message.target]] is None
 
     def _next(self, device: int) -> Task | None:
         """The device's next task if nothing that it needs is missing."""
@@ -132,14 +168,16 @@ class _Play:
         return tasks[position]
 
     def _better_wait(self, device: int, task: Task, now: float) -> bool:
-        """Whether to wait for a neighbour: it is busy for less time than it would wait for us if we went on."""
-        end = now + self.duration(task)
+        """Whether to wait before a task until something is sent.
+
+        The receiver will need it next, and be free so soon that it would wait much longer for us than we for it.
+        """
+        end = now + self.duration[task]
         for message in self.pending[device]:
-            source, target = self.home[message.source], self.home[message.target]
-            other = target if source == device else source
-            free = self.until[other]
-            following = self.position[other]
-            urgent = source != device or self.order[other][following] == message.target
-            if urgent and self.running[other] is not None and now < free < end and free - now < end - free:
-                return True
+            target = self.home[message.target]
+            if target != device and self.running[target] is not None:
+                free = self.until[target]
+                needed = self.order[target][self.position[target]] == message.target
+                if needed and now < free < end and free - now < self.patience * (end - free):
+                    return True
         return False

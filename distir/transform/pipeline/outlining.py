@@ -6,9 +6,9 @@ Knows no devices: all these functions run where their arguments live.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from distir.ir import DISCARD, Apply, Call, Function, Param, Return, Type, names
+from distir.ir import DISCARD, Apply, Call, Dim, Function, Param, Return, TensorType, Type, names, types
 from distir.transform.pipeline.reading import Work
 
 
@@ -31,9 +31,20 @@ def outline(
         return None
     inside = {n for s in body for n in s.results}
     takes = tuple(dict.fromkeys(n for s in body for n in names(s.args) if n not in inside))
-    params = tuple(Param(n, type_of(n)) for n in takes)
+    params = bindable([Param(n, type_of(n)) for n in takes])
     trimmed = [renamed(s, lambda n: n if n in needed else DISCARD) for s in body]
     return Outlined(Function(name, params, (*trimmed, Return(tuple(made)))), takes, tuple(made))
+
+
+def bindable(params: Sequence[Param]) -> tuple[Param, ...]:
+    """The parameters with dimensions open that a call could not bind: `5*B` where no parameter has a dimension `B`."""
+    leaves = [leaf for p in params for leaf in types.leaves(p.type) if isinstance(leaf, TensorType)]
+    bound = {str(dim) for leaf in leaves for dim in leaf.shape or ()}
+    open_names = {n for leaf in leaves for n in types.dim_names(leaf)} - bound
+    if not open_names:
+        return tuple(params)
+    unknown: dict[str, Dim] = dict.fromkeys(open_names)
+    return tuple(replace(p, type=types.substitute(p.type, unknown)) for p in params)
 
 
 def live(statements: Sequence[Work], wanted: Iterable[str]) -> tuple[list[Work], set[str]]:

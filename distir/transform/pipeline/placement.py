@@ -127,8 +127,8 @@ def _place_the_end(found: Placement, trained: set[str]) -> None:
         sources = [found.device(found.made[n][0]) for n in taken[i] if n in found.made]
         sources += [device_of[n] for n in taken[i] if n in device_of]
         goal = next((goals[r] for r in statement.results if r in goals), None)
-        near = goal if goal in sources else next(iter(sources), reading.device)
-        device = found.at_the_end.setdefault(i, near if near is not None else reading.device)
+        near = goal if goal is not None and goal in sources else next(iter(sources), reading.device)
+        device = found.at_the_end.setdefault(i, near)
         device_of.update(dict.fromkeys(statement.results, device))
         for name in taken[i]:
             if name not in found.made and name not in device_of and name not in found.home:

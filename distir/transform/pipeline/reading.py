@@ -6,7 +6,6 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,22 +16,23 @@ from distir.ir import (
     DISCARD,
     HOST,
     Apply,
+    Arg,
     Call,
-    DimensionError,
+    Dense,
     Function,
     Literal,
     Module,
     Param,
     Part,
+    Return,
     Site,
+    SymbolicDim,
     TensorType,
-    TupleType,
-    Type,
-    dims,
     names,
     types,
 )
 from distir.ops import Reject, Value, type_of
+from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (
     Held,
     Microbatches,
@@ -96,64 +96,15 @@ def read(module: Module, count: int) -> Reading:
     if analysis.errors:
         raise ProgramError(analysis.errors)
     full = analysis.states[entry.name]
-    device = _one_device(entry, full)
-    batch = _batch(entry)
-    parts = count if count > 1 else _some_parts(entry, batch)
-    if parts == 1 and (doubled := _doubled(entry, analysis, full, batch)) is not None:
-        found = _Reader(module, entry, analysis, doubled, device, batch, count, 2).read()
+    device = one_device(entry, full)
+    batch = batch_axes(entry)
+    parts = count if count > 1 else some_parts(entry, batch)
+    if parts == 1 and (larger := doubled(entry, analysis, full, batch)) is not None:
+        found = _Reader(module, entry, analysis, larger, device, batch, count, 2).read()
         for name, held in found.values.items():
             found.values[name] = Held(held.micro, held.micro, held.shares)
         return found
     return _Reader(module, entry, analysis, full, device, batch, count, parts).read()
-
-
-def _some_parts(entry: Function, batch: dict[str, int]) -> int:
-    """A number of parts that the batch does divide into: so that it shows where it is, if it is to stay whole."""
-    size = 0
-    for param in entry.params:
-        shape = param.type.shape if isinstance(param.type, TensorType) else None
-        if param.name in batch and shape is not None and batch[param.name] < len(shape):
-            dim = shape[batch[param.name]]
-            size = math.gcd(size, dim) if isinstance(dim, int) else size
-    return next((n for n in range(2, min(size, 1000) + 1) if size % n == 0), 1) if size else 2
-
-
-def _one_device(entry: Function, state: State) -> int:
-    found = {d for value in state.values() if value is not None for d in types.devices(type_of(value))}
-    if len(found) != 1:
-        several = f"devices {', '.join(map(str, sorted(found)))}" if found else "no device"
-        message = f"`pp` expected a program on one device, found {several} in `@{entry.name}`"
-        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, Site(entry.name, None, Part("name")), message)])
-    return found.pop()
-
-
-def _batch(entry: Function) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for param in entry.params:
-        axis = param.roles.get("batch")
-        if isinstance(axis, int):
-            found[param.name] = axis
-    if not found:
-        message = f"no parameter of `@{entry.name}` says which dimension the batch is"
-        hint = "mark the inputs: `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
-        site = Site(entry.name, None, Part("name"))
-        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message, help=hint)])
-    return found
-
-
-def _doubled(entry: Function, analysis: Analysis, full: State, batch: dict[str, int]) -> State | None:
-    """The state for a batch of two where it is one: a dimension of 1 does not show that it is the batch."""
-    args: list[Value] = []
-    for param in entry.params:
-        value = full[param.name]
-        if param.name in batch and isinstance(value, TensorType) and value.shape is not None:
-            axis = batch[param.name]
-            value = TensorType(value.dtype, (*value.shape[:axis], 2, *value.shape[axis + 1 :]), value.device)
-        args.append(value)
-    wide = replace(entry, params=tuple(replace(p, type=type_of(v)) for p, v in zip(entry.params, args, strict=True)))
-    module = Module(wide if f.name == entry.name else f for f in analysis.module)
-    doubled = check(module)
-    return None if doubled.errors else doubled.states[entry.name]
 
 
 class _Reader:
@@ -176,7 +127,7 @@ class _Reader:
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, set())
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
-        self.of_batch: dict[str, str] = {}
+        self.of_batch: dict[str, Arg] = {}
         """By host value that depends on the size of a microbatch: the same for the whole batch."""
 
     def read(self) -> Reading:
@@ -187,11 +138,22 @@ class _Reader:
                 self._statement(index, statement)
         self.rho.pop(DISCARD, None)
         self.found.values.update(self.rho)
-        self._drop_unused()
-        return self.found
+        entry = replace(self.entry, body=(*self.entry.body[:-1], Return(self._returned())))
+        self._drop_unused(entry)
+        return replace(self.found, entry=entry)
 
-    def _drop_unused(self) -> None:
-        wanted = set(names(self.entry.returned))
+    def _returned(self) -> tuple[Arg, ...]:
+        """What is returned, a size being that of the whole batch."""
+        index = len(self.entry.body) - 1
+        returned = self._with_whole_sizes(self.entry.returned)
+        for name in names(returned):
+            if not is_plain(self.rho[name].shares) and is_whole(self.rho[name].shares):
+                message = f"`%{name}` depends on the size of the batch, and a microbatch tells its own only"
+                raise ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, Site(self.entry.name, index), message)])
+        return returned
+
+    def _drop_unused(self, entry: Function) -> None:
+        wanted = set(names(entry.returned))
         kept: list[tuple[Work, Phase]] = []
         for statement, phase in reversed(self.found.statements):
             if wanted.intersection(statement.results):
@@ -204,44 +166,25 @@ class _Reader:
         if param.name not in self.found.batch:
             return Held(self.full[param.name], self.full[param.name], whole_like(whole))
         site = Site(self.entry.name, None, Part("param_type", index))
-        part, shares = self._part(whole, self.found.batch[param.name], site)
-        return Held(whole, part, shares)
-
-    def _part(self, whole: Type, axis: int, site: Site) -> tuple[Type, Shares]:
-        """The type of a microbatch's part of an input."""
-        if isinstance(whole, TupleType):
-            parts, shares = zip(*(self._part(item, axis, site) for item in whole.items), strict=True)
-            return TupleType(tuple(parts)), tuple(shares)
-        if not isinstance(whole, TensorType) or whole.shape is None or not 0 <= axis < len(whole.shape):
-            message = f"expected a tensor with a dimension {axis}, the batch, found `{whole}`"
-            raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message)])
-        size, count = whole.shape[axis], self.domain.count
-        if isinstance(size, int) and size % count:
-            divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
-            near = sorted(sorted(divisors, key=lambda n: abs(n - count))[:6])
-            message = f"the batch is {size}, which does not divide into {count} microbatches"
-            hint = f"numbers of microbatches that would do: {', '.join(map(str, near))}"
-            raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, message, help=hint)])
-        try:
-            part = dims.divide(size, count)
-        except DimensionError as error:
-            raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, str(error))]) from None
-        if isinstance(size, dims.SymbolicDim) and str(size) in size.names:
-            self.found.symbols.add(str(size))
-        shape = (*whole.shape[:axis], part, *whole.shape[axis + 1 :])
-        return TensorType(whole.dtype, shape, whole.device), Share(axis)
+        axis = self.found.batch[param.name]
+        micro, share = part(whole, axis, self.domain.count, site)
+        assert isinstance(whole, TensorType)
+        assert whole.shape is not None
+        if isinstance(whole.shape[axis], SymbolicDim):
+            self.found.symbols.update(name for name in types.dim_names(whole) if name == str(whole.shape[axis]))
+        return Held(whole, micro, share)
 
     def _statement(self, index: int, statement: Work) -> None:
         operands = [self.rho[name] for name in names(statement.args)]
         mentioned = set(names(statement.args))
         if mentioned & self.after or any(holds_sum(v.shares) for v in operands):
-            self._at_the_end(index, statement, operands)
+            self._at_the_end(index, statement)
             return
         plain = _unclaimed(statement)
         try:
             held = self._held(plain)
         except Reject as reject:
-            plain = self._with_whole_sizes(plain)
+            plain = replace(plain, args=self._with_whole_sizes(plain.args))
             operands = [self.rho[name] for name in names(plain.args)]
             try:
                 held = self._held(plain)
@@ -276,61 +219,69 @@ class _Reader:
         twins = tuple(n if n == DISCARD else self._fresh(f"{n}_of_batch") for n in statement.results)
         for name, twin in zip(statement.results, twins, strict=True):
             if name != DISCARD:
-                self.of_batch[name] = twin
+                self.of_batch[name] = twin  # unless its value is known: see `_add_sizes`
                 self.rho[twin] = Held(self.full[name], self.full[name], whole_like(type_of(self.full[name])))
-        made = self._with_whole_sizes(_with_results(statement, twins))
+        made = replace(_with_results(statement, twins), args=self._with_whole_sizes(statement.args))
         self.found.statements.append((made, Phase.HOST))
 
     def _is_plain_host(self, name: str) -> bool:
         held = self.rho[name]
         return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST
 
-    def _with_whole_sizes(self, statement: Work) -> Work:
-        """The statement with the sizes of the batch for those of a microbatch."""
-        args = tuple(self.of_batch.get(a, a) if isinstance(a, str) else a for a in statement.args)
-        return replace(statement, args=args)
+    def _with_whole_sizes(self, args: tuple[Arg, ...]) -> tuple[Arg, ...]:
+        """Arguments with the sizes of the batch for those of a microbatch."""
+        return tuple(self.of_batch.get(a, a) if isinstance(a, str) else a for a in args)
 
-    def _at_the_end(self, index: int, statement: Work, operands: list[Held]) -> None:
-        if any(isinstance(s, Share) and s.axis is not None for v in operands for s in leaf_shares(v.shares)):
-            reason = "it needs a sum over the whole batch together with the batch itself"
-            name = statement.op if isinstance(statement, Apply) else f"@{statement.function}"
-            message = f"`{name}` cannot be computed by microbatches: {reason}"
-            raise ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, Site(self.entry.name, index), message)])
+    def _at_the_end(self, index: int, statement: Work) -> None:
+        """Add a statement that takes a sum over the batch."""
+        plain = replace(_unclaimed(statement), args=self._with_whole_sizes(statement.args))
+        for name in names(plain.args):
+            shares = self.rho[name].shares
+            if any(isinstance(s, Share) and s.axis is not None for s in leaf_shares(shares)):
+                reason = "it takes a sum over the whole batch together with the batch itself"
+                raise self._refused(index, statement, _cannot(statement, reason))
+            if is_whole(shares) and not is_plain(shares):
+                raise self._refused(index, statement, _cannot(statement, "it depends on the size of the batch"))
         for name in statement.results:
             if name != DISCARD:
                 value = self.full[name]
                 self.rho[name] = Held(value, value, whole_like(type_of(value)))
                 self.after.add(name)
-        self.found.statements.append((self._with_whole_sizes(_unclaimed(statement)), Phase.AFTER))
+        self.found.statements.append((plain, Phase.AFTER))
 
     def _per_microbatch(self, index: int, statement: Work, held: list[Held]) -> None:
         """Add a statement; a part of the batch that comes out too large is set right at once."""
-        correcting: list[Apply] = []
-        results = list(statement.results)
-        for i, (name, value) in enumerate(zip(statement.results, held, strict=True)):
-            share = value.shares
-            if name != DISCARD and isinstance(share, Share) and share.axis is not None and share.scale:
-                raw = self._fresh(f"{name}_of_part")
-                results[i] = raw
-                self.rho[raw] = value
-                held[i] = Held(value.full, value.micro, Share(share.axis))
-                factor = Literal(1.0 / self.found.count**share.scale)
-                correcting.append(Apply((name,), "Mul", (raw, factor)))
-            elif isinstance(share, tuple) and any(
-                isinstance(s, Share) and s.axis is not None and s.scale for s in leaf_shares(share)
-            ):
-                reason = "a tuple holds what was divided by the size of a microbatch, not of the batch"
-                raise self._refused(index, statement, Reject(codes.NOT_IN_MICROBATCHES, reason))
-        if correcting:
-            statement = _with_results(statement, tuple(results))
-        for name, value in zip(self._names(statement, correcting, results), held, strict=True):
+        results: list[str] = []
+        correcting: list[Work] = []
+        for name, value in zip(statement.results, held, strict=True):
+            made, scale = name, self._excess(index, statement, value.shares)
+            if scale and name != DISCARD:
+                made = self._fresh(f"{name}_of_part")
+                self.rho[made] = value
+                correcting.append(Apply((name,), "Mul", (made, Literal(1.0 / self.found.count**scale))))
+                assert isinstance(value.shares, Share)
+                value = Held(value.full, value.micro, Share(value.shares.axis))
             self.rho[name] = value
+            results.append(made)
         self.rho[DISCARD] = None
-        self.found.statements.extend((s, Phase.MICROBATCH) for s in (statement, *correcting))
+        self._add_sizes(statement)
+        written = _with_results(statement, tuple(results))
+        self.found.statements.extend((s, Phase.MICROBATCH) for s in (written, *correcting))
 
-    def _names(self, statement: Work, correcting: list[Apply], results: list[str]) -> list[str]:
-        corrected = {c.args[0]: c.results[0] for c in correcting}
-        return [corrected.get(name, name) for name in results]
+    def _excess(self, index: int, statement: Work, shares: Shares) -> int:
+        """By which power of the number of microbatches a part of the batch is too large."""
+        scale = max((s.scale for s in leaf_shares(shares) if isinstance(s, Share) and s.axis is not None), default=0)
+        if scale and isinstance(shares, tuple):
+            reason = "a tuple holds what was divided by the size of a microbatch, not of the batch"
+            raise self._refused(index, statement, Reject(codes.NOT_IN_MICROBATCHES, reason))
+        return scale
+
+    def _add_sizes(self, statement: Work) -> None:
+        """Host values made from the size of a microbatch: the same from the size of the batch, where they are known."""
+        for name in statement.results:
+            value = self.full[name]
+            if name != DISCARD and isinstance(value, Dense) and not value.symbolic:
+                self.of_batch[name] = Literal(value)
 
     def _fresh(self, hint: str) -> str:
         name = hint
@@ -348,6 +299,11 @@ class _Reader:
         own = reject.code is codes.NOT_IN_MICROBATCHES
         message = reject.message if own else f"a microbatch does not fit: {reject.message}"
         return ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), reject.help)])
+
+
+def _cannot(statement: Work, reason: str) -> Reject:
+    name = statement.op if isinstance(statement, Apply) else f"@{statement.function}"
+    return Reject(codes.NOT_IN_MICROBATCHES, f"`{name}` cannot be computed by microbatches: {reason}")
 
 
 def _unclaimed(statement: Work) -> Work:

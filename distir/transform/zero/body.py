@@ -10,9 +10,9 @@ from itertools import zip_longest
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder
 from distir.transform.kept import namer
-from distir.transform.zero.groups import Group, Uses, uses_of
+from distir.transform.operands import with_operands
+from distir.transform.zero.groups import Group, Uses, check_unused, needed_whole, uses_of
 from distir.transform.zero.partition import Along, Owner, Partition
-from distir.transform.zero.plain import with_operands
 
 
 def rewritten(entry: Function, groups: Sequence[Group], partitions: Sequence[Partition], stage: int) -> list[Statement]:
@@ -85,7 +85,6 @@ def _needed(edits: _Edits, name: str, stage: int) -> bool:
 def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> None:
     """Every device updates its part of the weight; before stage 3 they exchange them."""
     entry = edits.uses.entry
-    count = len(group.devices)
     parts: list[str] = []
     for rank, index in enumerate(group.updates):
         update = entry.body[index]
@@ -96,12 +95,13 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
             edits.before[index].append(_part(part, weight, group, along, rank))
             edits.renamed[index][weight] = part
             new = edits.namer.fresh(f"{new}_part") if new else DISCARD
+        else:
+            check_unused(edits.uses, new)
         parts.append(new)
         edits.replaced[index] = Apply((new, *update.results[1:]), update.op, update.args, update.attrs)
     if stage < 3 and any(group.new):
         together = Apply(group.new, "MPIAllgather", tuple(parts), Attributes({"axis": along.axis}))
         edits.after[max(group.updates)].append(together)
-    assert count == len(parts)
 
 
 def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Apply:
@@ -120,6 +120,10 @@ def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
     All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
     """
     updates = set(group.updates)
+    last = len(edits.uses.entry.body) - 1
+    for name in group.weights:
+        if last in edits.uses.mentioned[name]:
+            raise needed_whole(edits.uses.entry, last, name)
     places = [[i for i in edits.uses.mentioned[name] if i not in updates] for name in group.weights]
     owner = partition.rank if isinstance(partition, Owner) else None
     if owner is not None:
@@ -146,7 +150,6 @@ def _spread(source: str, devices: Sequence[int], owner: Owner, results: dict[int
     if len(results) == 1:
         ((rank, name),) = results.items()
         return Apply((name,), "Send", (source,), Attributes({"device": devices[rank]}))
-    wanted = [owner.rank, *results] if owner.rank not in results else [*results]
-    ranks = sorted(wanted)
+    ranks = sorted({owner.rank, *results})
     names = tuple(results.get(rank, DISCARD) for rank in ranks)
     return Apply(names, "MPIBroadcast", (source,), Attributes({"devices": tuple(devices[rank] for rank in ranks)}))

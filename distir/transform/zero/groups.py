@@ -6,6 +6,7 @@ one value. Knows nothing of how they will be partitioned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -51,11 +52,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Where the entry function mentions and defines its values, by statement number."""
+    """Where the entry function mentions and defines its values, by statement number; how often it returns each."""
 
     entry: Function
     mentioned: Mapping[str, Sequence[int]]
     defined: Mapping[str, int]
+    returned: Mapping[str, int]
 
 
 def uses_of(entry: Function) -> Uses:
@@ -66,7 +68,7 @@ def uses_of(entry: Function) -> Uses:
             mentioned.setdefault(name, []).append(index)
         if isinstance(statement, (Apply, Call)):
             defined.update(dict.fromkeys(statement.results, index))
-    return Uses(entry, mentioned, defined)
+    return Uses(entry, mentioned, defined, Counter(names(entry.returned)))
 
 
 def groups_of(module: Module, entry: Function) -> list[Group]:
@@ -83,10 +85,11 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
     if not any(map(_is_scattered, batches)):
         raise _no_groups(entry)
     uses = uses_of(entry)
+    weights = {p.name: p.type for p in entry.params if p.name in origins}
     found: list[Group] = []
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op == "MPIAllreduce":
-            group = _group(uses, origins, index, statement)
+            group = _group(uses, origins, weights, index, statement)
             found += [] if group is None else [group]
     if not found:
         raise _no_groups(entry)
@@ -94,10 +97,11 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
     return sorted(found, key=lambda group: order[group.weights[0]])
 
 
-def _group(uses: Uses, origins: Mapping[str, Hashable], index: int, reduce: Apply) -> Group | None:
+def _group(
+    uses: Uses, origins: Mapping[str, Hashable], weights: Mapping[str, Type], index: int, reduce: Apply
+) -> Group | None:
     """The weight whose gradient a statement sums, if it is that of a weight, and of one weight only."""
     entry = uses.entry
-    weights = {p.name: p.type for p in entry.params if p.name in origins}
     gradients = tuple(arg for arg in reduce.args if isinstance(arg, str))
     users = [uses.mentioned.get(name, ()) for name in reduce.results]
     updates: list[int] = []
@@ -105,7 +109,7 @@ def _group(uses: Uses, origins: Mapping[str, Hashable], index: int, reduce: Appl
         updating = [i for i in places if _updated(entry, i, name) in weights]
         others = [i for i in places if i not in updating]
         if updating and (others or len(updating) > 1):
-            raise _shared(entry, (others or updating[1:])[0], name)
+            raise needed_whole(entry, (others or updating[1:])[0], name)
         updates += updating
     if len(updates) != len(users) or len(gradients) != len(users):
         return None
@@ -121,7 +125,7 @@ def _group(uses: Uses, origins: Mapping[str, Hashable], index: int, reduce: Appl
         for result, operand in _in_place(statements[0].op).items()
         if result
     )
-    _check_returned(entry, [new, *(k.results for k in kept)])
+    _check_returned(uses, [new, *(k.results for k in kept)])
     return Group(
         weights[copies[0]], devices, copies, gradients, reduce.results, index, tuple(updates), new, kept
     )  # fmt: skip
@@ -149,20 +153,28 @@ def _kept(uses: Uses, origins: Mapping[str, Hashable], updates: Sequence[int], o
         assert isinstance(statement, Apply)
         arg = statement.args[operand]
         if not isinstance(arg, str) or arg not in origins or len(uses.mentioned[arg]) > 1:
-            raise _shared(uses.entry, index, arg if isinstance(arg, str) else statement.results[result])
+            raise needed_whole(uses.entry, index, arg if isinstance(arg, str) else statement.results[result])
         params.append(arg)
         results.append(statement.results[result])
+        check_unused(uses, statement.results[result])
     if len({origins[name] for name in params}) > 1:
-        raise _shared(uses.entry, updates[0], params[0])
+        raise needed_whole(uses.entry, updates[0], params[0])
     return Kept(tuple(params), tuple(results))
 
 
-def _check_returned(entry: Function, results: Sequence[Sequence[str]]) -> None:
+def _check_returned(uses: Uses, results: Sequence[Sequence[str]]) -> None:
     """Every replica must return its copy, or none: which one remains is not known yet."""
     for copies in results:
-        counts = {name: entry.returned.count(name) for name in copies}
+        counts = {name: uses.returned.get(name, 0) for name in copies}
         if len(set(counts.values())) > 1:
-            raise _shared(entry, len(entry.body) - 1, max(counts, key=lambda name: counts[name]))
+            raise needed_whole(uses.entry, len(uses.entry.body) - 1, max(counts, key=lambda name: counts[name]))
+
+
+def check_unused(uses: Uses, name: str) -> None:
+    """Raise ProgramError where another statement than the `return` mentions a value."""
+    others = [i for i in uses.mentioned.get(name, ()) if i != len(uses.entry.body) - 1]
+    if others:
+        raise needed_whole(uses.entry, others[0], name)
 
 
 # What `@main.scatter` says of the parameters: equal origins are equal values.
@@ -207,7 +219,8 @@ def _no_groups(entry: Function) -> ProgramError:
     return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
 
 
-def _shared(entry: Function, index: int, name: str) -> ProgramError:
+def needed_whole(entry: Function, index: int, name: str) -> ProgramError:
+    """The refusal to partition a value, at the statement that needs all of it."""
     statement = entry.body[index]
     where = "the result" if isinstance(statement, Return) else "this statement"
     message = f"{where} needs `%{name}` whole on its device, so it cannot be partitioned"

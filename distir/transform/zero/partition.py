@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.ir import Apply, Function, TensorType, Type, types
@@ -40,7 +40,8 @@ class Copies:
 
 def partitions(entry: Function, groups: Sequence[Group], kind: str) -> list[Partition]:
     """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide."""
-    found: list[Partition | None] = [_split(entry, group) if kind == "split" else None for group in groups]
+    stated = {param.name: param.type for param in entry.params}
+    found: list[Partition | None] = [_split(entry, stated, g) if kind == "split" else None for g in groups]
     loads: dict[int, tuple[int, int]] = {}
     sizes = [_bytes(group.type) for group in groups]
     for index in sorted(range(len(groups)), key=lambda i: -sizes[i]):  # the largest first: so loads come out even
@@ -63,12 +64,11 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
     return TensorType(type.dtype, tuple(shape), type.device)
 
 
-def _split(entry: Function, group: Group) -> Along | None:
+def _split(entry: Function, stated: Mapping[str, Type], group: Group) -> Along | None:
     """The first dimension that divides, of the weight and of all that is kept of it."""
     update = entry.body[group.updates[0]]
     if not isinstance(update, Apply) or update.op not in ELEMENTWISE:
         return None
-    stated = {param.name: param.type for param in entry.params}
     shapes = {_shape(stated[name]) for name in (group.weights[0], *(kept.params[0] for kept in group.kept))}
     shape = shapes.pop()
     if shapes or shape is None:

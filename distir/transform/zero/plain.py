@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distir.ir import Apply, Arg, Broken, Call, Function, Return, Statement, names, operands
+from distir.ir import Apply, Arg, Function, Return, Statement, names, operands
 from distir.transform.dead_code import live
 from distir.transform.kept import namer
+from distir.transform.operands import with_operands
 from distir.transform.zero.groups import Uses, uses_of
 
 
@@ -70,21 +71,3 @@ def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
                 body.append(replace(made, results=(renamed[name],)))
         body.append(with_operands(statement, renamed) if renamed else statement)
     return replace(entry, body=tuple(body)) if tuples else entry
-
-
-def with_operands(statement: Statement, renamed: dict[str, Arg]) -> Statement:
-    """The statement with other values for some of its operands."""
-
-    def of(arg: Arg) -> Arg:
-        if isinstance(arg, tuple):
-            return tuple(map(of, arg))
-        return renamed.get(arg, arg) if isinstance(arg, str) else arg
-
-    if isinstance(statement, Broken):
-        return statement
-    args = tuple(map(of, statement.args))
-    if isinstance(statement, Apply):
-        return Apply(statement.results, statement.op, args, statement.attrs, statement.claims)
-    if isinstance(statement, Call):
-        return Call(statement.results, statement.function, args, statement.claims)
-    return Return(args)

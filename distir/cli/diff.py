@@ -1,0 +1,78 @@
+"""`distir diff`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import Refused
+from distir.cli.files import shown
+from distir.cli.programs import settings, sound_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distir.ir import Function
+
+
+def diff(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A .dir program; `-` is standard input.", show_default=False)
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.", show_default=False)],
+    hardware: options.HardwareName = None,
+    function: options.FunctionName = None,
+    bind: options.Bindings = None,
+    as_json: options.AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown, as for a pull request.")] = False,
+) -> int:
+    """Two programs side by side, as simulated: latency, memory, communication, where their critical paths part.
+
+    Settings are those of A's distir.toml. A size that --bind gives need be known to one of the programs only.
+
+    For instance:
+
+        distir diff sequential.dir pipeline.dir --hardware dgx-a100
+
+        distir diff before.dir after.dir --markdown
+    """
+    from distir.cli import differing
+
+    if as_json and markdown:
+        raise Refused("expected either `--json` or `--markdown`, found both")
+    config = settings(first)
+    machine = simulating.machine(hardware, config)
+    programs = [sound_program(file) for file in (first, second)]
+    entries = [simulating.entry(program, function, config) for program in programs]
+    flags = _flags(bind or (), entries)
+    with output.progress(f"simulating {shown(first)} and {shown(second)}"):
+        simulations = [
+            simulating.simulation(program, machine, entry, simulating.binding(own, config, entry))
+            for program, entry, own in zip(programs, entries, flags, strict=True)
+        ]
+        sides = [
+            differing.Named(shown(file), program, simulation)
+            for file, program, simulation in zip((first, second), programs, simulations, strict=True)
+        ]
+        found = differing.compare(*sides)
+    if as_json:
+        output.write_json(differing.as_document(found))
+    elif markdown:
+        output.write(differing.as_markdown(found, machine))
+    else:
+        output.lay_out(*differing.as_text(found, machine))
+    return 0
+
+
+def _flags(flags: Sequence[str], entries: Sequence[Function]) -> list[list[str]]:
+    """The bindings for each of the programs: those of a name that only the other one has are left out."""
+    known = [simulating.bindable(entry) for entry in entries]
+    either = frozenset[str]().union(*known)
+
+    def fits(flag: str, own: frozenset[str]) -> bool:
+        name = flag.partition("=")[0].strip().removeprefix("%")
+        return name in own or name not in either
+
+    return [[flag for flag in flags if fits(flag, own)] for own in known]

@@ -1,0 +1,216 @@
+"""What `distir diff` says of two simulations, as text, as Markdown and as JSON.
+
+Times are in seconds, memory in bytes. Lines are those of the programs' texts, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from distir.cli.output import table
+from distir.cli.report import lines, placed
+from distir.cli.simulating import Machine
+from distir.cost import show_bytes, show_seconds
+from distir.simulate import Event, Simulation
+from distir.transform import Difference, Side, difference
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A program that was simulated, by the name of its file."""
+
+    name: str
+    program: Program
+    simulation: Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two programs and their difference."""
+
+    sides: tuple[Named, Named]
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table: the first column names things, the others are numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def compare(first: Named, second: Named) -> Compared:
+    """Compare two simulations."""
+    return Compared((first, second), difference(first.simulation, second.simulation))
+
+
+def as_document(compared: Compared) -> dict[str, Any]:
+    """The comparison as one JSON document. `a` and `b` are the programs in the order in which they were given."""
+    found = compared.difference
+    parting = [
+        None if event is None else _event(event, side)
+        for event, side in zip(found.parting, compared.sides, strict=True)
+    ]
+    first, second = compared.sides
+    return {
+        "hardware": first.simulation.hardware.name,
+        "a": _side(first, found.left),
+        "b": _side(second, found.right),
+        "speedup": found.speedup if found.right.latency_s else None,
+        "critical_paths": {"shared": found.shared, "a": parting[0], "b": parting[1]},
+    }
+
+
+def as_text(compared: Compared, machine: Machine) -> list[Any]:
+    """The comparison for people: what rich lays out."""
+    from rich.text import Text
+
+    parts: list[Any] = [Text(_head(compared, machine))]
+    for section in _sections(compared):
+        listed = table(*section.columns, right="12345")
+        for name, *numbers in section.rows:
+            listed.add_row(Text(name), *numbers)
+        parts += ["", Text(section.title, style="bold underline"), listed]
+    return [*parts, "", Text("critical paths", style="bold underline"), *map(Text, _parting(compared))]
+
+
+def as_markdown(compared: Compared, machine: Machine) -> str:
+    """The comparison as Markdown."""
+    parts = [_head(compared, machine)]
+    for section in _sections(compared):
+        rows = [section.columns, ("---", *("---:" for _ in section.columns[1:])), *section.rows]
+        parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)]
+    said, *where = map(_cell, _parting(compared))
+    parts += ["#### critical paths", said, *(["\n".join(f"- {line}" for line in where)] if where else [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("_", "\\_")
+
+
+def _head(compared: Compared, machine: Machine) -> str:
+    first, second = (f"@{side.simulation.function.name} of {side.name}" for side in compared.sides)
+    speedup = compared.difference.speedup
+    said = "is as fast as A" if speedup == 1 else f"is {speedup:.3g} times as fast as A"
+    if not compared.difference.right.latency_s:
+        said = "takes no time"
+    return f"A is {first}, B is {second}. On {machine}, B {said}."
+
+
+def _sections(compared: Compared) -> list[Section]:
+    a, b = compared.difference.left, compared.difference.right
+    return [
+        Section("in all", ("", "A", "B", "change"), _totals(a, b)),
+        Section(
+            "devices",
+            ("device", "A busy", "B busy", "A peak memory", "B peak memory"),
+            [
+                (str(device), *_both(show_seconds, a.busy_s, b.busy_s, device), *_memory(a, b, device))
+                for device in sorted({*a.busy_s, *b.busy_s})
+            ],
+        ),
+        *filter(
+            lambda section: section.rows,
+            (
+                Section(
+                    "communication",
+                    ("pattern", "A messages", "B messages", "A bytes", "B bytes"),
+                    [
+                        (
+                            pattern,
+                            *_both(str, a.messages, b.messages, pattern),
+                            *_both(show_bytes, a.communication_bytes, b.communication_bytes, pattern),
+                        )
+                        for pattern in sorted({*a.messages, *b.messages})
+                    ],
+                ),
+                Section(
+                    "ops that run more or less often",
+                    ("op", "A", "B"),
+                    [
+                        (op, *_both(str, a.op_counts, b.op_counts, op))
+                        for op in sorted({*a.op_counts, *b.op_counts})
+                        if a.op_counts.get(op) != b.op_counts.get(op)
+                    ],
+                ),
+            ),
+        ),
+    ]
+
+
+def _totals(a: Side, b: Side) -> list[tuple[str, ...]]:
+    return [
+        _total("latency", show_seconds, a.latency_s, b.latency_s),
+        _total("most memory of a device", show_bytes, a.most_memory_bytes, b.most_memory_bytes),
+        _total("communication", show_bytes, a.total_communication_bytes, b.total_communication_bytes),
+        _total("ops", str, a.ops, b.ops),
+        _total("devices", str, len(a.busy_s), len(b.busy_s)),
+    ]
+
+
+def _total(name: str, show: Callable[[Any], str], a: float, b: float) -> tuple[str, ...]:
+    change = "" if a == b or not a else f"{100 * (b - a) / a:+.1f}%"
+    return name, show(a), show(b), change
+
+
+def _both(show: Callable[[Any], str], a: Mapping[Any, Any], b: Mapping[Any, Any], key: Any) -> tuple[str, str]:
+    """A number of both; nothing where one has none."""
+    first, second = (show(side[key]) if key in side else "" for side in (a, b))
+    return first, second
+
+
+def _memory(a: Side, b: Side, device: int) -> tuple[str, str]:
+    return _both(show_bytes, a.peak_memory_bytes, b.peak_memory_bytes, device)
+
+
+def _parting(compared: Compared) -> Sequence[str]:
+    """Where the critical paths go different ways, in words."""
+    found = compared.difference
+    if found.parting == (None, None):
+        return ["they are the same"]
+    said = [f"they share their first {found.shared} ops, and part here:" if found.shared else "they part at once:"]
+    for letter, side, event in zip("AB", compared.sides, found.parting, strict=True):
+        if event is None:
+            said.append(f"{letter} has ended")
+        else:
+            place = placed(event, lines(side.program))
+            times = f"at {show_seconds(event.start)} for {show_seconds(event.effect.cost.seconds)}"
+            said.append(f"{letter} goes on with {place}, {times}")
+    return said
+
+
+def _side(named: Named, side: Side) -> dict[str, Any]:
+    return {
+        "file": named.name,
+        "function": named.simulation.function.name,
+        "latency_s": side.latency_s,
+        "ops": side.ops,
+        "op_counts": dict(sorted(side.op_counts.items())),
+        "devices": {
+            str(device): {"busy_s": side.busy_s[device], "peak_memory_bytes": side.peak_memory_bytes[device]}
+            for device in sorted(side.busy_s)
+        },
+        "communication": {
+            pattern: {"messages": side.messages[pattern], "bytes": side.communication_bytes[pattern]}
+            for pattern in sorted(side.messages)
+        },
+    }
+
+
+def _event(event: Event, side: Named) -> dict[str, Any]:
+    return {
+        "op": event.effect.op,
+        "function": event.function.name,
+        "line": lines(side.program)(event),
+        "start_s": event.start,
+        "duration_s": event.effect.cost.seconds,
+        "devices": list(event.effect.devices),
+    }

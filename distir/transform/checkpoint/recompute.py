@@ -1,0 +1,78 @@
+"""Dropping what runs of blocks compute, and computing it again where the way back needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, names, operands
+from distir.ir.builder import FunctionBuilder
+from distir.transform.checkpoint.blocks import TrainingStep
+from distir.transform.dead_code import live
+from distir.transform.kept import namer
+from distir.transform.operands import with_operands
+
+
+def recomputed(entry: Function, step: TrainingStep, count: int, host: Container[str]) -> Function | None:
+    """The entry function with what runs of `count` blocks compute inside dropped, and recomputed as late as possible.
+
+    What passes between runs is kept, and so are values on the `host`, which take no device's memory. None if there is
+    nothing to drop.
+    """
+    inside = _inside(entry, step, count, host)
+    back = _WayBack(namer(entry), inside, {})
+    body = list(entry.body[: step.turn])
+    for statement in entry.body[step.turn :]:
+        back.need(names(operands(statement)), body)
+        body.append(with_operands(statement, back.again))
+    if not back.again:
+        return None
+    last = body.pop()
+    kept = (*live(body, names(operands(last))), last)
+    return Function(entry.name, entry.params, kept, entry.result_types)
+
+
+def _inside(entry: Function, step: TrainingStep, count: int, host: Container[str]) -> dict[str, Apply | Call]:
+    """The values that nothing but their own run of blocks needs before the way back, and what computes them."""
+    run_of = {i: number // count for number, block in enumerate(step.blocks) for i in block}
+    outside = set(names(entry.returned))
+    found: dict[str, tuple[int, Apply | Call]] = {}
+    for index, statement in enumerate(entry.body[: step.turn]):
+        run = run_of.get(index)
+        outside.update(n for n in names(operands(statement)) if n in found and found[n][0] != run)
+        if run is not None and isinstance(statement, (Apply, Call)):
+            found.update({name: (run, statement) for name in statement.results if name != DISCARD and name not in host})
+    return {name: statement for name, (_, statement) in found.items() if name not in outside}
+
+
+@dataclass(slots=True)
+class _WayBack:
+    """What has been recomputed so far: new names by old ones."""
+
+    namer: FunctionBuilder
+    inside: Mapping[str, Apply | Call]
+    again: dict[str, Arg]
+
+    def need(self, wanted: Iterable[str], body: list[Statement]) -> None:
+        """Append what computes the values wanted, as far as they were dropped."""
+        pending = [name for name in wanted if name in self.inside and name not in self.again]
+        while pending:
+            name = pending[-1]
+            if name in self.again:
+                pending.pop()
+                continue
+            made = self.inside[name]
+            missing = [n for n in names(made.args) if n in self.inside and n not in self.again]
+            pending += missing
+            if not missing:
+                body.append(self._made_again(pending.pop()))
+
+    def _made_again(self, name: str) -> Statement:
+        made = self.inside[name]
+        results = tuple(n and self.namer.fresh(f"{n}_again") if n in self.inside else DISCARD for n in made.results)
+        statement = with_operands(made, self.again)
+        assert isinstance(statement, (Apply, Call))
+        self.again.update({old: new for old, new in zip(made.results, results, strict=True) if new})
+        if isinstance(statement, Apply):
+            return Apply(results, statement.op, statement.args, statement.attrs, statement.claims)
+        return Call(results, statement.function, statement.args, statement.claims)

@@ -1,0 +1,86 @@
+"""The batch of a sequential entry function: in which parameters it is, and what a microbatch has of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from distir.analysis import Analysis, State, check
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import DimensionError, Function, Module, Part, Site, TensorType, Type, dims, types
+from distir.ops import Value, type_of
+from distir.transform.pipeline.microbatches import Share
+
+
+def one_device(entry: Function, state: State) -> int:
+    """The device that a program runs on. Raises ProgramError if there are several, or none."""
+    found = {d for value in state.values() if value is not None for d in types.devices(type_of(value))}
+    if len(found) != 1:
+        several = f"devices {', '.join(map(str, sorted(found)))}" if found else "no device"
+        message = f"`pp` expected a program on one device, found {several} in `@{entry.name}`"
+        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, Site(entry.name, None, Part("name")), message)])
+    return found.pop()
+
+
+def batch_axes(entry: Function) -> dict[str, int]:
+    """The parameters that have the batch, and along which axis. Raises ProgramError if there are none."""
+    found: dict[str, int] = {}
+    for param in entry.params:
+        axis = param.roles.get("batch")
+        if isinstance(axis, int):
+            found[param.name] = axis
+    if not found:
+        message = f"no parameter of `@{entry.name}` says which dimension the batch is"
+        hint = "mark the inputs: `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
+        site = Site(entry.name, None, Part("name"))
+        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message, help=hint)])
+    return found
+
+
+def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Share]:
+    """The type of a microbatch's part of an input, and how the parts make it up. Raises ProgramError."""
+    if not isinstance(whole, TensorType) or whole.shape is None or not 0 <= axis < len(whole.shape):
+        message = f"expected a tensor with a dimension {axis}, the batch, found `{whole}`"
+        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message)])
+    size = whole.shape[axis]
+    if isinstance(size, int) and size % count:
+        divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
+        near = sorted(sorted(divisors, key=lambda n: abs(n - count))[:6])
+        message = f"the batch is {size}, which does not divide into {count} microbatches"
+        hint = f"numbers of microbatches that would do: {', '.join(map(str, near))}"
+        raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, message, help=hint)])
+    try:
+        piece = dims.divide(size, count)
+    except DimensionError as error:
+        raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, str(error))]) from None
+    shape = (*whole.shape[:axis], piece, *whole.shape[axis + 1 :])
+    return TensorType(whole.dtype, shape, whole.device), Share(axis)
+
+
+def some_parts(entry: Function, batch: dict[str, int]) -> int:
+    """A number of parts that the batch does divide into: so that it shows where it is, if it is to stay whole."""
+    size = 0
+    for param in entry.params:
+        shape = param.type.shape if isinstance(param.type, TensorType) else None
+        if param.name in batch and shape is not None and batch[param.name] < len(shape):
+            dim = shape[batch[param.name]]
+            size = math.gcd(size, dim) if isinstance(dim, int) else size
+    return next((n for n in range(2, math.isqrt(size) + 1) if size % n == 0), size) if size else 2
+
+
+def doubled(entry: Function, analysis: Analysis, full: State, batch: dict[str, int]) -> State | None:
+    """The state for a batch of two where it is one: a dimension of 1 does not show that it is the batch."""
+    args: list[Value] = []
+    for param in entry.params:
+        value = full[param.name]
+        if param.name in batch and isinstance(value, TensorType) and value.shape is not None:
+            axis = batch[param.name]
+            if value.shape[axis] != 1:
+                return None
+            value = TensorType(value.dtype, (*value.shape[:axis], 2, *value.shape[axis + 1 :]), value.device)
+        args.append(value)
+    wide = replace(entry, params=tuple(replace(p, type=type_of(v)) for p, v in zip(entry.params, args, strict=True)))
+    module = Module(wide if f.name == entry.name else f for f in analysis.module)
+    found = check(module)
+    return None if found.errors else found.states[entry.name]

@@ -1,0 +1,130 @@
+"""Orders of tasks: by priorities, and by moving single tasks.
+
+Every order keeps a task behind those whose results it uses. Nothing here knows of memory: whoever asks judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from distir.transform.rescheduling.tasks import Clocks, Tasks
+
+Order = tuple[int, ...]
+
+WINDOWS = (4, 16, 64, 1 << 30)
+"""How far ahead of the first task that still waits another one may be taken: what runs early holds memory for long."""
+
+NEXT = 4
+"""How many tasks of each kind are tried in a device's idle time."""
+
+Rule = Callable[[float, float], tuple[float, ...]]
+"""The task for which this is lowest runs next: of its possible start and its tail; then the one that stood first."""
+
+RULES: tuple[Rule, ...] = (
+    lambda start, tail: (start, -tail),
+    lambda start, tail: (-tail, start),
+    lambda start, tail: (start - tail,),
+    lambda start, _: (start,),
+)
+
+AT_ONCE = (float("-inf"),)
+"""For tasks that take no time and hold no device."""
+
+
+def by_priority(tasks: Tasks) -> Iterator[Order]:
+    """Orders by list scheduling, for each rule and window."""
+    tails = tasks.tails()
+    for window in WINDOWS:
+        for rule in RULES:
+            yield _listed(tasks, tails, rule, window)
+        if window >= len(tasks):
+            return
+
+
+def _listed(tasks: Tasks, tails: Sequence[float], rule: Rule, window: int) -> Order:
+    """Take, again and again, the task that is ready and first by the rule."""
+    clocks = tasks.clocks()
+    missing = [len(before) for before in tasks.before]
+    ready = [number for number, count in enumerate(missing) if not count]
+    order: list[int] = []
+    done = [False] * len(tasks)
+    first = 0
+    while ready:
+        while done[first]:
+            first += 1
+        number = min(
+            (n for n in ready if n < first + window),
+            key=lambda n: (rule(_start(tasks, n, clocks), tails[n]) if tasks.tasks[n].devices else AT_ONCE, n),
+        )
+        tasks.tasks[number].run(clocks)
+        ready.remove(number)
+        order.append(number)
+        done[number] = True
+        for other in tasks.after[number]:
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    return tuple(order)
+
+
+def _start(tasks: Tasks, number: int, clocks: Clocks) -> float:
+    return max(clocks[device] for device in tasks.tasks[number].devices)
+
+
+def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
+    """Orders in which one wait is shorter, perhaps: the longest waits first.
+
+    A device that waits with a task may run one of its next ones first; and the task may run before what the device that
+    it waits for does last.
+    """
+    clocks = tasks.clocks()
+    last: dict[int, int] = {}
+    waits: list[tuple[float, int, int, int]] = []
+    for place, number in enumerate(order):
+        devices = tasks.tasks[number].devices
+        if len(devices) > 1:
+            latest = max(devices, key=clocks.__getitem__)
+            waits += [
+                (clocks[device] - clocks[latest], place, device, last[latest])
+                for device in devices
+                if clocks[device] < clocks[latest]
+            ]
+        tasks.tasks[number].run(clocks)
+        last.update(dict.fromkeys(devices, place))
+    places = {number: place for place, number in enumerate(order)}
+    for _, place, device, blocker in sorted(waits):
+        for later in _fillers(tasks, order, places, place, device):
+            if (made := _before(tasks, order, later, place)) is not None:
+                yield made
+        if (made := _before(tasks, order, place, blocker)) is not None:
+            yield made
+
+
+def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, device: int) -> Iterator[int]:
+    """Where tasks stand that the device might run before the one at `place`.
+
+    The next ones; and the next ones that need nothing of what stands in between.
+    """
+    following = [i for i in range(place + 1, len(order)) if device in tasks.tasks[order[i]].devices]
+    yield from following[:NEXT]
+    ready = (i for i in following[NEXT:] if all(places[other] < place for other in tasks.before[order[i]]))
+    yield from islice(ready, NEXT)
+
+
+def _before(tasks: Tasks, order: Order, place: int, target: int) -> Order | None:
+    """The order with the task at `place`, and all it needs of what stands in between, before the one at `target`.
+
+    None where it needs that one.
+    """
+    taken, wanted = [order[place]], set(tasks.before[order[place]])
+    kept: list[int] = []
+    for number in order[place - 1 : target : -1]:
+        if number in wanted:
+            taken.append(number)
+            wanted |= tasks.before[number]
+        else:
+            kept.append(number)
+    if order[target] in wanted:
+        return None
+    return (*order[:target], *reversed(taken), order[target], *reversed(kept), *order[place + 1 :])

@@ -1,0 +1,166 @@
+"""Data, tensor and pipeline parallelism in one: the results stay, whatever the degrees, schedule and layout.
+
+`DISTIR_TEST_ALL=1` runs the whole product of models, degrees, microbatches and schedules; else a sample of it.
+"""
+
+import os
+from itertools import pairwise, product
+from random import Random
+
+import pytest
+from dtp_samples import LAYERS, MODELS
+from sharding_samples import assert_same
+
+import distir
+from distir.diagnostics import ProgramError
+from distir.ir import types
+from distir.models import named
+from distir.transform import StepError, transform
+from distir.transform.pipeline import SCHEDULES
+
+MOST = 8
+"""How many devices there are at most."""
+
+DEGREES = [degrees for degrees in product((1, 2, 4, 8), repeat=3) if degrees[0] * degrees[1] * degrees[2] <= MOST]
+
+
+def schedules(name, stages):
+    """The schedules that differ: there is but one without a backward pass, or with one stage."""
+    return tuple(SCHEDULES) if name.endswith("training") and stages > 1 else ("1f1b",)
+
+
+def cases(name):
+    found = [
+        (name, degrees, microbatches, schedule)
+        for degrees in DEGREES
+        for microbatches in (1, 2, 4, 8)
+        for schedule in schedules(name, degrees[2])
+    ]
+    whole = os.environ.get("DISTIR_TEST_ALL") == "1"
+    return found if whole else Random(name).sample(found, 3 if name.endswith("training") else 2)
+
+
+def words(degrees, microbatches, schedule):
+    options = [f"microbatches={microbatches}", f"schedule={schedule}"]
+    if schedule == "interleaved":
+        options.append("virtual=2")
+    return [f"dtp={','.join(map(str, degrees))}", *options]
+
+
+@pytest.mark.parametrize(("name", "degrees", "microbatches", "schedule"), [c for name in MODELS for c in cases(name)])
+def test_results_stay(name, degrees, microbatches, schedule):
+    module = MODELS[name]()
+    steps = words(degrees, microbatches, schedule)
+    if schedule == "interleaved" and (microbatches % degrees[2] or 2 * degrees[2] > LAYERS):
+        with pytest.raises(ProgramError):  # it needs whole rounds of microbatches, and a layer for each stage
+            transform(module, *steps)
+    else:
+        assert_same(module, transform(module, *steps))
+
+
+@pytest.mark.parametrize("layout", ["pdt", "dpt", "ptd", "dtp", "tdp", "tpd"])
+def test_results_stay_in_every_layout(layout):
+    module = MODELS["mlp training"]()
+    assert_same(module, transform(module, "dtp=2,2,2", microbatches=2, layout=layout))
+
+
+# Where the devices are
+
+
+def axes(layout, degrees):
+    """By axis: the groups of devices that talk along it, if all are numbered with the last letter innermost."""
+    sizes = dict(zip("dtp", degrees, strict=True))
+    places = list(product(*(range(sizes[axis]) for axis in layout)))
+    number = {place: i for i, place in enumerate(places, 1)}
+    found = {}
+    for at, axis in enumerate(layout):
+        by_rest = {}
+        for place in places:
+            by_rest.setdefault((*place[:at], *place[at + 1 :]), []).append(number[place])
+        found[axis] = {tuple(group) for group in by_rest.values()}
+    return found
+
+
+def groups(module):
+    """The groups of devices over which something is summed, and the pairs that something is sent between."""
+    simulation = distir.simulate(module)
+    summed, sent = set(), set()
+    for effect in simulation.timeline().effects:
+        if effect.work.communication is not None:
+            (sent if effect.work.communication.pattern == "send" else summed).add(effect.devices)
+    return summed, sent
+
+
+@pytest.mark.parametrize("layout", ["pdt", "dpt", "ptd", "dtp", "tdp", "tpd"])
+@pytest.mark.parametrize("degrees", [(2, 2, 2), (4, 2, 1), (1, 2, 4), (2, 1, 3)])
+def test_groups_lie_as_the_layout_says(layout, degrees):
+    module = distir.models.mlp(12, 8, 32, training=True, dtype="Float64")
+    found = transform(module, f"dtp={','.join(map(str, degrees))}", microbatches=2, layout=layout)
+    expected = axes(layout, degrees)
+    summed, sent = groups(found)
+    assert summed == {group for axis in "dt" for group in expected[axis] if len(group) > 1}
+    neighbours = {pair for group in expected["p"] for pair in pairwise(group)}
+    assert sent == neighbours
+    used = {types.device_of(p.type) for p in found.entry().params}
+    assert used == set(range(1, degrees[0] * degrees[1] * degrees[2] + 1))
+
+
+def test_shards_are_neighbours_by_default_and_stages_far_apart():
+    module = MODELS["mlp training"]()
+    assert transform(module, "dtp=2,2,2") == transform(module, "dtp=2,2,2", "layout=pdt")
+    assert axes("pdt", (2, 2, 2))["t"] == {(1, 2), (3, 4), (5, 6), (7, 8)}
+
+
+# What it is made of
+
+
+def test_degrees_of_one_leave_their_part_out():
+    module = MODELS["mlp training"]()
+    assert transform(module, "dtp=1,1,1") == module
+    assert transform(module, "dtp=4,1,1") == transform(module, "dp=4")
+    assert transform(module, "dtp=1,4,1") == transform(module, "tp=4")
+    assert transform(module, "dtp=1,1,4", "microbatches=4") == transform(module, "pp=4", "microbatches=4")
+
+
+def test_it_is_the_three_steps_in_turn():
+    module = MODELS["mlp training"]()
+    found = transform(module, "dtp=2,2,2", "microbatches=4", "layout=dpt")
+    assert found == transform(module, "pp=2", "microbatches=4", "tp=2", "dp=2")
+
+
+def test_the_largest_model_is_a_few_functions():
+    """With 256 calls of its two stages, for each of two replicas."""
+    module = named("gpt2-175b", 1024)
+    found = transform(module, "dtp=2,4,2", microbatches=128)
+    assert len(found.functions) < 10
+    calls = [s.function for s in found.entry().body if hasattr(s, "function")]
+    assert len(calls) == 2 * 2 * 128
+    assert len(set(calls)) <= 4
+
+
+def test_a_batch_without_a_size_is_cut_into_as_many_microbatches():
+    assert transform(named("gpt2-1.6b"), "dtp=1,1,2", microbatches=128).entry()
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("word", ["dtp=2", "dtp=2,2", "dtp=2,2,2,2", "dtp=0,1,1", "dtp=-1,1,1"])
+def test_other_than_three_degrees_are_refused(word):
+    with pytest.raises(StepError, match="three degrees of 1 or more"):
+        transform(MODELS["mlp training"](), word)
+
+
+@pytest.mark.parametrize("layout", ["dt", "ddt", "xyz", "dtpp", ""])
+def test_layouts_are_orders_of_the_letters(layout):
+    with pytest.raises(StepError, match="letters d, t and p"):
+        transform(MODELS["mlp training"](), "dtp=2,2,1", layout=layout)
+
+
+@pytest.mark.parametrize(("word", "code"), [("dtp=3,1,1", "DIR620"), ("dtp=1,3,1", "DIR620")])
+def test_what_does_not_divide_is_refused_with_what_would(word, code):
+    with pytest.raises(ProgramError) as refused:
+        transform(MODELS["mlp training"](), word)
+    (found,) = refused.value.diagnostics
+    assert found.code.number == code
+    assert "would do" in found.help
