@@ -200,7 +200,9 @@ def _dim(terms: dict[Monomial, int], denominator: int) -> Dim:
     sign = -1 if denominator < 0 else 1
     denominator = sign * denominator // common
     reduced = {names: sign * c // common for names, c in kept.items()}
-    if denominator == 1 and reduced.keys() == {()}:
+    if reduced.keys() == {()}:
+        if denominator != 1:
+            raise DimensionError(f"{reduced[()]}/{denominator} is no integer")
         return reduced[()]
     return SymbolicDim(tuple(sorted(reduced.items(), key=lambda t: (-len(t[0]), t[0]))), denominator)
 

@@ -15,7 +15,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.ir import DTYPES, Constant, Dense, Dim, DType, External, Shape, SymbolicDim, TensorType, Type, types
 from distir.ir.dtypes import INTEGER_RANGES
 from distir.ops.core import op
-from distir.ops.host import Operand, known_dims, length
+from distir.ops.host import Operand, known_dims, known_ints, length
 from distir.ops.infer import ADDRESSABLE
 from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
@@ -100,10 +100,12 @@ def Range(start: Array, limit: Array, delta: Array) -> Array:
 
 
 @Range.shapes
-def _(start: Operand, limit: Operand, delta: Operand) -> Shape:
+def _(start: Operand, limit: Operand, delta: Operand) -> Shape | None:
+    if isinstance(limit, Dense) and limit.symbolic and known_ints(start) == (0,) and known_ints(delta) == (1,):
+        return known_dims(limit)
     known: list[float] = []
     for name, operand in (("start", start), ("limit", limit), ("delta", delta)):
-        if isinstance(operand, Dense):
+        if isinstance(operand, Dense) and not operand.symbolic:
             known.append(to_array(operand).item())  # rounded as the element type rounds
             if not math.isfinite(known[-1]) or (name == "delta" and known[-1] == 0):
                 expected = "a finite step that is not 0" if name == "delta" else "a finite number"

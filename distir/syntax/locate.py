@@ -31,6 +31,8 @@ def locate(syntax: Syntax, site: Site) -> Span | None:
         return None
     if site.index is None:
         whole = Span(found.span.start, max(found.name.end, found.span.start + 4))
+        if site.part == Part("name") and found.name.start < found.name.end:
+            return found.name  # known from the parse: heads can be long
         return whole if site.part is None else _placed(syntax, found, found.head, site.part) or whole
     if not 0 <= site.index < len(found.starts):
         return None
