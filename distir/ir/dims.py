@@ -122,7 +122,10 @@ def divide(a: Dim, b: Dim) -> Dim:
                 return None
             rest.remove(name)
         quotient[tuple(rest)] = coefficient * n
-    return _dim(quotient, m * c)
+    result = _dim(quotient, m * c)
+    if isinstance(result, SymbolicDim) and not result.names:
+        raise DimensionError(f"{a} is not divisible by {b}")
+    return result
 
 
 def divide_up(a: Dim, b: int) -> Dim:
@@ -200,9 +203,7 @@ def _dim(terms: dict[Monomial, int], denominator: int) -> Dim:
     sign = -1 if denominator < 0 else 1
     denominator = sign * denominator // common
     reduced = {names: sign * c // common for names, c in kept.items()}
-    if reduced.keys() == {()}:
-        if denominator != 1:
-            raise DimensionError(f"{reduced[()]}/{denominator} is no integer")
+    if denominator == 1 and reduced.keys() == {()}:
         return reduced[()]
     return SymbolicDim(tuple(sorted(reduced.items(), key=lambda t: (-len(t[0]), t[0]))), denominator)
 

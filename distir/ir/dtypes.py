@@ -64,9 +64,7 @@ def _named(name: str) -> DType:
 
 
 INTEGER_RANGES: dict[DType, range] = {
-    dtype: range(-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1))
-    if dtype.kind == "int"
-    else range(2**dtype.bits)
+    dtype: range(-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else range(2**dtype.bits)
     for dtype in DTYPES.values()
     if dtype.kind in ("int", "uint")
 }
