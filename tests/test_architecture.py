@@ -1,6 +1,7 @@
 """The house as ARCHITECTURE.md draws it: which room may import what, what is loaded when, how long files may get."""
 
 import ast
+import importlib
 import io
 import re
 import subprocess
@@ -203,3 +204,13 @@ def test_algorithm_1_is_as_short_as_in_the_paper():
     source = (ROOT / "distir/analysis/interpret.py").read_text()
     function = next(n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and n.name == "interpret")
     assert code_lines(ast.unparse(function)) <= 16
+
+
+def test_names_offered_late_are_no_modules():
+    """Importing a module of that name would put it in the place of what is offered."""
+    for init in ROOT.glob("distir/**/__init__.py"):
+        if "late_names(" in init.read_text():
+            package = importlib.import_module(".".join(init.parent.relative_to(ROOT).parts))
+            modules = {path.stem for path in init.parent.glob("*.py")}
+            modules |= {path.parent.name for path in init.parent.glob("*/__init__.py")}
+            assert not modules & set(package.__all__) or package.__name__ == "distir"

@@ -1,16 +1,35 @@
 """Hardware: profiles, topology, and the models that turn work into seconds. Knows no programs.
 
 `load("dgx-a100").cost(work, positions)` is the whole of it; `units` parses and prints quantities.
+
+Names are imported when they are first asked for: whoever only checks programs need not load the models.
 """
 
-from distir.cost.catalogue import DEFAULT, load, parse, profiles
-from distir.cost.collectives import ALGORITHMS, Algorithm, Spent, algorithm
-from distir.cost.compute import Kind, Rate
-from distir.cost.describe import Row, describe
-from distir.cost.errors import HardwareError, Problem
-from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
-from distir.cost.topology import Level, Link, Ranks, Tier
-from distir.cost.units import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds
+from typing import TYPE_CHECKING
+
+from distir.ir.late import late_names
+
+if TYPE_CHECKING:
+    from distir.cost.catalogue import DEFAULT, load, parse, profiles
+    from distir.cost.collectives import ALGORITHMS, Algorithm, Spent, algorithm
+    from distir.cost.compute import Kind, Rate
+    from distir.cost.description import Row, describe
+    from distir.cost.errors import HardwareError, Problem
+    from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
+    from distir.cost.topology import Level, Link, Ranks, Tier
+    from distir.cost.units import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds
+
+_HOMES = {
+    "distir.cost.catalogue": ("DEFAULT", "load", "parse", "profiles"),
+    "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "Spent", "algorithm"),
+    "distir.cost.compute": ("Kind", "Rate"),
+    "distir.cost.description": ("Row", "describe"),
+    "distir.cost.errors": ("HardwareError", "Problem"),
+    "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
+    "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
+    "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds", "show_bytes", "show_seconds"),
+}
+__getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
 __all__ = [
     "ALGORITHMS",
