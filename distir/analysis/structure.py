@@ -27,11 +27,10 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ops.infer import ADDRESSABLE
 
 ROLES = ("param", "state", "batch")
 """What the braces after a parameter's type may hold."""
-
-MAX_BYTES = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:
             if any(isinstance(dim, int) and dim < 0 for dim in leaf.shape or ()):
                 message = f"a dimension cannot be negative: `{leaf}`"
                 yield Diagnostic(type_codes.BAD_DIMENSION, site, message)
-            elif isinstance(leaf.nbytes, int) and leaf.nbytes >= MAX_BYTES:
+            elif isinstance(leaf.nbytes, int) and leaf.nbytes >= ADDRESSABLE:
                 yield Diagnostic(type_codes.BAD_DIMENSION, site, f"a tensor too large to address: `{leaf}`")
 
 

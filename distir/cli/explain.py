@@ -50,11 +50,9 @@ def explain(
 
 
 def _list(as_json: bool) -> int:
-    from distir.diagnostics import CODES
-    from distir.diagnostics.explain import _load_codes  # pyright: ignore[reportPrivateUsage]
+    from distir.diagnostics.explain import all_codes
 
-    _load_codes()
-    codes = sorted(CODES.values(), key=lambda c: c.number)
+    codes = sorted(all_codes().values(), key=lambda c: c.number)
     if as_json:
         output.write_json([{"code": c.number, "name": c.name, "severity": c.severity, "title": c.title} for c in codes])
         return 0

@@ -182,8 +182,7 @@ def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound:
     values = list(args)
     places = [_place(signature, i) for i in range(len(args))]
     bindings.count = sum(place.variadic for place in places)
-    if not bindings.count:
-        bindings.count = next((len(v) for n, v in bound.items() if n == "devices" and isinstance(v, tuple)), 0)
+    bindings.count = bindings.count or _listed_devices(signature, bound)
     weak = [i for i, arg in enumerate(args) if isinstance(arg, Literal)]
     given = [(place, type_of(arg)) for place, arg in zip(places, args, strict=True) if arg is not None]
     undecided = {_variable(place) for place, found in given if _untyped(found)}
@@ -196,6 +195,13 @@ def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound:
         if values[i] is not None:
             match(places[i], type_of(values[i]), part, bindings)
     return Matched(signature, bindings, values)
+
+
+def _listed_devices(signature: Signature, bound: Attributes) -> int:
+    """How many entries the attribute has that a starred result takes its devices from; 0 without one."""
+    terms = (r.pattern.device or "" for r in signature.results if r.variadic)
+    listed = (bound.get(term.removesuffix("_i")) for term in terms if term.endswith("_i"))
+    return next((len(devices) for devices in listed if isinstance(devices, tuple)), 0)
 
 
 def _variable(place: Operand) -> str | None:
