@@ -16,31 +16,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from distir.cli.endings import Refused, reason
+from distir.importers.safetensors import DTYPE_NAMES
 from distir.ir import DTYPES, DType
 
 LARGEST_HEADER = 100_000_000
 """Bytes; the format's own limit."""
 
-DTYPE_NAMES = {
-    "BOOL": "Bool",
-    "I8": "Int8",
-    "I16": "Int16",
-    "I32": "Int32",
-    "I64": "Int64",
-    "U8": "UInt8",
-    "U16": "UInt16",
-    "U32": "UInt32",
-    "U64": "UInt64",
-    "F16": "Float16",
-    "BF16": "BFloat16",
-    "F32": "Float32",
-    "F64": "Float64",
-    "F8_E4M3": "Float8E4M3FN",
-    "F8_E4M3FNUZ": "Float8E4M3FNUZ",
-    "F8_E5M2": "Float8E5M2",
-    "F8_E5M2FNUZ": "Float8E5M2FNUZ",
-}
-"""From the format's names of element types to ours."""
+_DTYPES = {theirs: DTYPES[ours] for ours, theirs in DTYPE_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +74,7 @@ def load(path: str, entry: Entry) -> Any:
 def _entry(path: str, name: str, found: object, base: int, size: int) -> Entry:
     try:
         described = cast("Mapping[str, Any]", found)
-        dtype = DTYPES[DTYPE_NAMES[described["dtype"]]]
+        dtype = _DTYPES[described["dtype"]]
         shape = tuple(map(operator.index, described["shape"]))
         start, end = map(operator.index, described["data_offsets"])
     except KeyError as error:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from distir.importers.core import ImportRefused, Weight
 
-_NAMES = {
+DTYPE_NAMES = {
     "Bool": "BOOL",
     "BFloat16": "BF16",
     "Float8E4M3FN": "F8_E4M3",
@@ -27,6 +27,7 @@ _NAMES = {
     **{f"UInt{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
     **{f"Float{bits}": f"F{bits}" for bits in (16, 32, 64)},
 }
+"""From our names of element types to the format's. `distir run` reads by the same table."""
 
 MARK = "distir"
 """The `__metadata__` entry `format` of the files that are written here."""
@@ -38,10 +39,10 @@ def write(file: IO[bytes], weights: Mapping[str, Weight]) -> None:
     end = 0
     for name, weight in weights.items():
         start, end = end, end + math.prod(weight.shape) * weight.dtype.bytes
-        if weight.dtype.name not in _NAMES:
+        if weight.dtype.name not in DTYPE_NAMES:
             raise ImportRefused(f"`{name}` has {weight.dtype} elements, which a safetensors file cannot hold")
         header[name] = {
-            "dtype": _NAMES[weight.dtype.name],
+            "dtype": DTYPE_NAMES[weight.dtype.name],
             "shape": list(weight.shape),
             "data_offsets": [start, end],
         }
