@@ -1,0 +1,109 @@
+"""Simulated annealing beyond the grid: unequal stages, and any D/T/P/K on the way (the paper's future work, section 8).
+
+From a plan, a step goes to a neighbour: a layer moves to the stage before or after, microbatches double or halve, a
+factor of two moves from one of D, T and P to another. A worse plan is taken with probability exp(-rise/temperature),
+the rise as a part of the latency; the temperature falls geometrically (Kirkpatrick, Gelatt and Vecchi, "Optimization
+by Simulated Annealing", Science 1983).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from distir.search.evaluate import Subject, evaluate
+from distir.search.rows import Row
+from distir.search.space import Plan, Space
+
+HOT, COLD = 0.1, 0.001
+"""Temperatures at the start and the end: rises of that part of the latency are taken now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annealing:
+    """How long to look, and where the dice start."""
+
+    steps: int = 200
+    seed: int = 0
+
+
+def anneal(
+    subject: Subject, space: Space, start: Row, layers: int, settings: Annealing, known: dict[Plan, Row]
+) -> Generator[Row]:
+    """The rows simulated on the way, each plan once. The best of them is never worse than `start`.
+
+    `layers`: how many the program has, to be dealt out to stages. `known`: rows that need not be simulated again.
+    """
+    dice = random.Random(settings.seed)
+    known = {**known, start.plan: start}
+    here = start
+    cooling = (COLD / HOT) ** (1 / max(1, settings.steps - 1))
+    temperature = HOT
+    for _ in range(settings.steps):
+        options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space)]
+        if not options:
+            return
+        plan = dice.choice(options)
+        row = known.get(plan)
+        if row is None:
+            (row,) = evaluate(subject, plan, [start.batch_size])
+            known[plan] = row
+            yield row
+        if _accepted(here, row, temperature, dice):
+            here = row
+        temperature *= cooling
+
+
+def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
+    """The plans one step away, for as many devices."""
+    yield from _other_stages(plan, layers)
+    if plan.pipeline > 1:
+        for count in (plan.microbatches // 2, plan.microbatches * 2):
+            if min(space.microbatches) <= count <= max(space.microbatches):
+                yield replace(plan, microbatches=count)
+    degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
+    for one, degree in degrees.items():
+        for other in degrees.keys() - {one}:
+            if degree % 2 == 0:
+                moved = {**degrees, one: degree // 2, other: degrees[other] * 2}
+                count = (
+                    (plan.microbatches if plan.pipeline > 1 else min(space.microbatches))
+                    if moved["pipeline"] > 1
+                    else 1
+                )
+                zero = plan.zero if moved["data"] > 1 else 0
+                yield replace(plan, **moved, microbatches=count, zero=zero, stages=())
+
+
+def equal_stages(layers: int, stages: int) -> tuple[int, ...]:
+    """As many layers for each stage as `balance=uniform` gives it."""
+    starts = [-(-stage * layers // stages) for stage in range(stages + 1)]
+    return tuple(b - a for a, b in pairwise(starts))
+
+
+def _other_stages(plan: Plan, layers: int) -> Iterator[Plan]:
+    count = plan.pipeline * (2 if plan.schedule == "interleaved" else 1)
+    if plan.pipeline == 1 or layers < count:
+        return
+    sizes = plan.stages or equal_stages(layers, count)
+    for i in range(count):
+        for j in (i - 1, i + 1):
+            if 0 <= j < count and sizes[i] > 1:
+                moved = tuple(n + (k == j) - (k == i) for k, n in enumerate(sizes))
+                yield replace(plan, stages=() if moved == equal_stages(layers, count) else moved)
+
+
+def _allowed(plan: Plan, start: Row, space: Space) -> bool:
+    return space.holds(plan) and (start.batch_size is None or space.allows(start.batch_size, plan))
+
+
+def _accepted(here: Row, row: Row, temperature: float, dice: random.Random) -> bool:
+    if not row.fits or row.latency_s is None:
+        return False
+    if here.latency_s is None or row.latency_s <= here.latency_s:
+        return True
+    rise = (row.latency_s - here.latency_s) / here.latency_s
+    return dice.random() < math.exp(-rise / temperature)

@@ -1,0 +1,57 @@
+"""Best-first search with a bound: the best row of the grid, without simulating what cannot be it.
+
+Plans are tried by their lower bounds. Once the next bound is no better than the best that fits in memory, the rest is
+passed over: every plan in it takes at least as long. So the best row is that of the whole grid; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from distir.search.bounds import Load, load_of
+from distir.search.evaluate import Distributed, Subject
+from distir.search.rows import Row
+from distir.search.space import Plan
+from distir.search.work import Workers, carry_out
+
+BEAM = 4
+"""How many plans are tried at a time: with several workers, as many as there are."""
+
+
+def bounded(
+    subject: Subject,
+    plans: Sequence[Plan],
+    batch_sizes: Sequence[int | None],
+    workers: Workers,
+    known: Sequence[Row] = (),
+) -> Generator[Row]:
+    """The rows that were simulated; for each batch size the grid's best row is among them, or among those `known`."""
+    beam = max(BEAM, workers.jobs)
+    for size in batch_sizes:
+        mine = {row.plan: row for row in known if row.batch_size == size}
+        best = min((_latency(row) for row in mine.values()), default=float("inf"))
+        load = _load(subject, size)
+        queue = sorted((load.bound(plan, subject.hardware), plan) for plan in plans if plan not in mine)
+        while queue and queue[0][0] < best:
+            tried = [plan for bound, plan in queue[:beam] if bound < best]
+            queue = queue[len(tried) :]
+            for row in carry_out(subject, [(plan, (size,)) for plan in tried], workers):
+                best = min(best, _latency(row))
+                yield row
+
+
+def _latency(row: Row) -> float:
+    return row.latency_s if row.fits and row.latency_s is not None else float("inf")
+
+
+def _load(subject: Subject, batch_size: int | None) -> Load:
+    """The program's heavy ops that grow with the batch; those that do not may run once for all microbatches.
+
+    Where the program says its batch size, none can be told apart, and nothing is passed over.
+    """
+    if batch_size is None:
+        return Load(())
+    sequential = Distributed(subject, Plan(1, 1, 1))
+    once, twice = (load_of(sequential.simulation(size)) for size in (batch_size, 2 * batch_size))
+    same = {(flops, dtype) for flops, dtype, _ in twice.ops}
+    return Load(tuple(op for op in once.ops if op[:2] not in same))

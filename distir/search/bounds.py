@@ -1,0 +1,62 @@
+"""What no distribution of a program can beat: a lower bound of a plan's latency, from the sequential program alone.
+
+Every device of a pipeline stage takes part in every heavy op of its stage for every microbatch. Split evenly along all
+there is to split, an op of f operations does f/(D·T·K) of them at a time on each device, and takes no less than the
+device needs for so few: what is not split so far takes longer. The stages' totals add up to that of the program, so
+one of P stages has at least a P-th, K times over. Communication, light ops and bubbles only add to this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from distir.cost import Hardware
+from distir.cost.compute import Kind, Rate
+from distir.ir import DType
+from distir.search.space import Plan
+from distir.simulate.simulation import Simulation
+
+HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
+"""Ops that no transform leaves out or merges, and whose operations divide by what they are split into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The heavy ops of a sequential program: operations and element type, and how many there are."""
+
+    ops: tuple[tuple[float, DType | None, int], ...]
+
+    def bound(self, plan: Plan, hardware: Hardware) -> float:
+        """Seconds below which no simulation of the plan comes."""
+        parts = plan.data * plan.tensor * plan.microbatches
+        kinds = {kind.name: kind for kind in hardware.kinds}.values()
+        total = sum(
+            count * min(_least(kind, flops / parts, dtype) for kind in kinds) for flops, dtype, count in self.ops
+        )
+        return total * plan.microbatches / plan.pipeline
+
+
+def load_of(sequential: Simulation) -> Load:
+    """The heavy ops of a simulated sequential program whose results depend on the batch."""
+    found: Counter[tuple[float, DType | None]] = Counter()
+    for effect in sequential.timeline().effects:
+        if effect.op in HEAVY and effect.work.flops:
+            found[float(effect.work.flops), effect.work.dtype] += 1
+    return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
+
+
+def _least(kind: Kind, flops: float, dtype: DType | None) -> float:
+    """Seconds that an op of at least so many operations takes.
+
+    Between its points a rate is a power of the size, and so is the time, which rises or falls: the least of what lies
+    above is at a point or at the size itself.
+    """
+    rate = kind.other if dtype is None else kind.rates[dtype]
+    sizes = [flops, *(size for size, _ in rate.points if size > flops)]
+    return kind.launch + min(_seconds(rate, size) for size in sizes)
+
+
+def _seconds(rate: Rate, flops: float) -> float:
+    return flops / rate.achieved(flops) if flops > 0 else 0.0 if math.isfinite(flops) else math.inf

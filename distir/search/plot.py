@@ -1,0 +1,122 @@
+"""The paper's figures 6 and 7: peak memory against throughput, a point for each configuration.
+
+Still (PNG, SVG, PDF) through matplotlib, interactive (HTML) through plotly, both imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from distir.cost import show_seconds
+from distir.search.rows import Row, Table
+
+KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
+"""What a strategy is made of: the legend, and the colours, of one after the other."""
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""Told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008)."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+STILL = (".png", ".svg", ".pdf")
+INTERACTIVE = ".html"
+GB = 1e9
+
+
+class PlotError(ValueError):
+    """A picture that cannot be made; the text says why."""
+
+
+def kind(row: Row) -> str:
+    """Which of D, T and P a configuration uses, as in `D/P`."""
+    used = [name for name, degree in (("D", row.D), ("T", row.T), ("P", row.P)) if degree > 1]
+    return "/".join(used) or "D"
+
+
+def check_suffix(path: str) -> None:
+    """Raises PlotError for a kind of picture that cannot be made."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in (*STILL, INTERACTIVE):
+        raise PlotError(f"expected a picture ending in {', '.join(STILL)} or {INTERACTIVE}, found `{path}`")
+
+
+def plot(table: Table, path: str, title: str, capacity_bytes: int | None = None, suffix: str | None = None) -> None:
+    """Write the picture of a table, of the kind that the path's suffix (or `suffix`) says.
+
+    `capacity_bytes` is drawn as a limit. Raises PlotError for another suffix, a table without points or where the
+    package is missing, OSError.
+    """
+    chosen = (suffix or os.path.splitext(path)[1]).lower()
+    check_suffix(f"x{chosen}")
+    rows = [row for row in table if row.latency_s is not None and row.throughput is not None]
+    if not rows:
+        raise PlotError("there is nothing to plot: no configuration could be simulated")
+    try:
+        if chosen == INTERACTIVE:
+            _write_interactive(rows, table.pareto(), path, title, capacity_bytes)
+        else:
+            _write_still(rows, table.pareto(), path, title, capacity_bytes, chosen[1:])
+    except ImportError as error:
+        raise PlotError(f"plotting needs the package `{error.name}`; install `distir[plot]`") from None
+
+
+def _write_still(
+    rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None, format: str
+) -> None:
+    figures: Any = import_module("matplotlib.figure")
+    figure = figures.Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=True):
+        mine = [row for row in rows if kind(row) == name]
+        if mine:
+            axes.scatter(*_points(mine), s=22, c=colour, marker=marker, label=name, alpha=0.75, linewidths=0)
+    axes.plot(*_points(front), color="0.4", linewidth=0.9, zorder=0, label="Pareto front")
+    if capacity is not None:
+        axes.axvline(capacity / GB, color="#b00020", linestyle="--", linewidth=1, label="memory of a device")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("peak memory of a device (GB)")
+    axes.set_ylabel("throughput (examples/s)")
+    axes.set_title(title)
+    axes.grid(visible=True, which="major", color="0.9")
+    axes.legend(fontsize=8)
+    metadata = {"Date": None} if format == "svg" else {"CreationDate": None} if format == "pdf" else {}
+    figure.savefig(path, format=format, dpi=160, metadata=metadata)
+
+
+def _write_interactive(rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None) -> None:
+    graphs: Any = import_module("plotly.graph_objects")
+    figure = graphs.Figure()
+    for name, colour in zip(KINDS, COLOURS, strict=True):
+        mine = [row for row in rows if kind(row) == name]
+        if mine:
+            x, y = _points(mine)
+            texts = [_described(row) for row in mine]
+            marker = {"color": colour, "size": 8, "opacity": 0.75}
+            figure.add_scatter(x=x, y=y, mode="markers", name=name, marker=marker, text=texts, hoverinfo="text")
+    x, y = _points(front)
+    figure.add_scatter(
+        x=x, y=y, mode="lines", name="Pareto front", line={"color": "#666", "width": 1}, hoverinfo="skip"
+    )
+    if capacity is not None:
+        figure.add_vline(x=capacity / GB, line_dash="dash", line_color="#b00020", annotation_text="memory of a device")
+    figure.update_xaxes(type="log", title="peak memory of a device (GB)")
+    figure.update_yaxes(type="log", title="throughput (examples/s)")
+    figure.update_layout(title=_escaped(title), template="simple_white", legend_title_text="uses")
+    figure.write_html(path, include_plotlyjs=True, full_html=True)
+
+
+def _points(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+    return [(row.peak_memory_bytes or 0) / GB for row in rows], [row.throughput or 0.0 for row in rows]
+
+
+def _described(row: Row) -> str:
+    memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if row.fits else ', does not fit'}"
+    batch = f"batch {row.batch_size}, " if row.batch_size is not None else ""
+    return f"{_escaped(str(row.plan))}<br>{batch}{show_seconds(row.latency_s or 0.0)}<br>{memory}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,110 @@
+"""What a search finds: rows, how they are ranked, and which of them no other is better than in every respect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import overload
+
+from distir.search.space import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One configuration: a plan, a batch size, and what the simulator says of it.
+
+    Seconds, examples per second, bytes of the fullest device. `reason` says why a configuration could not be
+    simulated; then there is no latency. The names of the fields are those of the columns.
+    """
+
+    model: str
+    batch_size: int | None
+    D: int
+    T: int
+    P: int
+    K: int
+    latency_s: float | None
+    throughput: float | None
+    peak_memory_bytes: int | None
+    fits: bool
+    schedule: str = "1f1b"
+    zero: int = 0
+    checkpoint: bool = False
+    stages: str = ""
+    hardware: str = ""
+    reason: str = ""
+    measured_latency_s: float | None = None
+    search: str = ""
+    """Which search the row is of: a digest of the program, the hardware and the version."""
+
+    @property
+    def plan(self) -> Plan:
+        stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
+        return Plan(self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages)
+
+    @property
+    def key(self) -> tuple[int | None, Plan]:
+        """What tells it from the other rows of a search."""
+        return self.batch_size, self.plan
+
+
+COLUMNS = tuple(f.name for f in fields(Row))
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Sequence[Row]):
+    """The rows of a search, in the order in which they were found."""
+
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def ranked(self) -> list[Row]:
+        """Those that fit in memory, the highest throughput first."""
+        return sorted((row for row in self.rows if row.fits), key=_rank)
+
+    @property
+    def best(self) -> Row | None:
+        """The one of the highest throughput that fits; None if none does."""
+        return min((row for row in self.rows if row.fits), key=_rank, default=None)
+
+    @property
+    def best_by_batch(self) -> list[Row]:
+        """The best of each batch size, by size."""
+        sizes = sorted({row.batch_size or 0 for row in self.rows})
+        bests = (Table(tuple(r for r in self.rows if (r.batch_size or 0) == size)).best for size in sizes)
+        return [row for row in bests if row is not None]
+
+    @property
+    def failed(self) -> list[Row]:
+        """Those that could not be simulated."""
+        return [row for row in self.rows if row.latency_s is None]
+
+    def pareto(self) -> list[Row]:
+        """Those that fit and of which no other has less memory and more throughput, by memory."""
+        return pareto(self.rows)
+
+
+def pareto(rows: Iterable[Row]) -> list[Row]:
+    """The front of memory against throughput: each row is faster than all that need no more memory."""
+    front: list[Row] = []
+    for row in sorted((r for r in rows if r.fits), key=lambda r: (r.peak_memory_bytes or 0, *_rank(r))):
+        if not front or (row.throughput or 0.0) > (front[-1].throughput or 0.0):
+            front.append(row)
+    return front
+
+
+def _rank(row: Row) -> tuple[float, int, Plan]:
+    return -(row.throughput or 0.0), row.peak_memory_bytes or 0, row.plan

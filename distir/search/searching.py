@@ -1,0 +1,123 @@
+"""A search from beginning to end: the space, who works, what is known already, and rows as they come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Literal
+
+from distir.cost import Hardware, load
+from distir.ir import Constant, Module
+from distir.search.annealing import Annealing, anneal
+from distir.search.bounded import bounded
+from distir.search.evaluate import Subject, batch_dimension, fixed_batch
+from distir.search.rows import Row, Table
+from distir.search.space import Plan, Space, SpaceError, check_batch_sizes
+from distir.search.work import Workers, carry_out, units
+from distir.transform.pipeline import layer_count
+
+Method = Literal["grid", "bounded", "anneal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What to look for and how. `known`: rows of this search that need not be found again."""
+
+    subject: Subject
+    space: Space
+    method: Method = "grid"
+    workers: Workers = field(default_factory=Workers)
+    annealing: Annealing = field(default_factory=Annealing)
+    known: tuple[Row, ...] = field(default=(), hash=False)
+
+    @property
+    def digest(self) -> str:
+        """What rows of this search carry as `search`."""
+        return self.subject.digest(version("distir"))
+
+    @property
+    def batch_sizes(self) -> tuple[int | None, ...]:
+        """Those asked for, or the program's own. Raises SpaceError where neither says one, or both do."""
+        entry = self.subject.entry
+        dimension, asked = batch_dimension(entry), self.space.batch_sizes
+        if dimension is None and asked and set(asked) != {fixed_batch(entry)}:
+            raise SpaceError(
+                f"the program itself says the batch size, {fixed_batch(entry)}; leave it out, or give it a name"
+            )
+        if dimension is None:
+            return (fixed_batch(entry),)
+        if not asked:
+            raise SpaceError(f"the batch dimension `{dimension}` has no size: say which batch sizes to try")
+        return asked
+
+    @property
+    def configurations(self) -> int:
+        """How many rows the grid has."""
+        return sum(self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
+
+    def rows(self) -> Generator[Row]:
+        """The rows that are not known yet, as they are found.
+
+        Raises SpaceError where there is nothing to search, before the first row.
+        """
+        self._check()
+        digest = self.digest
+        for row in self._found():
+            yield replace(row, search=digest)
+
+    def table(self) -> Table:
+        """All rows. Raises SpaceError."""
+        return Table((*self.known, *self.rows()))
+
+    def _found(self) -> Generator[Row]:
+        plans, sizes = list(self.space.plans()), self.batch_sizes
+        if self.method == "bounded":
+            for size in sizes:
+                fitting = [plan for plan in plans if self._allows(size, plan)]
+                yield from bounded(self.subject, fitting, [size], self.workers, self.known)
+            return
+        done = {row.key for row in self.known}
+        excluded = {(size, plan) for plan in plans for size in sizes if not self._allows(size, plan)}
+        found = list(self.known)
+        for row in carry_out(self.subject, units(plans, sizes, done | excluded), self.workers):
+            found.append(row)
+            yield row
+        if self.method == "anneal":
+            for best in Table(tuple(found)).best_by_batch:
+                known = {row.plan: row for row in found if row.batch_size == best.batch_size}
+                layers = layer_count(self.subject.module)
+                yield from anneal(self.subject, self.space, best, layers, self.annealing, known)
+
+    def _allows(self, size: int | None, plan: Plan) -> bool:
+        return size is None or self.space.allows(size, plan)
+
+    def _check(self) -> None:
+        if self.space.devices > self.subject.hardware.devices:
+            machine = self.subject.hardware
+            raise SpaceError(f"`{machine.name}` has {machine.devices} devices, {self.space.devices} are asked for")
+        check_batch_sizes(self.space.batch_sizes)
+        if self.configurations == 0:
+            sizes = ", ".join(map(str, self.batch_sizes))
+            raise SpaceError(f"no batch of {sizes} can be cut into D·K equal parts for any strategy")
+
+
+def search(
+    module: Module,
+    space: Space,
+    hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
+    *,
+    model: str = "",
+    method: Method = "grid",
+    bind: Mapping[str, Constant] | None = None,
+    workers: Workers = Workers(),  # noqa: B008 (frozen)
+) -> Table:
+    """Try every strategy of a space for a sequential program. `model` is what rows call the program.
+
+    Raises SpaceError where there is nothing to search, ProgramError for a program that does not check,
+    cost.HardwareError for an unknown or broken profile.
+    """
+    machine = hardware if isinstance(hardware, Hardware) else load(hardware)
+    subject = Subject(model, module, machine, tuple(sorted((bind or {}).items())))
+    return Search(subject, space, method, workers).table()

@@ -1,0 +1,136 @@
+"""The space of strategies: which there are for a number of devices. Knows no programs and no machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
+"""How many microbatches the paper's search tries for pipelines (section 5.1)."""
+
+
+class SpaceError(ValueError):
+    """No strategy fits what was asked for; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Plan:
+    """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
+
+    `stages`: how many layers each stage has, if not equally many. A row of a search is a plan and a batch size.
+    """
+
+    data: int
+    tensor: int
+    pipeline: int
+    microbatches: int = 1
+    schedule: str = "1f1b"
+    zero: int = 0
+    checkpoint: bool = False
+    stages: tuple[int, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def pure(self) -> str | None:
+        """`D`, `T` or `P` where one of the three is all there is; None for mixtures."""
+        degrees = {"D": self.data, "T": self.tensor, "P": self.pipeline}
+        used = [name for name, degree in degrees.items() if degree > 1]
+        return used[0] if len(used) == 1 else None
+
+    def steps(self) -> list[str]:
+        """The words that `distir transform` takes for it."""
+        words = ["checkpoint"] if self.checkpoint else []
+        words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
+        if self.pipeline > 1:
+            words += [f"microbatches={self.microbatches}", f"schedule={self.schedule}"]
+        if self.schedule == "interleaved" and self.pipeline > 1:
+            words.append("virtual=2")
+        if self.stages:
+            words.append(f"balance={','.join(map(str, self.stages))}")
+        return [*words, *([f"zero={self.zero}"] if self.zero else [])]
+
+    def __str__(self) -> str:
+        """As the paper writes it, `D/T/P/K`, with what else there is."""
+        extras = [self.schedule] if self.pipeline > 1 and self.schedule != "1f1b" else []
+        extras += [f"zero={self.zero}"] if self.zero else []
+        extras += ["checkpoint"] if self.checkpoint else []
+        extras += [f"stages={','.join(map(str, self.stages))}"] if self.stages else []
+        return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *extras])
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All plans for `devices` devices, times `batch_sizes`.
+
+    By default the paper's space: powers of two with D·T·P = devices, K in 2…128 where P > 1, 1F1B. With
+    `all_divisors`, any factors. `batch_sizes` is empty where the program itself says the size.
+    """
+
+    devices: int
+    batch_sizes: tuple[int, ...] = ()
+    microbatches: tuple[int, ...] = MICROBATCHES
+    schedules: tuple[str, ...] = ("1f1b",)
+    zero: tuple[int, ...] = (0,)
+    checkpoint: tuple[bool, ...] = (False,)
+    all_divisors: bool = False
+    fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
+    """What `D`, `T` and `P` may be, by name, where they are held."""
+
+    def plans(self) -> Iterator[Plan]:
+        """In order of P, then D; each once. Raises SpaceError where there is none."""
+        found = False
+        for data, tensor, pipeline in self._degrees():
+            piped = pipeline > 1
+            for schedule in self.schedules if piped else self.schedules[:1]:
+                for zero in self.zero:
+                    if zero and data == 1:
+                        continue
+                    for checkpoint in self.checkpoint:
+                        for count in self.microbatches if piped else (1,):
+                            found = True
+                            yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint)
+        if not found:
+            raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
+
+    def allows(self, batch_size: int, plan: Plan) -> bool:
+        """Whether a batch gives each microbatch of each replica at least one example, and all equally many."""
+        return batch_size % (plan.data * plan.microbatches) == 0
+
+    def holds(self, plan: Plan) -> bool:
+        """Whether D, T and P are among what they are held to."""
+        degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
+        return all(degrees[name] in allowed for name, allowed in self.fixed.items())
+
+    def _degrees(self) -> Iterator[tuple[int, int, int]]:
+        if self.devices < 1:
+            raise SpaceError(f"expected 1 device or more, found {self.devices}")
+        divisors = [n for n in _divisors(self.devices) if self.all_divisors or n & (n - 1) == 0]
+        found = False
+        for pipeline in divisors:
+            for data in reversed(divisors):
+                tensor, rest = divmod(self.devices, pipeline * data)
+                if rest or tensor not in divisors or not self.holds(Plan(data, tensor, pipeline)):
+                    continue
+                found = True
+                yield data, tensor, pipeline
+        if not found and self.fixed:
+            held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in self.fixed.items())
+            raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}")
+        if not found:
+            raise SpaceError(f"{self.devices} devices are no product of powers of two; allow all divisors")
+
+
+def check_batch_sizes(sizes: Sequence[int]) -> None:
+    """Raises SpaceError for a size below 1."""
+    for size in sizes:
+        if size < 1:
+            raise SpaceError(f"expected a batch size of 1 or more, found {size}")
+
+
+def _divisors(number: int) -> list[int]:
+    """From 1 up."""
+    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})

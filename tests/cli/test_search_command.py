@@ -1,0 +1,184 @@
+"""`distir search` as its users run it: rows that stay, searches that go on, pictures, other frameworks' options."""
+
+import csv
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cli_samples import run_process, start
+
+import distir as api
+
+HARDWARE = ("--hardware", "dgx2-v100", "--jobs", "1")
+SMALL_SEARCH = ("--devices", "4", "--batch-size", "64", "--microbatches", "2", *HARDWARE)
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.dir"
+    path.write_text(api.format(api.models.mlp(4, 64, training=True)))
+    return path
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_table_of_the_best(distir, model):
+    found = distir("search", model, *SMALL_SEARCH)
+    assert found.code == 0
+    assert "6 configurations" in found.out
+    assert "D/T/P/K" in found.out
+
+
+def test_a_model_of_the_paper_by_name(distir):
+    found = distir("search", "mlp-1b", "--batch-size", "256", "--fix", "P=1", "--top", "1", *HARDWARE)
+    assert "1/16/1/1" in found.out
+
+
+def test_the_csv_has_the_promised_columns(distir, model, tmp_path):
+    path = tmp_path / "rows.csv"
+    assert distir("search", model, *SMALL_SEARCH, "--csv", path).code == 0
+    header = path.read_text().split("\n")[0]
+    assert header.startswith("model,batch_size,D,T,P,K,latency_s,throughput,peak_memory_bytes,fits")
+    assert len(rows(path)) == 6
+    assert all(float(row["latency_s"]) > 0 and row["fits"] == "true" for row in rows(path))
+
+
+def test_json_has_the_best_and_all_rows(distir, model):
+    document = json.loads(distir("search", model, *SMALL_SEARCH, "--json").out)
+    assert document["configurations"] == 6
+    assert document["best"] == document["rows"][0]
+    speeds = [row["throughput"] for row in document["rows"]]
+    assert speeds == sorted(speeds, reverse=True)
+
+
+def test_a_search_resumes(distir, model, tmp_path):
+    path = tmp_path / "rows.csv"
+    distir("search", model, *SMALL_SEARCH, "--csv", path)
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:10])  # as a full disk or a kill leaves it
+    assert distir("search", model, *SMALL_SEARCH, "--csv", path, "--resume").code == 0
+    resumed = path.read_bytes()
+    assert resumed.splitlines()[:4] == whole.splitlines()[:4]
+    assert sorted(resumed.splitlines()) == sorted(whole.splitlines())
+    again = distir("search", model, *SMALL_SEARCH, "--csv", path, "--resume")
+    assert path.read_bytes() == resumed
+    assert "6 configurations" in again.out
+
+
+def test_rows_of_another_search_are_refused(distir, model, tmp_path):
+    path = tmp_path / "rows.csv"
+    distir("search", model, *SMALL_SEARCH, "--csv", path)
+    before = path.read_bytes()
+    model.write_text(api.format(api.models.mlp(4, 128, training=True)))
+    found = distir("search", model, *SMALL_SEARCH, "--csv", path, "--resume")
+    assert found.code == 2
+    assert "is of another search" in found.err
+    assert path.read_bytes() == before
+    path.write_text("a,b\n1,2\n")
+    assert "is not the CSV of a search" in distir("search", model, *SMALL_SEARCH, "--csv", path, "--resume").err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_is_said(distir, model):
+    found = distir("search", model, *SMALL_SEARCH, "--csv", "/dev/full")
+    assert found.code == 2
+    assert "no space left on device" in found.err
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".html"])
+def test_pictures(distir, model, tmp_path, suffix):
+    pytest.importorskip("plotly" if suffix == ".html" else "matplotlib")
+    path = tmp_path / f"rows{suffix}"
+    assert distir("search", model, *SMALL_SEARCH, "--plot", path).code == 0
+    data = path.read_bytes()
+    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!doctype html>"}[suffix]
+    assert data.startswith(start)
+    if suffix == ".html":
+        assert b"D/T" in data
+        assert b"<script src=" not in data  # nothing is fetched
+
+
+@pytest.mark.parametrize(
+    ("framework", "expected"),
+    [
+        ("megatron", "--tensor-model-parallel-size 2"),
+        ("deepspeed", '"autotp_size": 2'),
+        ("torchtitan", "tensor_parallel_degree = 2"),
+    ],
+)
+def test_a_row_for_another_framework(distir, model, framework, expected):
+    found = distir("search", model, *SMALL_SEARCH, "--fix", "T=2", "--export", framework)
+    assert found.code == 0
+    assert expected in found.out
+    if framework == "deepspeed":
+        assert json.loads(found.out)["train_batch_size"] == 64
+    if framework == "torchtitan":
+        import tomllib
+
+        assert tomllib.loads(found.out)["parallelism"]["tensor_parallel_degree"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("mlp-1c", "--batch-size", "8"), "did you mean `mlp-1b`?"),
+        (("mlp-1b",), "the batch dimension `B` has no size"),
+        (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected numbers"),
+        (("mlp-1b", "--batch-size", "8", "--devices", "6"), "are no product of powers of two"),
+        (("mlp-1b", "--batch-size", "8", "--devices", "32"), "has 16 devices, 32 are asked for"),
+        (("mlp-1b", "--batch-size", "8", "--fix", "Q=2"), "`--fix` expected D, T, P or K"),
+        (("mlp-1b", "--batch-size", "8", "--schedule", "1f2b"), "did you mean `1f1b`?"),
+        (("mlp-1b", "--batch-size", "8", "--zero", "4"), "`--zero` expected stages from 0 to 3"),
+        (("mlp-1b", "--batch-size", "8", "--plot", "a.bmp"), "expected a picture ending in"),
+        (("mlp-1b", "--batch-size", "8", "--export", "megatorn"), "did you mean `megatron`?"),
+        (("mlp-1b", "--batch-size", "8", "--resume"), "`--resume` needs `--csv`"),
+        (("mlp-1b", "--batch-size", "8", "--backend", "spark://a"), "there is no backend"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(distir, words, message):
+    found = distir("search", *words, *(HARDWARE if "32" not in words else HARDWARE[:2]))
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_an_interrupt_keeps_the_rows_and_leaves_no_process(model, tmp_path):
+    path = tmp_path / "rows.csv"
+    words = ["search", model, "--devices", "8", "--batch-size", "256,512,1024", "--jobs", "2", "--csv", path]
+    words += ["--hardware", "dgx2-v100"]
+    process = start(*words, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (not path.exists() or len(path.read_text().splitlines()) < 3):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert b"Traceback" not in process.stderr.read()
+    assert len(rows(path)) >= 2
+    assert _members(process.pid) == []
+
+
+def _members(session):
+    """The processes of a session that still run, given a moment to end."""
+    for _ in range(100):
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                if int(fields[3]) == session and fields[0] != "Z":
+                    found.append(int(entry.name))
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found
+
+
+def test_help_shows_examples():
+    assert "distir search mlp-1b" in run_process("search", "--help").out
