@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types check bench bless clean
+.PHONY: paper help demo test test-all lint types check bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,12 +38,15 @@ types: $(VENV)/.test ## static types, strict
 check: $(VENV)/.test ## the tests, on all cores
 	$(BIN)/pytest --numprocesses auto
 
-test-all: test ## the same, and what takes longer: all D/T/P/K, more random programs
-	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto tests/transform/test_dtp.py
-	DISTIR_TEST_PROGRAMS=1000 $(BIN)/pytest --numprocesses auto tests/simulate/test_simulation_laws.py
+test-all: test ## the same, and what takes longer: every strategy of every model, more random programs
+	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto --dist worksteal tests/transform/test_dtp.py tests/transform/test_product.py
+	DISTIR_TEST_PROGRAMS=1000 $(BIN)/pytest --numprocesses auto tests/simulate/test_simulation_laws.py tests/transform/test_random_chains.py
 
 bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
 	@for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+paper: $(VENV)/.test ## the paper's evaluation: a report with pictures in build/paper
+	$(BIN)/python examples/paper/report.py
 
 bless: $(VENV)/.test ## rewrite the golden files; the diff is the review
 	$(BIN)/pytest --numprocesses auto --bless

@@ -18,6 +18,7 @@ from distir.api import (
     import_torch,
     parse,
     run,
+    search,
     simulate,
     transform,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "op",
     "parse",
     "run",
+    "search",
     "simulate",
     "transform",
 ]

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from distir.cost import Hardware
     from distir.importers import Imported
+    from distir.ir import Constant
+    from distir.search import Space, Table, Workers
+    from distir.search.searching import Method
     from distir.simulate import Bind, Simulation
 
-for _room in ("simulate", "transform"):  # before `distir` binds functions of these names, which that would hide
+for _room in ("simulate", "transform", "search"):  # before `distir` binds functions of these names, which that would hide
     import_module(f"distir.{_room}")
 
 
@@ -90,6 +93,35 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
     return transform(module, *steps, **options)
 
 
+def search(
+    model: Module | str,
+    devices: int = 16,
+    hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
+    batch_sizes: Sequence[int] = (),
+    *,
+    space: Space | None = None,
+    method: Method = "grid",
+    bind: Mapping[str, Constant] | None = None,
+    workers: Workers | None = None,
+) -> Table:
+    """Try every D/T/P/K of a sequential program, or of a model of the paper by name, on `devices` devices.
+
+    `batch_sizes` bind the named dimension of the program's `{batch}` parameters; `space` says more of what is tried
+    than `devices` and `batch_sizes` do. Gives rows with the columns of `distir search --csv`: seconds, examples per
+    second, bytes; `table.best` is the fastest that fits in memory. A configuration that cannot be is a row with its
+    reason. Raises search.SpaceError (a ValueError) where there is nothing to search, models.ModelError for an unknown
+    name, ProgramError for a program that does not check, cost.HardwareError for an unknown or broken profile.
+    """
+    from distir.models import named
+    from distir.search.searching import search
+    from distir.search.space import Space
+    from distir.search.work import Workers
+
+    module, name = (named(model), model) if isinstance(model, str) else (model, "")
+    chosen = space or Space(devices, tuple(batch_sizes))
+    return search(module, chosen, hardware, model=name, method=method, bind=bind, workers=workers or Workers())
+
+
 def import_onnx(
     path: str | os.PathLike[str],
     weights: bool = True,
@@ -117,16 +149,24 @@ def import_torch(
     *,
     training: bool = False,
     dynamic_batch: bool = False,
+    batch: Mapping[str, int] | None = None,
     outline: bool = True,
 ) -> Imported:
     """The program of a PyTorch module: what it computes of inputs like the examples.
 
     Its parameters and buffers are `{param}` parameters; `module.weights` has their data by name. With `training` the
     module's result is a loss, and the program gives it and the gradients of all parameters. With `dynamic_batch` the
-    first dimension of the inputs is called `B`. Raises importers.ImportRefused (a ValueError).
+    first dimension of the inputs is called `B`; `batch` names the inputs that carry it, and the axis. Raises
+    importers.ImportRefused (a ValueError).
     """
     from distir.importers import import_torch
 
     return import_torch(
-        nn_module, example_inputs, weights, training=training, dynamic_batch=dynamic_batch, outline=outline
+        nn_module,
+        example_inputs,
+        weights,
+        training=training,
+        dynamic_batch=dynamic_batch,
+        batch=batch,
+        outline=outline,
     )

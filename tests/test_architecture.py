@@ -40,6 +40,8 @@ ONLY_IN = {
     "typer": {"cli"},
     "click": {"cli"},
     "matplotlib": {"search"},
+    "plotly": {"search"},
+    "joblib": {"search"},
     "safetensors": {"cli", "importers", "lower", "analysis"},
 }
 """Which rooms may import a package at all."""

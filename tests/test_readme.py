@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""What the README and the walkthrough show is what happens."""
 
 import re
 import shlex
@@ -10,8 +10,16 @@ from distir.cli import main
 from distir.cli.app import COMMANDS
 
 ROOT = Path(__file__).parent.parent
+
+
+def blocks(text):
+    """The kinds and texts of what stands between fences."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 TEXT = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+BLOCKS = blocks(TEXT)
+WALKTHROUGH = blocks((ROOT / "examples" / "walkthrough.md").read_text())
 
 
 def block(beginning):
@@ -62,3 +70,32 @@ def test_the_settings(monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize("command", [c.__name__.rstrip("_") for c in COMMANDS])
 def test_every_command_is_named(command):
     assert f"`distir {command}" in TEXT
+
+
+# The walkthrough
+
+
+def left_out(shown, printed):
+    """The first of the passages shown, with `…` between them, that is not printed after those before it."""
+    printed = "".join(line.rstrip() + "\n" for line in printed.splitlines())
+    for passage in filter(None, re.split(r"^…\n", shown, flags=re.MULTILINE)):
+        _, found, printed = printed.partition(passage)
+        if not found:
+            return passage
+    return None
+
+
+def test_the_walkthrough(capsys, monkeypatch, tmp_path):
+    """Its commands are run in turn, and print what stands below them."""
+    monkeypatch.chdir(tmp_path)
+    text = "".join(text for kind, text in WALKTHROUGH if kind == "console")
+    for command, shown in re.findall(r"^\$ distir (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+        assert main(shlex.split(command)) == 0, command
+        captured = capsys.readouterr()
+        assert left_out(shown, captured.out + captured.err) is None, command
+    assert {path.name for path in tmp_path.iterdir()} >= {"timeline.html", "trace.json"}
+
+
+def test_the_program_in_the_walkthrough():
+    (quoted,) = (text for kind, text in WALKTHROUGH if kind == "")
+    assert quoted in (ROOT / "examples" / "strategies" / "mlp_pp_zb_h1.dir").read_text()

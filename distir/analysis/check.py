@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
 from distir.analysis.interpret import State
 from distir.analysis.parameters import parameters
+from distir.analysis.revision_instances import Earlier, take_over
 from distir.analysis.structure import Structure, structure, unused
 from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
 from distir.diagnostics.codes import types as codes
@@ -32,6 +33,9 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ops import OPS, Reject, Value
+
+FINISHED = Types(Module())
+"""What is left of the semantics in a final state: literals. The checker itself would be kept alive by what it found."""
 
 FRAMES_PER_CALL = 8
 """Python frames that interpreting one call takes, generously."""
@@ -59,15 +63,20 @@ class Analysis:
         return self.domain.entered(function, tuple(args))
 
 
-def check(module: Module) -> Analysis:
-    """Check a module: names, single assignment, arity, attributes, types, devices."""
+def check(module: Module, earlier: Analysis | None = None) -> Analysis:
+    """Check a module: names, single assignment, arity, attributes, types, devices.
+
+    `earlier`, of another version of the module, makes no difference but in time: what did not change is taken from it.
+    """
     with paused_collection():
-        found = structure(module)
+        found = structure(module, earlier.domain.structure if earlier is not None else None)
         domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found)
+        if earlier is not None:
+            take_over(domain, earlier.domain)
         diagnostics = list(found.diagnostics)
         for function in module:
             diagnostics += domain.own_problems(function.name)
-            diagnostics += unused(function)
+            diagnostics += unused(function, found.names[function.name])
     order = {name: i for i, name in enumerate(module.functions)}
     diagnostics.sort(key=lambda d: _position(d, order))
     return Analysis(module, tuple(diagnostics), domain)
@@ -94,6 +103,10 @@ class Checker(Types):
     indexed: Function | None = None
     places: dict[int, int] = field(default_factory=dict[int, int])
     """Where the statements of the function `indexed` stand, by identity."""
+    here: int | None = None
+    """Where the statement that is looked at stands, if that is known."""
+    earlier: Earlier = field(default_factory=Earlier)
+    """Instances of earlier versions of the module."""
 
     @contextmanager
     def room(self) -> Generator[None]:
@@ -151,13 +164,14 @@ class Checker(Types):
     def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
         if (name, vs) in self.instances:
             return self.instances[name, vs]
-        outer = self.current, self.found
-        self.current, self.found = self.module.functions[name], []
+        outer = self.current, self.found, self.here
+        self.current, self.found, self.here = self.module.functions[name], [], None
         try:
-            instance = super().instance(name, vs)
+            instance = self.earlier.instance(self, name, vs) or super().instance(name, vs)
+            instance.state.semantics = FINISHED
         finally:
             self.problems[name, vs] = self.found
-            self.current, self.found = outer
+            self.current, self.found, self.here = outer
         return instance
 
     def claimed_results(self, function: Function, ws: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -190,6 +204,8 @@ class Checker(Types):
     def _index(self, statement: Statement) -> int:
         """Where a statement stands. Looked for by identity, and only when something is wrong."""
         assert self.current is not None
+        if self.here is not None:
+            return self.here
         if self.indexed is not self.current:
             self.indexed = self.current
             self.places = {id(s): i for i, s in reversed(list(enumerate(self.current.body)))}

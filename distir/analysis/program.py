@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from distir.analysis.check import Analysis, check
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
-from distir.ir import Module
+from distir.ir import Module, Part, Site, Statement
 from distir.ops import canonical
 from distir.syntax import Syntax, parse
 
+PLACES_KEPT = 20_000
 
-@dataclass(frozen=True, eq=False)
+Place = tuple[Statement, Span]
+"""A statement, and where a part of it stands, counted from the statement's start."""
+
+
+@dataclass(eq=False)
 class Program:
-    """One version of one text. Everything below is found once, when first asked for."""
+    """One version of one text. Everything below is found once, when first asked for.
+
+    `earlier`, the analysis of another version, makes no difference but in time.
+    """
 
     syntax: Syntax
+    earlier: Analysis | None = None
+    places: dict[tuple[int, Part | None], Place] = field(default_factory=dict[tuple[int, Part | None], Place])
+    """By the identity of a statement: where its parts stand, as far as somebody asked."""
 
     @property
     def source(self) -> Source:
@@ -30,7 +41,9 @@ class Program:
 
     @cached_property
     def analysis(self) -> Analysis:
-        return check(self.module)
+        found = check(self.module, self.earlier)
+        self.earlier = None  # nothing keeps old versions alive
+        return found
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -46,7 +59,28 @@ class Program:
 
     def located(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Diagnostics of the module with their places in the text."""
-        return tuple(d.located(self.syntax.source_map) for d in diagnostics)
+        return tuple(d.located(self.locate) for d in diagnostics)
+
+    def locate(self, site: Site) -> Span | None:
+        """Where a site stands; the whole of it for a part that is not written; None for what is not in the text."""
+        written = self.syntax.by_name.get(site.function)
+        if site.index is None or site.part is None or written is None or not 0 <= site.index < len(written.starts):
+            return self.syntax.source_map(site)
+        start = written.starts[site.index]
+        statement = written.function.body[site.index]
+        known = self.places.get((id(statement), site.part))
+        if known is None or known[0] is not statement:
+            span = self.syntax.source_map(site)
+            if span is not None:
+                self.places[id(statement), site.part] = statement, Span(span.start - start, span.end - start)
+            return span
+        return Span(start + known[1].start, start + known[1].end)
+
+    def edited(self, text: str) -> Program:
+        """The next version of the text."""
+        analysis = self.__dict__.get("analysis", self.earlier)
+        places = self.places if len(self.places) <= PLACES_KEPT else {}
+        return Program(parse(text, self.source.path, canonical, previous=self.syntax), analysis, places)
 
     def _duplicates(self) -> Iterable[Diagnostic]:
         for name, first, second in self.syntax.duplicates:

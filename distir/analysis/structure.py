@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from distir.analysis.revision_names import Names, gather, revised
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
@@ -17,6 +18,7 @@ from distir.ir import (
     Constant,
     Function,
     Module,
+    Param,
     Part,
     Return,
     Site,
@@ -29,8 +31,12 @@ from distir.ir import (
 )
 from distir.ops.infer import ADDRESSABLE
 
-ROLES = ("param", "state", "batch")
+ROLES = ("param", "state", "batch", "remote")
 """What the braces after a parameter's type may hold."""
+
+
+Head = tuple[tuple[Param, ...], tuple[Diagnostic, ...]]
+"""Parameters, and what is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +47,63 @@ class Structure:
     recursive: frozenset[str]
     depth: int
     """The longest chain of calls."""
+    names: Mapping[str, Names]
+    """By function: its names."""
+    heads: Mapping[str, Head]
+    """By function: what is wrong with its parameters."""
 
 
-def structure(module: Module) -> Structure:
-    """Check the structure of every function."""
-    recursive, depth = _call_graph(module)
+def structure(module: Module, earlier: Structure | None = None) -> Structure:
+    """Check the structure of every function. `earlier`: that of another version of the module, which saves time."""
+    before: Mapping[str, Names] = earlier.names if earlier is not None else {}
+    known = {f.name: revised(before[f.name], f) if f.name in before else gather(f) for f in module}
+    if earlier is not None and _same_calls(before, known):
+        recursive, depth = earlier.recursive, earlier.depth
+    else:
+        recursive, depth = _call_graph({name: list(facts.calls) for name, facts in known.items()})
+    old_heads: Mapping[str, Head] = earlier.heads if earlier is not None else {}
+    heads = {f.name: (f.params, _known_head(f, old_heads.get(f.name))) for f in module}
     found: list[Diagnostic] = []
     for function in module:
-        found += _head(function)
-        found += _names(function)
-        found += _calls(module, function, recursive)
-        found += _return(function)
-    return Structure(tuple(found), recursive, depth)
+        facts = known[function.name]
+        found += heads[function.name][1]
+        if not facts.ordered or facts.undefined:
+            found += _names(function)
+        if any(name not in module.functions or name in recursive for name in facts.calls):
+            found += _calls(module, function, recursive)
+        found += _return(function, facts)
+    return Structure(tuple(found), recursive, depth, known, heads)
 
 
-def unused(function: Function) -> Iterator[Diagnostic]:
+def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnostic]:
     """Results that no statement uses. Silent where a statement could not be read, for it might use them."""
-    if any(isinstance(statement, Broken) for statement in function.body):
+    facts = facts or gather(function)
+    if facts.broken:
         return
-    used: set[str] = set()
-    for statement in function.body:
-        for arg in operands(statement):
-            used.update((arg,) if isinstance(arg, str) else names((arg,)))
-    for index, statement in enumerate(function.body):
+    if facts.ordered:
+        places = sorted({facts.defined[name] for name in facts.unused})
+    else:
+        places = range(len(function.body))
+    for index in places:
+        statement = function.body[index]
         for i, name in enumerate(results(statement)):
-            if name not in used and name != DISCARD:
+            if name not in facts.uses and name != DISCARD:
                 site = Site(function.name, index, Part("result", i))
                 several = len(results(statement)) > 1
                 hint = "write `_` in its place" if several else "remove the statement"
                 yield Diagnostic(lints.UNUSED_VALUE, site, f"`%{name}` is never used", help=hint)
+
+
+def _same_calls(before: Mapping[str, Names], now: Mapping[str, Names]) -> bool:
+    return before.keys() == now.keys() and all(
+        before[name] is facts or before[name].calls.keys() == facts.calls.keys() for name, facts in now.items()
+    )
+
+
+def _known_head(function: Function, earlier: Head | None) -> tuple[Diagnostic, ...]:
+    if earlier is not None and earlier[0] is function.params:
+        return earlier[1]
+    return tuple(_head(function))
 
 
 def _head(function: Function) -> Iterator[Diagnostic]:
@@ -101,7 +135,7 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
     for role, value in param.roles.items():
         if role not in ROLES:
             near = nearest(role, ROLES)
-            hint = f"did you mean `{near}`?" if near else "roles are `param`, `state` and `batch = 0`"
+            hint = f"did you mean `{near}`?" if near else "roles are `param`, `state`, `batch = 0` and `remote`"
             yield Diagnostic(codes.ROLE, site, f"there is no role `{role}`", help=hint)
         elif role == "batch":
             if not _is_dimension(value, param.type):
@@ -165,27 +199,24 @@ def _calls(module: Module, function: Function, recursive: frozenset[str]) -> Ite
             yield Diagnostic(codes.RECURSION, site, message)
 
 
-def _return(function: Function) -> Iterator[Diagnostic]:
+def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:
+    last = function.body[-1] if function.body else None
+    if facts.returns == 1 and isinstance(last, Return):
+        return
     for index, statement in enumerate(function.body[:-1]):
         if isinstance(statement, Return):
             site = Site(function.name, index + 1)
             note = Note("the function returns here", Site(function.name, index))
             yield Diagnostic(codes.RETURN_PLACE, site, "a statement after `return` is never executed", (note,))
             return
-    last = function.body[-1] if function.body else None
     if not isinstance(last, (Return, Broken)):
         site = Site(function.name, None, Part("name"))
         yield Diagnostic(codes.RETURN_PLACE, site, f"`@{function.name}` does not end in `return`")
 
 
-def callees(function: Function) -> frozenset[str]:
-    """The functions that the body calls."""
-    return frozenset(statement.function for statement in function.body if isinstance(statement, Call))
-
-
-def _call_graph(module: Module) -> tuple[frozenset[str], int]:
+def _call_graph(called: Mapping[str, Iterable[str]]) -> tuple[frozenset[str], int]:
     """The functions on cycles of calls (Tarjan's components, without recursion), and the longest chain of calls."""
-    edges = {f.name: [c for c in callees(f) if c in module.functions] for f in module}
+    edges = {name: [c for c in names if c in called] for name, names in called.items()}
     height: dict[str, int] = {}
     recursive: set[str] = set()
     order: dict[str, int] = {}

@@ -22,9 +22,13 @@ from distir.cli.explain import explain
 from distir.cli.fmt import fmt
 from distir.cli.hardware import hardware
 from distir.cli.importing import import_
+from distir.cli.launch import launch
+from distir.cli.lower import lower
 from distir.cli.model import model
 from distir.cli.ops import ops
+from distir.cli.project import project
 from distir.cli.run import run
+from distir.cli.search import search
 from distir.cli.show import show
 from distir.cli.simulate import simulate
 from distir.cli.transform import transform
@@ -37,6 +41,10 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     run,
     transform,
     diff,
+    search,
+    project,
+    lower,
+    launch,
     import_,
     model,
     ops,

@@ -71,7 +71,7 @@ def run(
     bound = simulating.binding(bind or (), config, entry)
     given = given_inputs(entry.params, input or (), inputs)
     with output.progress(f"running {shown(file)}"), judged(program):
-        results = _run(program, entry, _inputs(entry, given, bound, seed), folder_of(file))
+        results = _run(program, entry, inputs_of(entry, given, bound, seed), folder_of(file))
         tensors = [leaf for result in results for leaf in flattened(result.name, result.type, result.value)]
         rows = [
             {
@@ -114,7 +114,7 @@ def _run(program: Program, entry: Function, values: Mapping[str, Any], folder: P
         raise Refused(f"`@{entry.name}` fails on these inputs: {error}") from None
 
 
-def _inputs(entry: Function, given: Mapping[str, Any], bound: Mapping[str, Constant], seed: int) -> dict[str, Any]:
+def inputs_of(entry: Function, given: Mapping[str, Any], bound: Mapping[str, Constant], seed: int) -> dict[str, Any]:
     """A value for every parameter: from a file, from `--bind`, or random. Raises Refused and analysis.InputError."""
     from distir.analysis import InputError, random_inputs
     from distir.ir import TensorType

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from distir.cli.endings import Refused, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distir.analysis.program import Program
     from distir.config import Config
     from distir.cost import Hardware
     from distir.diagnostics import Diagnostic
     from distir.ir import Constant, Function
     from distir.simulate import Simulation
-
-LARGEST_SIZE = 2**63
-
-Quantity = TypeVar("Quantity", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +57,10 @@ def entry(program: Program, flag: str | None, config: Config) -> Function:
 
     Raises Refused.
     """
-    from distir.diagnostics import nearest
+    from distir.simulate import setup
 
-    module = program.module
-    named = (flag or config.entry or "").removeprefix("@")
-    if flag is None and named not in module.functions:
-        found = module.entry()
-    else:
-        found = module.entry(named)
-    if found is None and not module.functions:
-        raise Refused(f"`{program.source.path}` has no function")
-    if found is None:
-        likely = nearest(named, module.functions)
-        known = ", ".join(f"`@{name}`" for name in list(module.functions)[:20])
-        hint = f"did you mean `@{likely}`?" if likely else f"there are {known}"
-        raise Refused(f"there is no function `@{named}` in `{program.source.path}`", hint)
-    return found
+    with _asked():
+        return setup.entry(program.module, program.source.path, flag, config)
 
 
 def binding(flags: Sequence[str], config: Config, function: Function) -> dict[str, Constant]:
@@ -85,49 +68,38 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
 
     Raises Refused.
     """
-    from distir.ir import types
-    from distir.syntax import print_literal
+    from distir.simulate import setup
 
-    sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
     names = bindable(function)
-    bound = {
-        name: _literal(value, f"`{name}` in `[bind]` of `{config.path}`") if isinstance(value, str) else value
-        for name, value in config.bind.items()
-        if name in names
-    }
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        name = name.strip().removeprefix("%")
-        if not (equals and name):
-            raise Refused(f"`--bind {flag}`: expected a name and a value", "write for example `--bind B=64`")
-        if name not in names:
-            known = ", ".join(f"`{n}`" for n in sorted(names)) or "nothing"
-            raise Refused(f"`--bind {flag}`: `@{function.name}` has no `{name}`", f"what can be bound: {known}")
-        bound[name] = _literal(value, f"`--bind {flag}`")
-    for name in sizes & bound.keys():
-        if type(size := bound[name]) is not int or not 0 <= size < LARGEST_SIZE:
-            shown = print_literal(size)
-            raise Refused(f"`{name}` is a dimension: expected an integer from 0, found `{shown}`")
-    return bound
+    with _asked():
+        wanted = {name: value for name, value in config.bind.items() if name in names}
+        bound = setup.constants(wanted, f"`[bind]` of `{config.path}`")
+        for flag in flags:
+            name, equals, value = flag.partition("=")
+            name = name.strip().removeprefix("%")
+            if not (equals and name):
+                raise Refused(f"`--bind {flag}`: expected a name and a value", "write for example `--bind B=64`")
+            if name not in names:
+                known = ", ".join(f"`{n}`" for n in sorted(names)) or "nothing"
+                raise Refused(f"`--bind {flag}`: `@{function.name}` has no `{name}`", f"what can be bound: {known}")
+            bound[name] = setup.literal(value, f"`--bind {flag}`")
+        return setup.fitting(bound, function)
 
 
 def bindable(function: Function) -> frozenset[str]:
     """What can be bound: named dimensions, and parameters that are host values."""
-    from distir.ir import HOST, types
+    from distir.simulate import setup
 
-    sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
-    return sizes | {p.name for p in function.params if types.device_of(p.type) == HOST}
+    return setup.bindable(function)
 
 
 def limits(max_latency: str | None, max_memory: str | None, config: Config) -> Limits:
     """The budget by flags, else by settings. Raises Refused for what is no time or size."""
-    from distir.cost import parse_bytes, parse_seconds
+    from distir.simulate import setup
 
-    budget = config.budget
-    toml = f"`[budget]` of `{config.path}`"
-    latency = _quantity(parse_seconds, max_latency, "`--max-latency`", budget.max_latency, f"`max_latency` in {toml}")
-    memory = _quantity(parse_bytes, max_memory, "`--max-memory`", budget.max_memory, f"`max_memory` in {toml}")
-    return Limits(latency, memory)
+    with _asked():
+        latency, memory = (max_latency, "`--max-latency`"), (max_memory, "`--max-memory`")
+        return Limits(*setup.limits(latency, memory, config))
 
 
 def simulation(program: Program, machine: Machine, function: Function, bind: dict[str, Constant]) -> Simulation:
@@ -148,24 +120,12 @@ def findings(program: Program, simulation: Simulation, limits: Limits) -> tuple[
     return program.located(simulation.findings(limits.latency_s, limits.memory_bytes))
 
 
-def _literal(text: str, where: str) -> Constant:
-    from distir.syntax import SyntaxProblem, parse_literal
+@contextmanager
+def _asked() -> Generator[None]:
+    """What cannot be had, as a refusal."""
+    from distir.simulate.setup import SetupError
 
     try:
-        return parse_literal(text)
-    except SyntaxProblem as problem:
-        raise Refused(f"{where}: {problem.message}", problem.help) from None
-
-
-def _quantity(
-    parse: Callable[[str], Quantity], flag: str | None, flag_name: str, setting: str | None, setting_name: str
-) -> Quantity | None:
-    from distir.cost import UnitError
-
-    text, name = (setting, setting_name) if flag is None else (flag, flag_name)
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except UnitError as error:
-        raise Refused(f"{name}: {error}", error.help) from None
+        yield
+    except SetupError as error:
+        raise Refused(error.message, error.help) from None

@@ -56,7 +56,7 @@ def transform(
         raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
-        result = _applied(program, steps)
+        result = _applied(program, steps, _defaults(program, bind or ()))
     if out is None:
         output.write(_text(result))
     else:
@@ -70,13 +70,20 @@ def transform(
         return _verified(program.module, result, steps, seed, {n: v for n, v in sizes.items() if isinstance(v, int)})
 
 
-def _applied(program: Program, words: Sequence[str]) -> Module:
+def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
+    """What steps that ask the simulator go by where they are not told: the hardware, and sizes."""
+    config = settings(program.source.path)
+    sizes = simulating.binding(bind, config, simulating.entry(program, None, config))
+    return {"hardware": config.hardware, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
+
+
+def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]) -> Module:
     """The result of the steps. Raises Refused for steps that do not exist, Wrong where one cannot be applied."""
     from distir.analysis.program import read
     from distir.transform import StepError, listening, parse_steps
 
     try:
-        applications = parse_steps(words)
+        applications = parse_steps(words, defaults=defaults)
     except StepError as error:
         raise Refused(str(error), "`distir transform --list` names the steps") from None
     module, before = program.module, ""

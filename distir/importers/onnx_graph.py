@@ -7,12 +7,13 @@ What is known and small is then written where it is used; what nothing needs any
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Types
 from distir.importers import control_flow
 from distir.importers.core import ImportRefused, Weight
+from distir.importers.freeing import Freed, freed
 from distir.importers.names import value_name, word
 from distir.importers.onnx_nodes import (
     STANDARD,
@@ -27,7 +28,21 @@ from distir.importers.onnx_nodes import (
 )
 from distir.importers.reshaping import relative_shape
 from distir.importers.simplify import simpler
-from distir.ir import DISCARD, UNKNOWN, Apply, Attributes, Call, Dense, Function, Literal, Module, TensorType, identity
+from distir.ir import (
+    DISCARD,
+    UNKNOWN,
+    Apply,
+    Attributes,
+    Call,
+    Dense,
+    Function,
+    Literal,
+    Module,
+    TensorType,
+    identity,
+    names,
+    operands,
+)
 from distir.ir.builder import FunctionBuilder
 from distir.ops import (
     OPS,
@@ -46,6 +61,9 @@ from distir.ops import (
 
 if TYPE_CHECKING:
     import onnx
+
+SAME = ("Identity", "OptionalGetElement")
+"""Ops that give their operand: no value here is optional."""
 
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
@@ -85,7 +103,7 @@ class Functions:
 class Translation:
     """One function in the making. `values` and `statements` speak in names of the program, `env` maps the graph's."""
 
-    def __init__(self, name: str, functions: Functions, folder: str, batch: tuple[str, int] | None = None) -> None:
+    def __init__(self, name: str, functions: Functions, folder: str, batch: Freed | None = None) -> None:
         self.builder = FunctionBuilder(name)
         self.functions, self.folder, self.batch = functions, folder, batch
         self.env: dict[str, str] = {"": DISCARD}
@@ -93,6 +111,8 @@ class Translation:
         self.statements: list[Apply | Call] = []
         self.makers: dict[str, Apply] = {}
         self.weights: dict[str, Weight] = {}
+        self.replaced: set[str] = set()
+        """Weights that are constants elsewhere; those that nothing uses are left out."""
         self.wanted: dict[str, str] = {}
         """What results that reach the outside by another name are called."""
         self.used: frozenset[str] = frozenset()
@@ -130,15 +150,18 @@ class Translation:
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif node.domain not in STANDARD:
-            self._apply(node, None, self._opaque(node))
+            self._expanded(node)
+        elif node.op_type == "OptionalHasElement":
+            present = bool(node.input and node.input[0])
+            self.constant(node.output[0], type_constant(present))
         elif node.op_type in control_flow.CONTROL_FLOW:
             control_flow.translate(self, node)
+        elif node.input and node.input[0] and (node.op_type in SAME or self._idle_dropout(node)):
+            self.env[node.output[0]] = self.env[node.input[0]]
         elif node.op_type in bridge.LEFT_OUT:
             raise left_out(node)
         elif node.op_type == "Constant":
             self._constant(node)
-        elif node.input and (node.op_type == "Identity" or self._idle_dropout(node)):
-            self.env[node.output[0]] = self.env[node.input[0]]
         elif node.op_type not in OPS:
             self._apply(node, None, self._opaque(node))
         elif covers(OPS[node.op_type], self._trimmed(node)):
@@ -150,7 +173,10 @@ class Translation:
         """The function that returns these values of the graph."""
         from distir.importers.settling import settle
 
-        return settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
+        function = settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
+        left = self.replaced - {name for statement in function.body for name in names(operands(statement))}
+        self.weights = {name: found for name, found in self.weights.items() if name not in left}
+        return replace(function, params=tuple(p for p in function.params if p.name not in left))
 
     def _opaque(self, node: onnx.NodeProto) -> str:
         """What an op that is not ours is called here: as it is, unless an op of ours has that name."""
@@ -162,12 +188,12 @@ class Translation:
         return name
 
     def _apply(self, node: onnx.NodeProto, op: str | None, name: str = "") -> None:
-        operands = [self.env[name] for name in node.input]
-        while operands and operands[-1] == DISCARD:
-            operands.pop()
+        given = [self.env[name] for name in node.input]
+        while given and given[-1] == DISCARD:
+            given.pop()
         attrs = Attributes(attributes(None if op is None else OPS[op], node, self.folder))
-        args, attrs = canonical(node.op_type, tuple(operands), attrs) if op else (tuple(operands), attrs)
-        args = tuple(self._named(arg, node) for arg in args)
+        args, attrs = canonical(node.op_type, tuple(given), attrs) if op else (tuple(given), attrs)
+        args = self._ranked(op, tuple(self._named(arg, node) for arg in args))
         outputs = list(node.output)
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
@@ -179,23 +205,38 @@ class Translation:
                 self.env[outputs[0]] = found
                 return
             op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
+        if op is not None and self.batch is not None:
+            found = freed(self, Apply((), op, args, attrs), self.batch)
+            op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
         if op == "Reshape":
             args, attrs = self._reshape(args, attrs, node)
-        if op == "Range":
-            args = tuple(map(self._unsaid, args))
         results = tuple(self._result(name) for name in outputs)
-        self._append(Apply(results, op or name, args, attrs))
+        self.append(Apply(results, op or name, args, attrs))
 
-    def _unsaid(self, name: str) -> str:
-        """A size without its symbol: the rule of `Range` takes numbers, or sizes of which nothing is known."""
-        value = self.values[name]
-        if not isinstance(value, Dense) or not value.symbolic:
+    def _ranked(self, op: str | None, args: tuple[str, ...]) -> tuple[str, ...]:
+        """The operands with the ranks that ONNX asks for; runtimes take a number for a list of one and back."""
+        if op == "Range":
+            return tuple(self._alone(arg) for arg in args)
+        if op not in ("Squeeze", "Unsqueeze") or len(args) < 2:
+            return args
+        axes = self.values.get(args[1])
+        if not isinstance(axes, Dense) or axes.shape != ():
+            return args
+        given = self.builder.fresh(f"{args[1]}.list")
+        self.values[given] = Dense(axes.dtype, (1,), axes.values)
+        return (args[0], given)
+
+    def _alone(self, name: str) -> str:
+        """The number in a list of one."""
+        stated = type_of(self.values[name])
+        if not isinstance(stated, TensorType) or stated.shape != (1,):
             return name
-        given = self.builder.fresh(f"{name}.cast")
-        self._append(Apply((given,), "Cast", (name,), Attributes({"to": value.dtype})))
+        given = self.builder.fresh(f"{name}.alone")
+        self.append(Apply((given,), "Squeeze", (name,)))
         return given
 
-    def _append(self, statement: Apply | Call) -> None:
+    def append(self, statement: Apply | Call) -> None:
+        """Add a statement, and what is known of its results."""
         vs = tuple(self.values[arg] for arg in statement.args if isinstance(arg, str))
         domain = self.functions.domain
         try:
@@ -281,11 +322,12 @@ class Translation:
 
     def _expanded(self, node: onnx.NodeProto) -> None:
         """Translate a node that no op of ours covers as the smaller ones that ONNX defines it by."""
-        from distir.importers.onnx_types import type_proto
-
-        function = bridge.expansion(node, [type_proto(type_of(self.values[self.env[name]])) for name in node.input])
-        if function is None:
+        function = self._definition(node)
+        if function is None and node.domain in STANDARD:
             self._apply(self._trimmed(node), node.op_type)
+            return
+        if function is None:
+            self._apply(node, None, self._opaque(node))
             return
         outer, prefix = self.env, value_name(node.output[0])
         inner = {"": DISCARD} | dict.fromkeys(function.input, DISCARD)
@@ -303,6 +345,14 @@ class Translation:
         if missing is not None:
             raise ImportRefused(f"{described(node)} gives {len(function.output)} results, and no `{missing}`")
         outer.update((name, inner[name]) for name in node.output if name)
+
+    def _definition(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+        """What ONNX defines a node by; None if it is a primitive, or an op that a user has registered."""
+        from distir.importers.onnx_types import type_proto
+
+        if node.domain not in STANDARD and word(node.op_type) in OPS:
+            return None
+        return bridge.expansion(node, [type_proto(type_of(self.values[self.env[name]])) for name in node.input])
 
     def _function(self, node: onnx.NodeProto) -> None:
         """A call of one of the model's functions, which is made once for each set of attributes."""
@@ -323,11 +373,11 @@ class Translation:
             self.functions.made[special] = inner.finish(proto.output)
             self.functions.domain.module = Module(self.functions.made.values())
             self.functions.open.pop()
-        operands = [self.env[name] for name in node.input]
-        operands += [DISCARD] * (len(proto.input) - len(operands))
+        passed = [self.env[name] for name in node.input]
+        passed += [DISCARD] * (len(proto.input) - len(passed))
         outputs = [*node.output, *[""] * (len(proto.output) - len(node.output))]
         results = tuple(self._result(name) for name in outputs)
-        self._append(Call(results, self.functions.made[special].name, tuple(operands)))
+        self.append(Call(results, self.functions.made[special].name, tuple(passed)))
 
 
 def type_constant(value: Any) -> Dense:
@@ -338,9 +388,10 @@ def type_constant(value: Any) -> Dense:
 
 
 def _schema_defaults(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
-    from distir.ops.bridge.schema import schema_of
+    from distir.ops.bridge.schema import node_schema
 
-    declared: list[Any] = [a.default_value for a in schema_of(node.op_type).attributes.values()]
+    schema: Any = node_schema(node)
+    declared: list[Any] = [a.default_value for a in schema.attributes.values()]
     return [a for a in declared if a.name]
 
 

@@ -56,7 +56,7 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     exported = _exported_step if training else _exported
     with _quiet(), _mode(nn_module, training):
-        model, given = exported(nn_module, inputs, names, {} if training else axes)
+        model, given = exported(nn_module, inputs, names, axes)
     _name_batch(model, axes)
     return import_model(model, os.curdir, weights, batch=axes, outline=outline, given=given, path="the module")
 
@@ -114,13 +114,13 @@ def _function(source: str, folder: str | None) -> Callable[[], object]:
 def _exported(nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int]) -> tuple[Any, Any]:
     """The ONNX model of the module's result, and its weights by name."""
     torch = _package("torch")
-    size = torch.export.Dim("B") if axes else None
+    size = torch.export.Dim(BATCH) if axes else None
     shapes = tuple({axes[name]: size} if name in axes else None for name in names) if axes else None
-    with _refusing("torch.export cannot export the module"):
+    with _refusing("torch.export cannot export the module"), _device_of(nn_module):
         program = torch.export.export(nn_module, inputs, dynamic_shapes=shapes, strict=False)
     with _refusing("torch.onnx cannot export the module"):
         exported = torch.onnx.export(program, (), None, dynamo=True, opset_version=OPSET, optimize=False, verbose=False)
-    return _lifted(exported, {}, {name for name, _ in nn_module.named_parameters()})
+    return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
 
 
 def _exported_step(
@@ -140,16 +140,27 @@ def _exported_step(
             raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
         return (loss, *torch.autograd.grad(loss, [held[name] for name in trained]))
 
-    leaves = [state[key].detach().requires_grad_(key in trained) for key in keys]
-    with _refusing("the training step cannot be traced"):
+    leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
+    examples = _with_batch_of_its_own(inputs, names, axes, leaves)
+    attention = _package("torch.nn.attention")
+    with (
+        _refusing("the training step cannot be traced"),
+        attention.sdpa_kernel(attention.SDPBackend.MATH),  # ONNX has no words for the gradients of the fused ones
+    ):
         table = _package("torch._decomp").core_aten_decompositions()
-        traced = make_fx(step, tracing_mode="fake", decomposition_table=table, _allow_non_fake_inputs=True)(
-            *leaves, *inputs
+        mode = "symbolic" if axes else "fake"
+        traced = make_fx(step, tracing_mode=mode, decomposition_table=table, _allow_non_fake_inputs=True)(
+            *leaves, *examples
         )
+    size = torch.export.Dim(BATCH)
+    shapes = (*(None for _ in keys), *({axes[name]: size} if name in axes else None for name in names))
+    given = (*(leaf.detach() for leaf in leaves), *examples)
+    with _refusing("torch.export cannot export the training step"):
+        program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
     with _refusing("torch.onnx cannot export the training step"):
         exported = torch.onnx.export(
-            traced,
-            (*(leaf.detach() for leaf in leaves), *inputs),
+            program,
+            (),
             None,
             dynamo=True,
             opset_version=OPSET,
@@ -161,23 +172,51 @@ def _exported_step(
     return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
 
 
-def _lifted(exported: Any, given: dict[str, Weight], trained: set[str]) -> tuple[Any, dict[str, Weight]]:
-    """The model without the data of its weights, and these by name: those that are `trained`, and what is large.
+def _without_data(tensors: Sequence[Any], trained: Sequence[bool]) -> list[Any]:
+    """Tensors of the same types that take no memory; on the CPU, as are those that a module makes of its own."""
+    torch = _package("torch")
+    shapes = _package("torch.fx.experimental.symbolic_shapes").ShapeEnv()
+    fake = _package("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
+    with fake:
+        empty = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in tensors]
+    return [tensor.requires_grad_(wanted) for tensor, wanted in zip(empty, trained, strict=True)]
 
-    Only then is it optimised: an optimiser that sees the weights would copy, merge and transpose them.
+
+def _with_batch_of_its_own(
+    inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int], leaves: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Inputs with a batch size that is no other tensor's size: in a trace, equal sizes are one symbol.
+
+    Their elements count for nothing.
+    """
+    torch = _package("torch")
+    taken = {int(size) for tensor in (*leaves, *inputs) for size in tensor.shape}
+    own = next(size for size in range(3, len(taken) + 4) if size not in taken)
+    resized: list[Any] = []
+    for name, tensor in zip(names, inputs, strict=True):
+        shape = [own if axis == axes.get(name) else size for axis, size in enumerate(tensor.shape)]
+        resized.append(torch.zeros(shape, dtype=tensor.dtype))
+    return tuple(resized)
+
+
+def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any, dict[str, Weight]]:
+    """The model without the data of its weights, and these by name: those of the module, `own`, and what is large.
+
+    Only then is it optimised: an optimiser that sees the weights would copy, merge and transpose them; nor may it make
+    data of what is no weight, as of a mask.
     """
     graph = exported.model.graph
     weights = dict(given)
     for name, value in list(graph.initializers.items()):
         held = value.const_value
         raw = getattr(held, "raw", None)
-        if held is not None and (held.size > SMALL or name in trained or getattr(raw, "is_meta", False)):
+        if held is not None and (held.size > SMALL or name in own or getattr(raw, "is_meta", False)):
             del graph.initializers[name]
             value.const_value = None
             graph.inputs.append(value)
             weights[name] = _held(held)
     with _refusing("the exported model cannot be simplified"):
-        _package("onnxscript.optimizer").optimize(exported.model)
+        _package("onnxscript.optimizer").optimize(exported.model, output_size_limit=SMALL)
     return exported.model_proto, weights
 
 
@@ -247,6 +286,12 @@ def _mode(nn_module: Any, training: bool) -> Generator[None]:
             part.training = mode
 
 
+def _device_of(nn_module: Any) -> Any:
+    """Where the module makes tensors of its own: on the meta device, if its weights are there."""
+    weights = (*nn_module.parameters(), *nn_module.buffers())
+    return _package("torch").device("meta") if any(w.is_meta for w in weights) else nullcontext()
+
+
 @contextmanager
 def _refusing(what: str) -> Generator[None]:
     try:
@@ -254,7 +299,10 @@ def _refusing(what: str) -> Generator[None]:
     except ImportRefused:
         raise
     except Exception as error:  # the exporter runs the user's code: whatever that raises
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        said = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
         raise ImportRefused(f"{what}: {said}") from error
 
 

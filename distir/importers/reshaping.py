@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from distir.importers.freeing import Freed
 from distir.ir import Dim, DimensionError, Scalar, Shape, SymbolicDim, dims
 
 
-def relative_shape(
-    shape: Shape, sizes: Sequence[Scalar | SymbolicDim], batch: tuple[str, int] | None
-) -> tuple[int, ...] | None:
+def relative_shape(shape: Shape, sizes: Sequence[Scalar | SymbolicDim], batch: Freed | None) -> tuple[int, ...] | None:
     """The sizes without symbols, for a tensor of `shape`; None where they must stay as they are.
 
-    `batch`: the name of a dimension that the export fixed, and what it was fixed to.
+    `batch`: the dimension that the export fixed.
     """
     if any(isinstance(size, SymbolicDim) for size in sizes):
         return _without_symbols(shape, [size if isinstance(size, SymbolicDim) else int(size) for size in sizes])
-    if batch is None or not any(isinstance(dim, SymbolicDim) and batch[0] in dim.names for dim in shape):
+    if batch is None or not any(batch.within(dim) for dim in shape):
         return None
     return _freed(shape, [int(size) for size in sizes if not isinstance(size, SymbolicDim)], batch)
 
@@ -47,15 +46,16 @@ def _without_symbols(shape: Shape, sizes: list[int | SymbolicDim]) -> tuple[int,
     return tuple(said) if left == stated else None
 
 
-def _freed(shape: Shape, sizes: list[int], batch: tuple[str, int]) -> tuple[int, ...] | None:
-    name, fixed = batch
+def _freed(shape: Shape, sizes: list[int], batch: Freed) -> tuple[int, ...] | None:
+    name, fixed = batch.name, batch.size
     was = [dims.substitute(dim, {name: fixed}) for dim in shape]
     free = [isinstance(dim, SymbolicDim) for dim in shape]
     if not all(isinstance(size, int) for size in was):
         return None
     said = list(sizes)
     for i, size in enumerate(sizes):
-        if i < len(shape) and free[i] and size == was[i] and math.prod(sizes[:i]) == _product(was[:i]):
+        kept = i < len(shape) and free[i] and size == was[i] and math.prod(sizes[:i]) == _product(was[:i])
+        if kept and not (size > fixed == 1 and _splits_one(was, sizes, i + 1, i + 1)):
             said[i], free[i] = 0, False
     if not any(free):
         return tuple(said)
@@ -72,6 +72,8 @@ def _carrier(was: list[int], free: list[bool], sizes: list[int], fixed: int) -> 
     """Which of the sizes holds the batch: the first multiple of it among those that the free dimension becomes."""
     i = j = 0
     while i < len(was) and j < len(sizes):
+        if was[i] == fixed == 1 and free[i] and j > 0 and i + 1 < len(was) and was[i + 1] <= sizes[j]:
+            return j - 1  # one that is gone: it went before, for what stands behind it was not split
         first, start = i, j
         left, right = was[i], sizes[j]
         while left != right:
@@ -85,8 +87,15 @@ def _carrier(was: list[int], free: list[bool], sizes: list[int], fixed: int) -> 
                 return None
         i, j = i + 1, j + 1
         if any(free[first:i]):
+            if fixed == 1 and 1 not in sizes[start:j] and _splits_one(was, sizes, i, j):
+                return j
             return next((k for k in range(start, j) if sizes[k] % fixed == 0), None)
     return None
+
+
+def _splits_one(was: Sequence[Dim], sizes: Sequence[int], i: int, j: int) -> bool:
+    """Whether a batch of one, merged into the dimensions before these places, becomes one of its own again."""
+    return 1 in sizes[j : j + 1] and 1 not in was[i : i + 1]
 
 
 def _product(sizes: Sequence[Dim]) -> Dim:

@@ -45,7 +45,7 @@ def settle(
         return isinstance(value, Dense) and not value.symbolic and (len(value.values) <= small or name not in made)
 
     def size(name: str) -> bool:
-        return name in made and sizes.covers(values.get(name))
+        return sizes.covers(values.get(name))
 
     needed = {name for name in returned if not constant(name)}
     kept: list[Apply | Call] = []

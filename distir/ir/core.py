@@ -91,13 +91,12 @@ class Function:
     params: tuple[Param, ...]
     body: tuple[Statement, ...]
     result_types: tuple[Type, ...] | None = None
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types)))
+    _hash: int | None = field(init=False, repr=False, compare=False, default=None)
 
     def __hash__(self) -> int:
-        return self._hash
+        if self._hash is None:  # found when asked for: it takes a look at every statement
+            object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types)))
+        return self._hash  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[object, ...]:
         return Function, (self.name, self.params, self.body, self.result_types)

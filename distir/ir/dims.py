@@ -136,7 +136,7 @@ def divide_up(a: Dim, b: int) -> Dim:
 def product(dims: Iterable[Dim]) -> Dim:
     total: Dim = 1
     for dim in dims:
-        total = multiply(total, dim)
+        total = total * dim if isinstance(total, int) and isinstance(dim, int) else multiply(total, dim)
     return total
 
 

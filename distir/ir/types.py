@@ -52,9 +52,10 @@ class TensorType:
     @property
     def nbytes(self) -> Dim:
         """Size in bytes; `None` if unknown."""
-        if self.dtype is None or self.elements is None:
+        elements = self.elements
+        if self.dtype is None or elements is None:
             return None
-        size = dims.multiply(self.elements, self.dtype.bytes)
+        size = dims.multiply(elements, self.dtype.bytes)
         return dims.divide_up(size, self.dtype.packed)
 
 
@@ -114,6 +115,11 @@ def leaves(type: Type) -> Iterator[TensorType | AnyType]:
         yield type
 
 
+def width(type: Type) -> int:
+    """How many leaves a type has."""
+    return type.width if isinstance(type, TupleType) else 1
+
+
 def devices(type: Type) -> frozenset[int]:
     """The known devices that a value of this type lives on; empty for host values."""
     return frozenset(t.device for t in leaves(type) if t.device is not None and t.device != HOST)
@@ -121,6 +127,8 @@ def devices(type: Type) -> frozenset[int]:
 
 def device_of(type: Type) -> Device:
     """The one device of all leaves, `HOST` where all are host values, or `None` if open or mixed."""
+    if not isinstance(type, TupleType):
+        return type.device
     found = {leaf.device for leaf in leaves(type)}
     if len(found) > 1:
         found.discard(HOST)
@@ -136,9 +144,13 @@ def nbytes(type: Type) -> Dim:
 
 def dim_names(type: Type) -> frozenset[str]:
     """The named dimensions that occur in a type."""
-    shapes = (leaf.shape for leaf in leaves(type) if isinstance(leaf, TensorType))
-    symbolic = (dim for shape in shapes for dim in shape or () if isinstance(dim, SymbolicDim))
-    return frozenset[str]().union(*(dim.names for dim in symbolic))
+    found: set[str] = set()
+    for leaf in (type,) if isinstance(type, TensorType) else leaves(type):
+        if isinstance(leaf, TensorType):
+            for dim in leaf.shape or ():
+                if isinstance(dim, SymbolicDim):
+                    found |= dim.names
+    return frozenset(found)
 
 
 def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:

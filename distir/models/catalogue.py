@@ -17,7 +17,7 @@ SEQUENCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A row of table 1. `heads` is None for a perceptron; the table does not give it for the others."""
+    """A row of table 1, see `named`. `heads` is None for a perceptron; the table does not give it for the others."""
 
     layers: int
     width: int
@@ -36,7 +36,7 @@ NAMED: Final = {
     "mlp-17b": Named(64, 16384, 34.4),
     "mlp-103b": Named(96, 32768, 206.2),
     "gpt2-1.6b": Named(24, 2048, 3.2, heads=16),
-    "gpt2-13b": Named(40, 5140, 25.8, heads=20),
+    "gpt2-13b": Named(40, 5120, 25.8, heads=80),
     "gpt2-175b": Named(96, 12288, 394.4, heads=96),
 }
 """By name, in the table's order. See `named` for where the table contradicts itself."""
@@ -46,19 +46,22 @@ def named(name: str, batch: int | None = None) -> Module:
     """A model of the paper's evaluation, in Float16: `mlp-...` a training step, `gpt2-...` inference on 8 tokens.
 
     Without `batch` the batch dimension is called `B`: the batch size is part of the paper's search. Layers and width
-    are those of table 1. The sizes printed there follow from them, two bytes for each parameter, but for:
+    are those of table 1, but for one width. The sizes printed there follow from them, two bytes for each parameter, but
+    for:
 
     - `mlp-1b`: 2.15 GB, printed as 2.2.
     - `gpt2-1.6b`: 24 layers of width 2048 hold 1.31 billion parameters, 2.6 GB, not 1.6 billion and 3.2 GB (GPT-2 XL,
       48 layers of width 1600, holds 1.56 billion).
-    - `gpt2-13b`: 12.95 billion parameters, 25.9 GB, printed as 25.8.
+    - `gpt2-13b`: the width is 5120 here, 5140 in print. The paper takes its sizes from table 2.1 of Brown et al.
+      (arXiv:2005.14165), which prints 5140 too, beside 40 heads of size 128, which make 5120; and 5140 = 4 x 5 x 257
+      has no number of heads that 8 or 16 devices could share, as they do in the paper's search. 12.85 billion
+      parameters, 25.7 GB, printed as 25.8 (5140 makes 25.9).
     - `gpt2-175b`: 174.6 billion parameters, 349.2 GB; the 394.4 in print look like 349.4 with two digits swapped.
 
-    All have GPT-2's vocabulary of 50257 tokens, 1024 positions, and logits from the token embedding. Their heads, of
-    which table 1 is silent, are of size 128 as in table 2.1 of Brown et al. (arXiv:2005.14165), except in `gpt2-13b`:
-    the width 5140 printed there and here is not 40 heads of 128, which make 5120, and 40 do not divide it. Of its
-    divisors 1, 2, 4, 5, 10, 20, 257, ... it has 20 heads, of size 257; so they can be split among 2 or 4 devices, and
-    not among 8.
+    All have GPT-2's vocabulary of 50257 tokens, 1024 positions, and logits from the token embedding. Of their heads
+    table 1 is silent. They are of size 128, as in Brown et al., except in `gpt2-13b`: 16 devices cannot share 40 heads,
+    so that it has 80 of size 64, the size in all four published GPT-2. The number of heads changes neither the
+    parameters nor the work of the matrix products.
 
     Raises ModelError.
     """

@@ -6,6 +6,7 @@ In a signature every letter may be split, but one that an attribute names (`n@ax
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
 from distir.ops import loss_layout, select_layout
@@ -24,6 +25,11 @@ def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attrib
 
     `args` hold no tuples: of an op over tuples a leaf is asked for. Raises Reject where the operands do not fit.
     """
+    return _layout(op, tuple(args), tuple(results), attrs)
+
+
+@lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
+def _layout(op: Op, args: tuple[Value, ...], results: tuple[Type, ...], attrs: Attributes) -> Layout | None:
     bound = bind(op, attrs)
     matched = match_operands(op, args, bound)
     if rule := op.rules.get("sharding"):

@@ -78,7 +78,8 @@ def _known(op: Op, size: Dim, type: Type) -> int:
 
 
 def _unknown(op: Op, why: str) -> Reject:
-    hint = "type the entry function's parameters, or bind named dimensions with `--bind`"
+    hint = "type the entry function's parameters, or bind named dimensions with `--bind`; a size that data decides "
+    hint += "can be claimed beside a result's name, as in `%i: Tensor[Int64, (2, 16), 1] = NonZero(%x)`"
     return Reject(codes.UNKNOWN_COST, f"the time of `{op.name}` is unknown: {why}", Part("callee"), help=hint)
 
 

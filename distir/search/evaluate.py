@@ -13,8 +13,8 @@ from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, types
 from distir.ops import Reject
 from distir.search.rows import Row
 from distir.search.space import Plan, SpaceError
-from distir.simulate.simulation import BindError, Simulation, arguments
-from distir.simulate.simulation import plan as planned
+from distir.simulate.simulation import BindError, Simulation
+from distir.simulate.summary_sweep import Sweep
 from distir.syntax import print_module
 from distir.transform.all_steps import transform
 from distir.transform.steps import StepError
@@ -98,19 +98,21 @@ class Distributed:
 
     def __init__(self, subject: Subject, plan: Plan) -> None:
         self.subject = subject
-        self.module = transform(subject.module, *plan.steps())
-        self.analysis = check(self.module)
-        if self.analysis.errors:
-            raise ProgramError(self.analysis.errors)
+        name = subject.entry.name
+        ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
+        self.module = Module(f for f in transform(subject.module, *plan.steps()) if f.name not in ends)
+        analysis = check(self.module)
+        if analysis.errors:
+            raise ProgramError(analysis.errors)
+        entry = self.module.entry(name)
+        assert entry is not None
+        self.sweep = Sweep(analysis, entry, subject.hardware)
         self.dimension = batch_dimension(subject.entry)
 
     def simulation(self, batch_size: int | None) -> Simulation:
         """Raises ProgramError or BindError where it cannot be simulated for this size."""
-        entry = self.module.entry(self.subject.entry.name)
-        assert entry is not None
         sizes = {} if self.dimension is None or batch_size is None else {self.dimension: batch_size}
-        instance = self.analysis.instance(entry, arguments(entry, dict(self.subject.bind) | sizes))
-        return planned(self.module, self.analysis.domain, instance, self.subject.hardware)
+        return self.sweep.at(dict(self.subject.bind) | sizes)
 
 
 def _simulated(row: Row, simulation: Simulation, batch_size: int | None) -> Row:

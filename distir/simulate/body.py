@@ -6,16 +6,16 @@ memory, and on which results the caller wants: a call means the same as its inli
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from distir.analysis import Instance
 from distir.simulate.effects import Effect
-from distir.simulate.storage import NO_STORAGE, Called, Leaves, StorageMap, Storages
+from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
+from distir.simulate.summary import Step, Summary, summarise
 
 
 class Fate(Enum):
@@ -24,6 +24,8 @@ class Fate(Enum):
     KEPT = "the caller still needs it"
     PINNED = "nobody needs what it holds, but it is not given back: parameters of the entry function"
     DYING = "it is given back"
+
+    __hash__ = object.__hash__  # many are hashed: not by way of their names
 
 
 NOTHING: Leaves = ()
@@ -54,6 +56,21 @@ class Body:
     """The storages of ours that the caller wants."""
     pinned: frozenset[int]
     """The leaves returned that are in memory which must not be given back."""
+    passed_on: tuple[frozenset[int], dict[int, int]] = (frozenset(), {})
+    """What becomes of the parameters' storages: those given back, and by storage of ours the one it took over."""
+
+    def alike(
+        self,
+        steps: list[Effect | Body | None],
+        sizes: Sequence[tuple[int, int]],
+        memory: dict[int, tuple[int, int]],
+    ) -> Body:
+        """The same body with other seconds and bytes: its steps, its storages, and its use of memory."""
+        parameters = list(sizes[: len(self.parameters)])
+        other = replace(self, steps=steps, sizes=sizes, parameters=parameters)
+        same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "passed_on") if name in vars(self)}
+        vars(other).update(same, memory=memory)  # what has been found of this body holds of the other too
+        return other
 
     @cached_property
     def timed(self) -> list[Effect | Body]:
@@ -61,29 +78,19 @@ class Body:
         return [s for s in self.steps if (s.events if isinstance(s, Body) else s is not None and s.devices)]  # type: ignore[misc]
 
     @cached_property
-    def passed_on(self) -> tuple[frozenset[int], dict[int, int]]:
-        """What becomes of the parameters' storages: those given back, and by storage of ours the one it took over."""
-        held = {s: s for s in range(len(self.parameters))}
-        released: set[int] = set()
-        for index, step in enumerate(self.steps):
-            if isinstance(step, Body):
-                ours = self.arguments[index]
-                gone, inherited = step.passed_on
-                released.update(held.pop(ours[p]) for p in gone if ours[p] in held)
-                for theirs, mine in self.created[index]:
-                    if theirs in inherited and ours[inherited[theirs]] in held:
-                        held[mine] = held.pop(ours[inherited[theirs]])
-                continue
-            for new, old in self.moved.get(index, ()):
-                if old in held:
-                    held[new] = held.pop(old)
-            released.update(held.pop(s) for s in self.given[index] if s in held)
-        return frozenset(released), {s: parameter for s, parameter in held.items() if s >= len(self.parameters)}
+    def summaries(self) -> list[Step]:
+        """The steps that occupy devices, with the summaries of calls."""
+        return [step.summary if isinstance(step, Body) else step for step in self.timed]
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What a call of this body does to the clocks of its devices."""
+        return summarise(self.summaries, [n for n, m in pairwise(self.first_events) if n < m])
 
     @cached_property
     def events(self) -> int:
         """How many ops occupy devices, in calls too."""
-        return sum(_events(step) for step in self.steps)
+        return sum(events_of(step) for step in self.steps)
 
     @cached_property
     def ops(self) -> int:
@@ -93,7 +100,7 @@ class Body:
     @cached_property
     def first_events(self) -> list[int]:
         """By statement: how many events come before it in this body."""
-        return [0, *accumulate(_events(step) for step in self.steps)]
+        return [0, *accumulate(events_of(step) for step in self.steps)]
 
     @cached_property
     def memory(self) -> dict[int, tuple[int, int]]:
@@ -101,31 +108,37 @@ class Body:
 
         These compose: after (c, p), (d, q) gives (c + d, max(p, c + q)).
         """
-        use: dict[int, int] = {}
-        peak: dict[int, int] = {}
-        sizes = self.sizes
-        for step, taken, given in zip(self.steps, self.taken, self.given, strict=True):
-            if isinstance(step, Body):
-                for memory, (difference, rise) in step.memory.items():
-                    before = use.get(memory, 0)
-                    peak[memory] = max(peak.get(memory, 0), before + rise)
-                    use[memory] = before + difference
-                continue
-            for storage in taken:
-                memory, size = sizes[storage]
-                use[memory] = used = use.get(memory, 0) + size
-                if used > peak.get(memory, 0):
-                    peak[memory] = used
-            if step is not None and step.temporary:
-                for memory, size in step.temporary:
-                    peak[memory] = max(peak.get(memory, 0), use.get(memory, 0) + size)
-            for storage in given:
-                memory, size = sizes[storage]
-                use[memory] = use.get(memory, 0) - size
-        return {memory: (use.get(memory, 0), max(peak.get(memory, 0), 0)) for memory in {*use, *peak}}
+        return use_of_memory(self, 0, len(self.steps))
 
 
-def _events(step: Effect | Body | None) -> int:
+def use_of_memory(body: Body, first: int, end: int) -> dict[int, tuple[int, int]]:
+    """The same of some of the statements."""
+    use: dict[int, int] = {}
+    peak: dict[int, int] = {}
+    sizes = body.sizes
+    pieces = slice(first, end)
+    for step, taken, given in zip(body.steps[pieces], body.taken[pieces], body.given[pieces], strict=True):
+        if isinstance(step, Body):
+            for memory, (difference, rise) in step.memory.items():
+                before = use.get(memory, 0)
+                peak[memory] = max(peak.get(memory, 0), before + rise)
+                use[memory] = before + difference
+            continue
+        for storage in taken:
+            memory, size = sizes[storage]
+            use[memory] = used = use.get(memory, 0) + size
+            if used > peak.get(memory, 0):
+                peak[memory] = used
+        if step is not None and step.temporary:
+            for memory, size in step.temporary:
+                peak[memory] = max(peak.get(memory, 0), use.get(memory, 0) + size)
+        for storage in given:
+            memory, size = sizes[storage]
+            use[memory] = use.get(memory, 0) - size
+    return {memory: (use.get(memory, 0), max(peak.get(memory, 0), 0)) for memory in {*use, *peak}}
+
+
+def events_of(step: Effect | Body | None) -> int:
     if isinstance(step, Body):
         return step.events
     return 1 if step is not None and step.devices else 0
@@ -151,15 +164,20 @@ class Bodies:
         key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
         if known is None:
-            known = self.known[key] = _Builder(self, found, fates, wanted).build()
+            known = self.known[key] = self.build(found, fates, wanted)
         return known
+
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+        return Builder(self, found, fates, wanted).build()
 
     def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
         """The body of a call."""
-        return self._of(called.callee, fates, wanted)
+        body = self._of(called.callee, fates, wanted)
+        _ = body.summary  # now, callees first, as all that is found of bodies
+        return body
 
 
-class _Builder:
+class Builder:
     """Builds one body, statement by statement."""
 
     def __init__(self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool]) -> None:
@@ -176,36 +194,39 @@ class _Builder:
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def build(self) -> Body:
+        done: list[tuple[Effect | Body | None, Leaves, Leaves]] = []
+        for index in range(len(self.found.statements)):
+            if not index % STATEMENTS_BETWEEN_PAUSES:
+                self.bodies.storages.pause()
+            done.append(self.statement(index))
+        body = self.body([d[0] for d in done], [d[1] for d in done], [d[2] for d in done])
+        _ = body.events, body.ops, body.memory  # now, callees first: later a long chain of calls would be too deep
+        return body
+
+    def statement(self, index: int) -> tuple[Effect | Body | None, Leaves, Leaves]:
+        """What a statement does, and the storages that it takes as it starts and that are given back as it ends."""
+        statement = self.found.statements[index]
+        if isinstance(statement, Called):
+            return self._call(index, statement), NOTHING, NOTHING
+        if statement is None:
+            return None, NOTHING, NOTHING
+        takes = NOTHING if statement.view else self.found.created[index]
+        gives = self._dying(index)
+        if statement.takeovers:
+            takes, gives = self._take_over(index, statement, takes, gives)
+        if NO_STORAGE in takes:
+            takes = tuple([s for s in takes if s != NO_STORAGE])
+        if self.pinned and gives:
+            gives = tuple([s for s in gives if s not in self.pinned])
+        return statement, takes, gives
+
+    def body(self, steps: list[Effect | Body | None], taken: list[Leaves], given: list[Leaves]) -> Body:
+        """The body that consists of what was found of its statements."""
         found = self.found
-        first, following = self._dying()
-        steps: list[Effect | Body | None] = []
-        taken: list[Leaves] = []
-        given: list[Leaves] = []
-        for index, statement in enumerate(found.statements):
-            step: Effect | Body | None = None
-            takes, gives = NOTHING, NOTHING
-            if isinstance(statement, Called):
-                step = self._call(index, statement)
-            elif statement is not None:
-                step = statement
-                if not statement.view:
-                    takes = found.created[index]
-                if first[index] >= 0:
-                    gives = _chain(first[index], following)
-                if statement.takeovers:
-                    takes, gives = self._take_over(index, statement, takes, gives)
-                if NO_STORAGE in takes:
-                    takes = tuple([s for s in takes if s != NO_STORAGE])
-                if self.pinned:
-                    gives = tuple([s for s in gives if s not in self.pinned])
-            steps.append(step)
-            taken.append(takes)
-            given.append(gives)
         pinned = frozenset(i for i, s in enumerate(found.returned) if s in self.pinned)
-        parameters = found.sizes[: found.parameters]
         body = Body(
             found.instance,
-            parameters,
+            found.sizes[: found.parameters],
             steps,
             found.sizes,
             taken,
@@ -216,25 +237,55 @@ class _Builder:
             frozenset(self.live_out),
             pinned,
         )
-        _ = (
-            body.events,
-            body.ops,
-            body.memory,
-            body.passed_on,
-        )  # now, callees first: later a long chain of calls would be too deep
+        body.passed_on = self._passed_on(body)
         return body
 
-    def _dying(self) -> tuple[array[int], array[int]]:
-        """The storages that nobody needs after a statement, as chains: by statement the first, by storage the next."""
-        first = array("q", [-1]) * len(self.found.statements)
-        following = array("q", [-1]) * len(self.found.sizes)
-        last, live_out, kept = self.last, self.live_out, self.kept
-        for storage in range(len(self.found.sizes) - 1, -1, -1):
-            index = last[storage]
-            if index >= 0 and storage not in live_out and storage not in kept:
-                following[storage] = first[index]
-                first[index] = storage
-        return first, following
+    def _dying(self, index: int) -> Leaves:
+        """The storages that nobody needs after an op, in the order in which it mentions them."""
+        last = self.last
+        dying = [s for s in self.found.operands[index] if last[s] == index]
+        dying += [s for s in self.found.created[index] if last[s] == index]
+        if not dying:
+            return NOTHING
+        live_out, kept = self.live_out, self.kept
+        return tuple([s for s in dict.fromkeys(dying) if s >= 0 and s not in live_out and s not in kept])
+
+    def _passed_on(self, body: Body) -> tuple[frozenset[int], dict[int, int]]:
+        """Follow each parameter's memory through those that take it over."""
+        released: set[int] = set()
+        inherited: dict[int, int] = {}
+        for parameter in range(self.found.parameters):
+            storage: int | None = parameter
+            held = parameter
+            while storage is not None:
+                held = storage
+                index = self.last[storage]
+                if index >= 0 and self._is_released(body, index, storage):
+                    released.add(parameter)
+                    break
+                storage = self._heir(body, index, storage) if index >= 0 else None
+            else:
+                if held >= self.found.parameters:
+                    inherited[held] = parameter
+        return frozenset(released), inherited
+
+    def _is_released(self, body: Body, index: int, storage: int) -> bool:
+        step = body.steps[index]
+        if isinstance(step, Body):
+            ours = self.arguments[index]
+            return any(ours[p] == storage for p in step.passed_on[0])
+        return storage in body.given[index]
+
+    def _heir(self, body: Body, index: int, storage: int) -> int | None:
+        """The storage that takes over another's memory in a statement."""
+        step = body.steps[index]
+        if not isinstance(step, Body):
+            return next((new for new, old in self.moved.get(index, ()) if old == storage), None)
+        ours, inherited = self.arguments[index], step.passed_on[1]
+        for theirs, mine in self.created[index]:
+            if theirs in inherited and ours[inherited[theirs]] == storage:
+                return mine
+        return None
 
     def _take_over(self, index: int, effect: Effect, takes: Leaves, gives: Leaves) -> tuple[Leaves, Leaves]:
         """Let results take over the memory of operands that die here; gives what is still taken and given back."""
@@ -254,10 +305,12 @@ class _Builder:
 
     def _call(self, index: int, called: Called) -> Body:
         callee = called.callee
-        fates = tuple(self._fate(index, storage) for storage in called.arguments)
-        fates = tuple(fate if i in callee.used_parameters else Fate.KEPT for i, fate in enumerate(fates))
+        last, fates = self.last, [Fate.KEPT] * len(called.arguments)
+        for i in [i for i, storage in enumerate(called.arguments) if last[storage] <= index]:
+            if i in callee.used_parameters:
+                fates[i] = self._fate(index, called.arguments[i])
         wanted = tuple(s != NO_STORAGE and (s in self.live_out or self.last[s] > index) for s in called.results)
-        body = self.bodies.called(called, fates, wanted)
+        body = self.bodies.called(called, tuple(fates), wanted)
         self.arguments[index] = called.arguments
         fresh = {s: ours for s, ours in zip(callee.returned, called.results, strict=True) if s >= callee.parameters}
         self.created[index] = tuple(fresh.items())
@@ -270,14 +323,3 @@ class _Builder:
         if storage in self.live_out or storage in self.kept or self.last[storage] > index:
             return Fate.KEPT
         return Fate.PINNED if storage in self.pinned else Fate.DYING
-
-
-def _chain(first: int, following: array[int]) -> Leaves:
-    storage = following[first]
-    if storage < 0:
-        return (first,)
-    chain = [first]
-    while storage >= 0:
-        chain.append(storage)
-        storage = following[storage]
-    return tuple(chain)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from distir.analysis import Checker, State, lookup
@@ -17,6 +18,9 @@ from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of, work
 
 FREE = Cost(0.0, "free")
+
+TICKS_PER_SECOND = 1 << 80
+"""Clocks count whole *ticks*: sums of them are exact. A tick is so short that no digit of a nanosecond is lost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +32,8 @@ class Effect:
     devices: tuple[int, ...]
     """The devices that it waits for and occupies; none for host ops and views."""
     cost: Cost
+    ticks: int
+    """How long it occupies them, in the whole numbers that clocks count (`to_ticks`)."""
     sizes: tuple[tuple[int, int] | None, ...]
     """Memory and bytes of each leaf of the results; None for host values."""
     widths: tuple[int, ...]
@@ -40,6 +46,15 @@ class Effect:
     """Memory, and bytes that the op needs there while it runs."""
 
 
+def to_ticks(seconds: float) -> int:
+    return round(Fraction(seconds) * TICKS_PER_SECOND)
+
+
+def to_seconds(ticks: int) -> float:
+    """The double next to so many ticks."""
+    return ticks / TICKS_PER_SECOND
+
+
 @dataclass
 class Effects:
     """The effects of a program's ops on one machine. `place` maps the program's devices to the machine's."""
@@ -48,6 +63,7 @@ class Effects:
     hardware: Hardware
     place: Mapping[int, int]
     known: dict[Any, Effect] = field(default_factory=dict[Any, Effect])
+    sized: dict[Type, tuple[int, int] | None] = field(default_factory=dict[Type, "tuple[int, int] | None"])
 
     def of(self, op: Apply, rho: State) -> Effect:
         """The effect of an op in this state. Raises Reject where it cannot be told."""
@@ -66,6 +82,11 @@ class Effects:
 
     def size(self, leaf: TensorType | AnyType) -> tuple[int, int] | None:
         """The memory that a leaf is in, and its bytes; None for host values. Raises Reject where it is unknown."""
+        if leaf not in self.sized:
+            self.sized[leaf] = self._size(leaf)
+        return self.sized[leaf]
+
+    def _size(self, leaf: TensorType | AnyType) -> tuple[int, int] | None:
         if leaf.device == HOST:
             return None
         if leaf.device is None:
@@ -73,13 +94,19 @@ class Effects:
             raise Reject(codes.UNPLACED, f"it is not known on which device `{leaf}` lives", help=hint)
         size = leaf.nbytes if isinstance(leaf, TensorType) else None
         if not isinstance(size, int):
-            raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown")
+            hint = "bind named dimensions with `--bind`; a size that data decides can be claimed beside a result's "
+            hint += "name, as in `%i: Tensor[Int64, (2, 16), 1] = NonZero(%x)`"
+            raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown", help=hint)
         return self.memory(leaf.device), size
 
     def _find(self, op: Apply, vs: tuple[Value, ...], rho: State) -> Effect:
-        definition = lookup(op.op)
         raw = self.domain.answer(op, vs)
         ws = [type_of(w if name == DISCARD else rho[name]) for name, w in zip(op.results, raw, strict=True)]
+        return self.effect(op, vs, ws)
+
+    def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        """The effect of an op from its operands and the types of its results. Raises Reject where it cannot be told."""
+        definition = lookup(op.op)
         inputs = [type_of(v) for v in vs if v is not None]
         sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
         done = work(definition, vs, ws, op.attrs)
@@ -88,19 +115,21 @@ class Effects:
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
         if definition.view or done == NO_WORK:
             devices = ()
+        cost = self._cost(done, devices)
         return Effect(
             op.op,
             done,
             devices,
-            self._cost(done, devices),
+            cost,
+            to_ticks(cost.seconds),
             sizes,
-            tuple(sum(1 for _ in types.leaves(w)) for w in ws),
+            tuple(map(types.width, ws)),
             view,
             () if view else _takeovers(definition, inputs, ws),
-            self._temporary(done, devices) if done.temporary else (),
+            self.temporary(done, devices) if done.temporary else (),
         )
 
-    def _temporary(self, done: Work, devices: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    def temporary(self, done: Work, devices: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Every device needs its own, also where streams share one memory."""
         needed: dict[int, int] = {}
         for memory in map(self.memory, devices):

@@ -194,16 +194,19 @@ def simulate(
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
     """Simulate an instance that has been checked. Raises ProgramError."""
     with domain.room(), paused_collection():
-        effects = Effects(domain, machine, _place(domain, instance, machine))
+        effects = Effects(domain, machine, place(domain, instance, machine))
         try:
             body = Bodies(StorageMap(domain, effects)).entry(instance)
         except Unplanned as unplanned:
-            raise ProgramError([_cannot(unplanned)]) from None
+            raise ProgramError([cannot(unplanned)]) from None
     return Simulation(module, instance, machine, body, effects)
 
 
-def arguments(function: Function, bind: Bind) -> tuple[Value, ...]:
-    """What the entry function's parameters stand for. Raises BindError; ProgramError where a dimension is unbound."""
+def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()) -> tuple[Value, ...]:
+    """What the entry function's parameters stand for; dimensions that are `free` need no size.
+
+    Raises BindError; ProgramError where a dimension is unbound.
+    """
     names = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
     hosts = {p.name for p in function.params if types.device_of(p.type) == HOST}
     for name in bind:
@@ -218,7 +221,7 @@ def arguments(function: Function, bind: Bind) -> tuple[Value, ...]:
     problems: list[Diagnostic] = []
     for index, param in enumerate(function.params):
         site = Site(function.name, None, Part("param_type", index))
-        missing = sorted(types.dim_names(param.type) - set(sizes))
+        missing = sorted(types.dim_names(param.type) - set(sizes) - free)
         if missing:
             message = f"the dimension `{missing[0]}` has no size"
             problems.append(Diagnostic(codes.UNBOUND, site, message, help=f"give one with `--bind {missing[0]}=64`"))
@@ -243,11 +246,11 @@ def _host_value(name: str, type: types.Type, value: Constant) -> Value:
     return given
 
 
-def _place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]:
+def place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]:
     """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
-    reached = _reached(domain, entry)
-    found = {device for instance in reached for device in _devices(instance.state.values())}
-    for instance, _, statement in _applied(reached):
+    instances = reached(domain, entry)
+    found = {device for instance in instances for device in _devices(instance.state.values())}
+    for instance, _, statement in _applied(instances):
         if DISCARD in statement.results:
             found |= _devices(domain.answer(statement, instance.state(statement.args)))
     try:
@@ -257,11 +260,11 @@ def _place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int
         lacking = min(d for d in found if d - base >= machine.devices)
         last = machine.devices - 1 + base
         message = f"`{machine.name}` has no device {lacking}: it has {machine.devices}, numbered {base} to {last}"
-        site = _user(domain, reached, lacking)
+        site = _user(domain, instances, lacking)
         raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message)]) from error
 
 
-def _reached(domain: Checker, entry: Instance) -> list[Instance]:
+def reached(domain: Checker, entry: Instance) -> list[Instance]:
     """The instances that running the entry function runs, each once, callers first."""
     found = [entry]
     seen = {id(entry)}
@@ -286,20 +289,21 @@ def _devices(values: Iterable[Value]) -> set[int]:
     return {device for value in set(values) if value is not None for device in types.devices(type_of(value))}
 
 
-def _user(domain: Checker, reached: Sequence[Instance], device: int) -> Site:
+def _user(domain: Checker, instances: Sequence[Instance], device: int) -> Site:
     """The entry function's parameter that lives on a device, or else the first op that has a result there."""
-    entry = reached[0]
+    entry = instances[0]
     for index, value in enumerate(entry.args):
         if device in types.devices(type_of(value)):
             return Site(entry.function.name, None, Part("param_type", index))
-    for instance, index, statement in _applied(reached):
+    for instance, index, statement in _applied(instances):
         named = [instance.state[name] for name in statement.results if name != DISCARD]
         if device in _devices([*named, *domain.answer(statement, instance.state(statement.args))]):
             return Site(instance.function.name, index)
     return Site(entry.function.name, None, Part("name"))
 
 
-def _cannot(unplanned: Unplanned) -> Diagnostic:
+def cannot(unplanned: Unplanned) -> Diagnostic:
+    """Why a program cannot be simulated."""
     reject = unplanned.reject
     part = reject.part if isinstance(reject.part, Part) else None
     if unplanned.index is None:

@@ -7,9 +7,9 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
@@ -21,6 +21,13 @@ NO_STORAGE = -1
 
 Leaves = tuple[int, ...]
 """The storages of a value, or of several, one per leaf of the types."""
+
+
+STATEMENTS_BETWEEN_PAUSES = 1_000
+
+
+def go_on() -> None:
+    """A pause in which nothing happens."""
 
 
 class Unplanned(Exception):  # noqa: N818 - a verdict on a program, not a failure of ours
@@ -57,6 +64,18 @@ class Storages:
     created: list[Leaves] = field(default_factory=list[Leaves])
     """By statement: the leaves of an op's results (`NO_STORAGE` for host values); of a call, the new storages."""
     returned: Leaves = ()
+    places: dict[str, Leaves] = field(default_factory=dict[str, Leaves])
+    """By name: the leaves of a value."""
+    dropped: int = 0
+    """How many of the storages are nothing's any more, after edits."""
+
+    def uses(self, index: int) -> Leaves:
+        """The storages that a statement uses or makes, with repetitions; `NO_STORAGE` among them."""
+        statement = self.statements[index]
+        if isinstance(statement, Called):
+            arguments = statement.arguments
+            return (*self.created[index], *(arguments[p] for p in statement.callee.used_parameters))
+        return self.created[index] + self.operands[index] if statement is not None else ()
 
     @cached_property
     def last_uses(self) -> array[int]:
@@ -91,27 +110,32 @@ class StorageMap:
     known: dict[tuple[str, tuple[Value, ...], Leaves], Storages] = field(
         default_factory=dict[tuple[str, tuple[Value, ...], Leaves], Storages]
     )
+    pause: Callable[[], None] = field(default=go_on, kw_only=True)
+    """Called now and then while something is built; may raise to give up."""
 
     def of(self, instance: Instance, partition: Leaves | None = None) -> Storages:
         """The storages of an instance. `partition`: those of its parameters' leaves, where some are the same.
 
         Raises Unplanned where an op's effect cannot be told.
         """
-        sizes = self._sizes(instance) if partition is None else None
         if partition is None:
-            partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes or ())])
+            sizes = self.sizes(instance)
+            partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
         key = (instance.function.name, instance.args, partition)
         known = self.known.get(key)
-        if known is None:
-            own: list[tuple[int, int]] = []
-            for storage, size in zip(partition, sizes or self._sizes(instance), strict=True):
-                if storage == len(own) and size is not None:  # numbered in the order of appearance
-                    own.append(size)
-            known = self.known[key] = Storages(instance, len(own), own)
-            self._fill(known, partition)
+        return known if known is not None else self.fresh(key, instance, partition)
+
+    def fresh(self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves) -> Storages:
+        """The storages of an instance that has not been looked at."""
+        own: list[tuple[int, int]] = []
+        for storage, size in zip(partition, self.sizes(instance), strict=True):
+            if storage == len(own) and size is not None:  # numbered in the order of appearance
+                own.append(size)
+        known = self.known[key] = Storages(instance, len(own), own)
+        self._fill(known, partition)
         return known
 
-    def _sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
+    def sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
         leaves = [leaf for arg in instance.args for leaf in types.leaves(type_of(arg))]
         try:
             return [self.effects.size(leaf) for leaf in leaves]
@@ -120,14 +144,16 @@ class StorageMap:
 
     def _fill(self, found: Storages, partition: Leaves) -> None:
         function, rho = found.instance.function, found.instance.state
-        places: dict[str, Leaves] = {}
+        places = found.places
         position = 0
         for param, value in zip(function.params, found.instance.args, strict=True):
-            width = sum(1 for _ in types.leaves(type_of(value)))
+            width = types.width(type_of(value))
             places[param.name] = partition[position : position + width]
             position += width
         for index, statement in enumerate(function.body):
-            operands = _leaves(statement.args, places) if not isinstance(statement, Broken) else ()
+            if not index % STATEMENTS_BETWEEN_PAUSES:
+                self.pause()
+            operands = leaves_of(statement.args, places) if not isinstance(statement, Broken) else ()
             done: Effect | Called | None = None
             created: Leaves = ()
             if isinstance(statement, Apply):
@@ -135,13 +161,12 @@ class StorageMap:
                     done = self.effects.of(statement, rho)
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
-                created = operands[: len(done.sizes)] if done.view else _create(found, done.sizes)
-                _name(statement.results, created, done.widths, places)
+                created = operands[: len(done.sizes)] if done.view else create(found, done.sizes)
+                name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = self._call(found, statement, operands)
-                returned = (type_of(w) for w in done.callee.instance.state.returned)
-                widths = [sum(1 for _ in types.leaves(t)) for t in returned]
-                _name(statement.results, done.results, widths, places)
+                widths = [types.width(type_of(w)) for w in done.callee.instance.state.returned]
+                name_results(statement.results, done.results, widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands
             found.statements.append(done)
@@ -152,7 +177,8 @@ class StorageMap:
         """The call, and the storages that it creates."""
         instance = self.domain.instance(call.function, found.instance.state(call.args))
         callee = self.of(instance, canonical(operands))
-        arguments = tuple(dict.fromkeys(s for s in operands if s != NO_STORAGE))
+        given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
+        arguments = tuple(dict.fromkeys(given))
         ours: dict[int, int] = dict(enumerate(arguments)) | {NO_STORAGE: NO_STORAGE}
         created: list[int] = []
         for storage in callee.returned:
@@ -165,11 +191,18 @@ class StorageMap:
 
 def canonical(leaves: Sequence[int]) -> Leaves:
     """Which leaves are the same, with storages numbered from 0 in the order of appearance."""
+    if NO_STORAGE not in leaves and len(set(leaves)) == len(leaves):
+        return _all_different(len(leaves))
     numbers: dict[int, int] = {NO_STORAGE: NO_STORAGE}
-    return tuple(numbers.setdefault(s, len(numbers) - 1) for s in leaves)
+    return tuple([numbers.setdefault(s, len(numbers) - 1) for s in leaves])
 
 
-def _create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
+@cache
+def _all_different(count: int) -> Leaves:
+    return tuple(range(count))
+
+
+def create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
     leaves: list[int] = []
     for size in sizes:
         if size is None:
@@ -180,7 +213,7 @@ def _create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
     return tuple(leaves)
 
 
-def _name(names: Sequence[str], leaves: Leaves, widths: Sequence[int], places: dict[str, Leaves]) -> None:
+def name_results(names: Sequence[str], leaves: Leaves, widths: Sequence[int], places: dict[str, Leaves]) -> None:
     """Say where the results of a statement are."""
     if len(names) == 1:
         places[names[0]] = leaves
@@ -191,7 +224,7 @@ def _name(names: Sequence[str], leaves: Leaves, widths: Sequence[int], places: d
         position += width
 
 
-def _leaves(args: tuple[Arg, ...], places: dict[str, Leaves]) -> Leaves:
+def leaves_of(args: tuple[Arg, ...], places: dict[str, Leaves]) -> Leaves:
     """The storages of arguments, one after the other."""
     if len(args) == 1 and isinstance(args[0], str):
         return places[args[0]] if args[0] != DISCARD else ()
@@ -201,7 +234,7 @@ def _leaves(args: tuple[Arg, ...], places: dict[str, Leaves]) -> Leaves:
             if arg != DISCARD:
                 found += places[arg]
         elif isinstance(arg, tuple):
-            found += _leaves(arg, places)
+            found += leaves_of(arg, places)
         else:
             found.append(NO_STORAGE)
     return tuple(found)

@@ -2,22 +2,24 @@
 
 An op on devices S starts when all of S are free, and occupies each for its cost. Ops that occupy no device (host ops,
 views) are no events. Times are in seconds from the start of the entry function.
+
+Calls are passed over by their summaries; one event, some of them, or the critical path cost the calls that lead there
+(`summary_run`). Only what is asked for as a whole (`effects`, `starts`, `slack`) runs over all events. All agree to the
+last bit.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from distir.ir import Apply, Function
 from distir.simulate.body import Body
-from distir.simulate.effects import Effect
-
-ROUNDING = 1e-9
-"""Times that differ by less than this part of the latency are the same: sums of many durations are rounded."""
+from distir.simulate.effects import Effect, to_seconds
+from distir.simulate.summary import Clocks, run, totals
+from distir.simulate.summary_run import Descent, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,8 @@ class Event:
     index: int
     effect: Effect
     start: float
+    end: float
     path: tuple[tuple[Function, int], ...]
-
-    @property
-    def end(self) -> float:
-        return self.start + self.effect.cost.seconds
 
     @property
     def statement(self) -> Apply:
@@ -68,101 +67,121 @@ class Timeline:
 
     def __init__(self, body: Body) -> None:
         self.body = body
-        self.effects = _flatten(body)
-        self.starts, self.clocks, self.busy = _schedule(self.effects)
+        self._busy, self._communication = totals(body.summaries)
+        self._ends: Clocks = dict.fromkeys(self._busy, 0)
+        run(body.summaries, self._ends)
 
     def __len__(self) -> int:
-        return len(self.effects)
+        return self.body.events
+
+    @cached_property
+    def clocks(self) -> dict[int, float]:
+        """By device: when it is done."""
+        return {device: to_seconds(ticks) for device, ticks in self._ends.items()}
+
+    @cached_property
+    def busy(self) -> dict[int, float]:
+        """By device: seconds that ops occupy it."""
+        return {device: to_seconds(ticks) for device, ticks in self._busy.items()}
+
+    @cached_property
+    def communication(self) -> dict[int, float]:
+        """By device: seconds that communication ops occupy it."""
+        return {device: to_seconds(self._communication.get(device, 0)) for device in self._busy}
 
     @property
     def latency(self) -> float:
         return max(self.clocks.values(), default=0.0)
 
+    @cached_property
+    def _descent(self) -> Descent:
+        return Descent(self.body, dict.fromkeys(self._busy, 0))
+
     def event(self, index: int) -> Event:
         """One event, with the place in the program that it comes from."""
-        path: list[tuple[Function, int]] = []
-        body, rest = self.body, index
-        while True:
-            statement = bisect_right(body.first_events, rest) - 1
-            path.append((body.instance.function, statement))
-            rest -= body.first_events[statement]
-            step = body.steps[statement]
-            if not isinstance(step, Body):
-                return Event(index, self.effects[index], self.starts[index], tuple(path))
-            body = step
+        return self._event(self._descent.at(index))
 
-    def events(self) -> Iterator[Event]:
-        """All events in program order."""
-        return map(self.event, range(len(self)))
+    def events(self, first: int = 0, last: int | None = None) -> Iterator[Event]:
+        """All events in program order, or those from number `first` to before `last`."""
+        return map(self.event, range(first, len(self) if last is None else last))
 
-    @cached_property
-    def communication(self) -> dict[int, float]:
-        """By device: seconds that communication ops occupy it."""
-        total = dict.fromkeys(self.clocks, 0.0)
-        for effect in self.effects:
-            if effect.work.communication is not None:
-                for device in effect.devices:
-                    total[device] += effect.cost.seconds
-        return total
+    def effect(self, index: int) -> Effect:
+        """What an event does."""
+        return self._descent.at(index).effect
+
+    def end(self, index: int) -> float:
+        return to_seconds(self._descent.at(index).end)
+
+    def spare(self, index: int) -> float:
+        """By how many seconds an event could end later without the program ending later: `slack` of one event."""
+        return to_seconds(self._descent.spare(index))
 
     def critical_path(self) -> list[int]:
         """Events that end to end make up the latency, first to last: each starts when the one before it ends."""
-        latency = self.latency
-        last = next((i for i in reversed(range(len(self))) if self.end(i) == latency), None)
+        last = self._descent.last()
         path: list[int] = []
         while last is not None:
             path.append(last)
             last = self.blocker(last)
         return path[::-1]
 
-    def end(self, index: int) -> float:
-        return self.starts[index] + self.effects[index].cost.seconds
-
     def blocker(self, index: int) -> int | None:
         """The event that this one waited for: the latest before it, on one of its devices, that ends as it starts."""
-        start, devices = self.starts[index], self.effects[index].devices
-        if start == 0.0:
-            return None
-        for earlier in range(index - 1, -1, -1):
-            effect = self.effects[earlier]
-            if self.starts[earlier] + effect.cost.seconds == start and not set(devices).isdisjoint(effect.devices):
-                return earlier
-        return None
+        return self._descent.blocker(index)
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """By event: what it does."""
+        return _flatten(self.body)
+
+    @cached_property
+    def starts(self) -> array[float]:
+        """By event: when it starts."""
+        return array("d", map(to_seconds, self._starts()))
 
     @cached_property
     def slack(self) -> array[float]:
         """By event: by how many seconds it could end later without the program ending later."""
-        latest = dict.fromkeys(self.clocks, self.latency)
-        rounding = ROUNDING * self.latency
+        starts, latest = self._starts(), dict.fromkeys(self._ends, max(self._ends.values(), default=0))
         slack = array("d", bytes(8 * len(self)))
         for index in range(len(self) - 1, -1, -1):
             effect = self.effects[index]
-            end = min(latest[device] for device in effect.devices)
-            start = end - effect.cost.seconds
+            start = min([latest[device] for device in effect.devices]) - effect.ticks
             for device in effect.devices:
                 latest[device] = start
-            spare = start - self.starts[index]
-            slack[index] = spare if spare > rounding else 0.0
+            slack[index] = to_seconds(start - starts[index])
         return slack
 
     @cached_property
     def waits(self) -> list[Wait]:
         """Every time that a device idles before an op, and the op on another device that it waits for."""
         found: list[Wait] = []
-        clock = dict.fromkeys(self.clocks, 0.0)
-        latest: dict[int, int] = {}
-        for index, (effect, start) in enumerate(zip(self.effects, self.starts, strict=True)):
-            devices = effect.devices
-            if len(devices) > 1:
-                busiest = max(devices, key=clock.__getitem__)
-                for device in devices:
-                    if start > clock[device]:
-                        idle = start - clock[device]
-                        found.append(Wait(device, index, clock[device], idle, latest[busiest]))
-            for device in devices:
-                clock[device] = start + effect.cost.seconds
-                latest[device] = index
+        for idle in self._descent.idle():
+            free, start = to_seconds(idle.start), to_seconds(idle.place.start)
+            if start > free:
+                found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker))
         return found
+
+    def _event(self, place: Place) -> Event:
+        start, end = to_seconds(place.start), to_seconds(place.end)
+        return Event(place.index, place.effect, start, end, place.path)
+
+    def _starts(self) -> list[int]:
+        """By event: when it starts, in ticks."""
+        clocks = dict.fromkeys(self._ends, 0)
+        starts: list[int] = []
+        for effect in self.effects:
+            group = effect.devices
+            if len(group) == 1:
+                start = clocks[group[0]]
+                clocks[group[0]] = start + effect.ticks
+            else:
+                start = max([clocks[device] for device in group])
+                end = start + effect.ticks
+                for device in group:
+                    clocks[device] = end
+            starts.append(start)
+        return starts
 
 
 def _flatten(body: Body) -> list[Effect]:
@@ -178,25 +197,3 @@ def _flatten(body: Body) -> list[Effect]:
         else:
             pending.pop()
     return effects
-
-
-def _schedule(effects: list[Effect]) -> tuple[array[float], dict[int, float], dict[int, float]]:
-    """The start of each event; by device, when it is done, and how long it was busy."""
-    starts = array("d", bytes(8 * len(effects)))
-    devices = {device for effect in set(effects) for device in effect.devices}
-    clock = dict.fromkeys(devices, 0.0)
-    busy = dict.fromkeys(devices, 0.0)
-    for index, effect in enumerate(effects):
-        seconds = effect.cost.seconds
-        group = effect.devices
-        if len(group) == 1:
-            device = group[0]
-            starts[index] = start = clock[device]
-            clock[device] = start + seconds
-            busy[device] += seconds
-        else:
-            starts[index] = start = max([clock[device] for device in group])
-            for device in group:
-                clock[device] = start + seconds
-                busy[device] += seconds
-    return starts, clock, busy

@@ -7,12 +7,15 @@ how any of this is done: only the order, and the numbers of the devices.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from distir.ir import Module
+from distir.analysis import Analysis
+from distir.ir import Function, Module
 from distir.ir.collection import paused_collection
 from distir.transform.pipeline import pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import StepError, step
 
@@ -31,6 +34,8 @@ def dtp(
     shard: tuple[str, ...] = (),
     bucket_bytes: int = 0,
     layout: str = "pdt",
+    sequence: bool = False,
+    hardware: str = "dgx-a100",
 ) -> Module:
     """Data, tensor and pipeline parallelism in one: `dtp=2,4,2` are 2 replicas of 2 stages, each of 4 shards.
 
@@ -54,8 +59,13 @@ def dtp(
     d, t, p = (degrees[axis] for axis in AXES)
     with paused_collection():
         if p > 1 or microbatches > 1:
-            module = pp(module, p, microbatches=microbatches, schedule=schedule, virtual=virtual, balance=balance)
-        module = split(module, t, run("t", "p"), lambda analysis, entry: parameter_states(analysis, entry, t, shard))
+            options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
+            module = pp(module, p, microbatches=microbatches, **options)
+
+        def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
+            return parameter_states(analysis, entry, t, shard)
+
+        module = split(module, t, run("t", "p"), shards, sequence=sequence)
         return split(module, d, run("d", "pt"), lambda analysis, entry: batch_states(analysis, entry, d), bucket_bytes)
 
 

@@ -48,6 +48,15 @@ def outline(module: Module, smallest: int = 4) -> Module:
     return Module(functions)
 
 
+def extracted(function: Function, start: int, count: int, taken: FunctionBuilder) -> tuple[Function, Function]:
+    """The function with `count` statements from `start` on made a call, and the function that is called.
+
+    Its parameters have no types yet; `taken` knows the names of all functions.
+    """
+    body = [s for s in function.body if not isinstance(s, Return)]
+    return _replaced(function, body, _Run(count, (start,)), _uses(function), taken)
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """Windows of `period` statements that repeat: where each one starts."""

@@ -101,10 +101,12 @@ def listening() -> Generator[list[str]]:
         _told.reset(token)
 
 
-def parse_steps(words: Sequence[str], keywords: Mapping[str, Any] | None = None) -> list[Application]:
+def parse_steps(
+    words: Sequence[str], keywords: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
+) -> list[Application]:
     """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them.
 
-    `keywords` go to every step that takes them. Raises StepError.
+    `keywords` go to every step that takes them; so do `defaults`, which need not be taken by any. Raises StepError.
     """
     found: list[tuple[Step, Any, dict[str, Any]]] = []
     for word in words:
@@ -122,6 +124,10 @@ def parse_steps(words: Sequence[str], keywords: Mapping[str, Any] | None = None)
             raise StepError(f"none of the steps takes the option `{name}`")
         for options in takers:
             options.setdefault(name, value)
+    for name, value in (defaults or {}).items():
+        for chosen, _, options in found:
+            if name in chosen.options:
+                options.setdefault(name, value)
     return [Application(chosen, value, options) for chosen, value, options in found]
 
 

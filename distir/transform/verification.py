@@ -116,6 +116,14 @@ def _applied(module: Module, applications: Sequence[Application]) -> Module:
     return module
 
 
+def largest_difference(expected: Any, found: Any) -> tuple[float, float]:
+    """Of two arrays: the greatest difference of two elements, and the greatest that is allowed."""
+    from distir.ops import dtype_of
+
+    scale, difference = max(_differences(expected, found), default=(0.0, 0.0))
+    return difference, TOLERANCES.get(dtype_of(expected).name, 0.0) * max(1.0, scale)
+
+
 def _compared(expected: Output, found: Output, tolerance: float | None) -> Compared:
     pairs = _differences(expected.value, found.value)
     relative = _tolerance(expected) if tolerance is None else tolerance

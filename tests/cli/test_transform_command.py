@@ -73,3 +73,15 @@ def test_a_later_step_is_refused_in_the_text_that_it_was_given(distir, forward):
     ended = distir("transform", "grad", "loss=mse", "dp=4", forward)
     assert ended.code == 1
     assert "forward.dir after `grad`:" in ended.err
+
+
+def test_steps_that_ask_the_simulator_go_by_the_settings(distir, file):
+    text = TRAINING.replace("(6, 8)", "(B, 8)")
+    program = file("named.dir", text.encode())
+    file("distir.toml", b'hardware = "dgx2-v100"\n')
+    assert distir("transform", "reschedule", program).code != 0, "nothing says how large the batch is"
+    slow = distir("transform", "reschedule", program, "--bind", "B=4096")
+    fast = distir("transform", "reschedule", "hardware=dgx-a100", program, "--bind", "B=4096")
+    named = distir("transform", "reschedule", "hardware=dgx2-v100", "bind=B=4096", program)
+    assert slow.code == fast.code == named.code == 0
+    assert slow.err == named.err != fast.err

@@ -5,6 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distir.importers.freeing import Freed
 from distir.importers.reshaping import relative_shape
 from distir.ir import dims
 
@@ -37,11 +38,11 @@ def test_a_leading_batch_is_freed(rest, fixed, size, data):
     cut = data.draw(st.integers(0, len(rest)))
     merged = [fixed * math.prod(rest[:cut]), *rest[cut:]]
     shape = (dims.named("B"), *rest)
-    said = relative_shape(shape, merged, ("B", fixed))
+    said = relative_shape(shape, merged, Freed("B", fixed))
     assert said is not None
     assert resolved((size, *rest), said) == (size * math.prod(rest[:cut]), *rest[cut:])
     back = relative_shape(
-        (dims.multiply(dims.named("B"), math.prod(rest[:cut])), *rest[cut:]), [fixed, *rest], ("B", fixed)
+        (dims.multiply(dims.named("B"), math.prod(rest[:cut])), *rest[cut:]), [fixed, *rest], Freed("B", fixed)
     )
     assert back is not None
     assert resolved((size * math.prod(rest[:cut]), *rest[cut:]), back) == (size, *rest)
@@ -49,7 +50,7 @@ def test_a_leading_batch_is_freed(rest, fixed, size, data):
 
 def test_what_holds_no_symbol_stays():
     assert relative_shape((2, 3), [3, 2], None) is None
-    assert relative_shape((2, 3), [3, 2], ("B", 2)) is None
+    assert relative_shape((2, 3), [3, 2], Freed("B", 2)) is None
 
 
 def test_two_symbols_that_move_stay():

@@ -97,6 +97,65 @@ def test_the_training_step_gives_pytorchs_gradients():
         np.testing.assert_allclose(found[name], gradient, rtol=1e-4, atol=1e-6)
 
 
+class Attending(nn.Module):
+    """A loss with attention, a mask made on the way, and a mean over everything."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(20, width), nn.Parameter(torch.rand(5, width))
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.head = nn.Linear(width, 20)
+
+    def forward(self, ids, labels):
+        x = self.tokens(ids) + self.places
+        mask = torch.triu(torch.full((5, 5), float("-inf")), 1)
+        y, _ = self.attention(x, x, x, attn_mask=mask, need_weights=False)
+        loss = nn.functional.cross_entropy(self.head(torch.tanh(y)).flatten(0, 1), labels.flatten())
+        return loss + (y**2).mean() * torch.tensor([0.5])[0]
+
+
+def test_a_training_step_fits_any_batch():
+    torch.manual_seed(0)
+    loss = Attending()
+    module = distir.import_torch(loss, tokens(4), training=True, batch={"ids": 0, "labels": 0})
+    assert [dict(p.roles) for p in module.entry().params[-2:]] == [{"batch": 0}, {"batch": 0}]
+    for size in (2, 4, 7):
+        ids, labels = tokens(size)
+        loss.zero_grad()
+        value = loss(ids, labels)
+        value.backward()
+        found = distir.run(module, {**module.weights, "ids": ids.numpy(), "labels": labels.numpy()})
+        np.testing.assert_allclose(found["loss"], value.item(), rtol=1e-5)
+        for name, p in loss.named_parameters():
+            np.testing.assert_allclose(found[f"grad.{name}"], p.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_training_step_by_types_alone_has_the_modules_parameters_and_no_others():
+    with torch.device("meta"):
+        loss, inputs = Attending(), tokens(4)
+    module = distir.import_torch(loss, inputs, weights=False, training=True, batch={"ids": 0, "labels": 0})
+    assert not [d for d in distir.check(module) if d.severity == "error"]
+    assert {p.name for p in module.entry().params if "param" in p.roles} == {n for n, _ in loss.named_parameters()}
+
+
+def tokens(batch):
+    return torch.randint(0, 20, (batch, 5)), torch.randint(0, 20, (batch, 5))
+
+
+def test_an_export_with_a_fixed_batch_fits_any_batch(tmp_path):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    net = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    for size in (1, 3):
+        path = tmp_path / f"net{size}.onnx"
+        torch.onnx.export(net, (torch.rand(size, 7, 16),), path, dynamo=True, input_names=["x"], verbose=False)
+        module = distir.import_onnx(path, batch={"x": 0})
+        for other in (1, 2, 5):
+            x = torch.rand(other, 7, 16)
+            (y,) = distir.run(module, {**module.weights, "x": x.numpy()}).values()
+            np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 def test_the_module_is_left_as_it_was():
     net, inputs = example()
     net.train()

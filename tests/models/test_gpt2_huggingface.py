@@ -71,3 +71,33 @@ def test_they_count_as_many_parameters(layers, width, heads):
         config = transformers.GPT2Config(n_layer=layers, n_embd=width, n_head=heads)
         count = transformers.GPT2LMHeadModel(config).num_parameters()
     assert models.parameter_count(models.gpt2(layers, width, heads, 8)) == count
+
+
+class Logits(torch.nn.Module):
+    """Theirs as people export it: tokens and a mask of them in, logits out."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "script"])
+def test_an_export_of_theirs_gives_the_same_at_any_batch_size(tmp_path, exporter):
+    """They export for the batch size that they are given; here that is taken back."""
+    pytest.importorskip("onnxscript")
+    model = theirs(2, 32, 4, 16, 97).float()
+    tokens = torch.randint(0, 97, (5, 8), generator=torch.Generator().manual_seed(1))
+    example = (tokens[:2], torch.ones(2, 8, dtype=torch.long))
+    names = ["input_ids", "attention_mask"]
+    torch.onnx.export(
+        Logits(model), example, tmp_path / "gpt2.onnx", dynamo=exporter == "dynamo", input_names=names, verbose=False
+    )
+    imported = distir.import_onnx(tmp_path / "gpt2.onnx", batch=dict.fromkeys(names, 0))
+    generated = models.gpt2(2, 32, 4, 8, None, 97, "Float32", positions=16)
+    given = {"input_ids": tokens.numpy(), "attention_mask": np.ones((5, 8), np.int64)}
+    (found,) = distir.run(imported, {**imported.weights, **given}).values()
+    (expected,) = distir.run(generated, state(model) | {"input_ids": tokens.numpy()}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -7,54 +7,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from node_programs import Inexpressible, assert_similar, inputs_and_outputs, node_cases, program
+from node_case_samples import node_cases, outcome
 
-from distir.analysis import execute
-from distir.diagnostics import ProgramError
-from distir.ir import TensorType
-from distir.ops import bridge, dtype_of
+from distir.ops import bridge
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-ops.md"
-
-DIFFERENT = {
-    r"test_bernoulli.*": "random numbers, which no two implementations draw alike",
-    r"test_cast_e8m0_FLOAT(16)?_to_FLOAT8E8M0": "powers of two rounded to the nearest here and up there (`round_mode`)",
-    r"test_attention_4d_causal_fp16_expanded": "sums of Float16 elements, rounded once here and at each step there",
-}
-"""Cases that run but whose results may differ, by a pattern of their names."""
-
-
-def outcome(case):
-    """None if the case runs with the results expected, else why it is left out. Raises what nobody expected."""
-    try:
-        module = program(case.model)
-    except Inexpressible as reason:
-        return str(reason)
-    inputs, expected = inputs_and_outputs(case)
-    try:
-        outputs = execute(module, inputs)
-    except ProgramError as error:
-        raise AssertionError(f"{case.name}: {[d.message for d in error.diagnostics]}") from None
-    for output in outputs:
-        assert describes(output.type, output.value), f"{case.name}: {output.type}, found {output.value.shape}"
-    try:
-        assert_similar(case, expected, [output.value for output in outputs])
-    except AssertionError:
-        if may_differ(case.name) is None:
-            raise
-        return may_differ(case.name)
-    return None
-
-
-def describes(type, value):
-    """Whether the type tells at least the element type and the rank, and is right."""
-    if not isinstance(type, TensorType) or type.dtype is not dtype_of(value) or type.shape is None:
-        return False
-    return len(type.shape) == value.ndim and all(d in (None, n) for d, n in zip(type.shape, value.shape, strict=True))
-
-
-def may_differ(name):
-    return next((reason for pattern, reason in DIFFERENT.items() if re.fullmatch(pattern, name)), None)
 
 
 def documented():
@@ -71,7 +28,7 @@ def page():
     """The page's text, from running every case."""
     reasons = defaultdict(list)
     for case in node_cases().values():
-        if reason := may_differ(case.name) or outcome(case):
+        if reason := outcome(case):
             reasons[reason].append(case.name)
     lines = [page_of_ops()]
     total, missing = len(node_cases()), sum(map(len, reasons.values()))
@@ -113,8 +70,8 @@ Where ONNX leaves something open, this is how it is settled:
 CASES = """
 ## Backend cases that are left out
 
-ONNX's own backend tests for single ops are {total} cases; {passed} of them run as programs, with the results expected,
-and {missing} do not, for these reasons.
+ONNX's own backend tests for single ops are {total} cases; {passed} of them are imported and run with the results
+expected, and {missing} are not, for these reasons.
 """
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Models to distribute in every way: eight layers each, and sizes that divide by eight. Float64 throughout."""
 
+import re
 from functools import cache
 
 import distir
 from distir.models import gpt2, mlp
 
 LAYERS = 8
+"""How many layers there are if nothing else is said."""
 BATCH = 64
 
 LLAMA = """
@@ -136,24 +138,39 @@ VIT_WEIGHTS = {
 }  # fmt: skip
 
 
-def layered(text, weights):
-    """The program with eight layers in the place of PARAMS and CALLS."""
-    numbers = range(1, LAYERS + 1)
+def layered(text, weights, layers):
+    """The program with so many layers in the place of PARAMS and CALLS."""
+    numbers = range(1, layers + 1)
     params = [f"%{n}_{i}: Tensor[Float64, {s}, 1] {{param}}," for i in numbers for n, s in weights.items()]
     calls = [f"%x{i} = @block(%x{i - 1}, {', '.join(f'%{n}_{i}' for n in weights)})" for i in numbers]
-    return distir.parse(text.replace("PARAMS", "\n".join(params)).replace("CALLS", "\n".join(calls)))
+    written = text.replace("PARAMS", "\n".join(params)).replace("CALLS", "\n".join(calls))
+    return distir.parse(re.sub(r"%x8\b", f"%x{layers}", written))
 
 
-def small_gpt2():
-    return gpt2(LAYERS, 16, 8, 3, batch=BATCH, dtype="Float64", vocabulary=16, positions=4)
+def small_gpt2(layers=LAYERS):
+    return gpt2(layers, 16, 8, 3, batch=BATCH, dtype="Float64", vocabulary=16, positions=4)
+
+
+def llama(layers=LAYERS):
+    return layered(LLAMA, LLAMA_WEIGHTS, layers)
+
+
+def vit(layers=LAYERS):
+    return layered(VIT, VIT_WEIGHTS, layers)
+
+
+def trained(model, *words):
+    """Makes the training step of what a function of the number of layers makes."""
+    return lambda layers=LAYERS: distir.transform(model(layers), "grad", "lr=0.1", *words)
 
 
 MODELS = {
-    "mlp training": cache(lambda: mlp(LAYERS, 8, BATCH, training=True, dtype="Float64")),
+    "mlp training": cache(lambda layers=LAYERS: mlp(layers, 8, BATCH, "Float64", training=True, learning_rate=0.1)),
     "gpt-2 inference": cache(small_gpt2),
-    "gpt-2 training": cache(lambda: distir.transform(small_gpt2(), "grad", "loss=cross_entropy")),
-    "llama inference": cache(lambda: layered(LLAMA, LLAMA_WEIGHTS)),
-    "llama training": cache(lambda: distir.transform(layered(LLAMA, LLAMA_WEIGHTS), "grad", "loss=cross_entropy")),
-    "vit inference": cache(lambda: layered(VIT, VIT_WEIGHTS)),
-    "vit training": cache(lambda: distir.transform(layered(VIT, VIT_WEIGHTS), "grad", "loss=mse")),
+    "gpt-2 training": cache(trained(small_gpt2, "loss=cross_entropy", "optimizer=adam")),
+    "llama inference": cache(llama),
+    "llama training": cache(trained(llama, "loss=cross_entropy")),
+    "vit inference": cache(vit),
+    "vit training": cache(trained(vit, "loss=mse", "optimizer=momentum")),
 }
+"""By name: functions that make a model of so many layers."""

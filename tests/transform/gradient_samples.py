@@ -158,3 +158,22 @@ def _literal(value):
     from distir.ops import to_dense
 
     return Literal(to_dense(np.asarray(value)))
+
+
+def prepared(text):
+    """The parameters and the statement of an example, values, and gradients of its results."""
+    params, statement = parsed(text)
+    rng = np.random.default_rng(1)
+    values = {p.name: random_value(p.type, rng) for p in params}
+    if statement.op in ("Log", "Sqrt", "Pow"):
+        values = {name: np.abs(value) for name, value in values.items()}
+    _, results = forward(params, statement, values)
+    return params, statement, values, {n: _seed(y, rng) for n, y in results.items() if _has_floats(y)}
+
+
+def _seed(y, rng):
+    return tuple(_seed(item, rng) for item in y) if isinstance(y, tuple) else rng.normal(size=y.shape)
+
+
+def _has_floats(y):
+    return any(map(_has_floats, y)) if isinstance(y, tuple) else y.dtype == np.float64

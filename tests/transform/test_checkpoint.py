@@ -242,3 +242,37 @@ def test_a_target_needs_sizes():
 def test_what_is_no_choice_is_refused(words):
     with pytest.raises(StepError):
         steps(deep(), words)
+
+
+# In a pipeline
+
+
+def passes(module):
+    """By function of a stage: how many layers it runs forward, and how many back."""
+    found = {}
+    for function in module:
+        if function.name.startswith("stage_"):
+            called = [s.function for s in function.body if isinstance(s, Call)]
+            found[function.name] = (called.count("layer"), len([c for c in called if c.startswith("layerGrad")]))
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_is_recomputed_makes_no_difference_to_the_stages(count):
+    """Each stage recomputes its own layers, and begins with what it was sent: also where a run lies on both sides."""
+    module = transform(small_gpt2(layers=6, positions=5), "grad")
+    made = steps(module, f"checkpoint={count}", "pp=2 microbatches=2")
+    found = passes(made)
+    assert found["stage_1_forward"] == found["stage_2_forward"] == (3, 0)
+    assert found["stage_1_backward"] == found["stage_2_backward"] == (3, 3)
+    assert_same(module, made)
+
+
+def test_gradients_of_a_checkpointed_pipeline_are_summed_over_replicas_once():
+    module = transform(small_gpt2(layers=4, positions=5), "grad")
+    weights = len([p for p in module.entry().params if "param" in p.roles])
+    for schedule in ("1f1b", "zb-h1"):
+        made = steps(module, "checkpoint", f"pp=2 microbatches=2 schedule={schedule}", "dp=2")
+        sums = [s for f in made for s in f.body if getattr(s, "op", None) == "MPIAllreduce"]
+        assert len(sums) == weights + 1, "the loss too"
+        assert_same(module, steps(made, "zero=2"))

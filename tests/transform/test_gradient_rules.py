@@ -8,13 +8,12 @@ import re
 import numpy as np
 import pytest
 from gradient_samples import (
-    forward,
     is_float,
     named_dims,
     numerical_gradients,
     open_dims,
     parsed,
-    random_value,
+    prepared,
     rule_gradients,
 )
 
@@ -127,25 +126,6 @@ MORE = """
 EXAMPLES = [text for op in OURS.values() if op.name not in WITHOUT_GRADIENT for text in op.examples]
 
 
-def prepared(text):
-    """The parameters and the statement of an example, values, and gradients of its results."""
-    params, statement = parsed(text)
-    rng = np.random.default_rng(1)
-    values = {p.name: random_value(p.type, rng) for p in params}
-    if statement.op in ("Log", "Sqrt", "Pow"):
-        values = {name: np.abs(value) for name, value in values.items()}
-    _, results = forward(params, statement, values)
-    return params, statement, values, {n: _seed(y, rng) for n, y in results.items() if _has_floats(y)}
-
-
-def _seed(y, rng):
-    return tuple(_seed(item, rng) for item in y) if isinstance(y, tuple) else rng.normal(size=y.shape)
-
-
-def _has_floats(y):
-    return any(map(_has_floats, y)) if isinstance(y, tuple) else y.dtype == np.float64
-
-
 def refusal(text):
     return next((said for start, said in REFUSED.items() if f"= {start}" in text and "[[[" not in text), None)
 
@@ -221,41 +201,3 @@ def test_a_product_has_a_gradient_where_factors_are_zero(zeros):
     x[:zeros] = 0
     found = rule_gradients(params, statement, {"x": x}, {"y": np.ones(1)})
     np.testing.assert_array_equal(found["x"], [np.prod(np.delete(x, i)) for i in range(3)])
-
-
-TORCH = {
-    "Relu": "relu",
-    "Elu": "nn.functional.elu",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "Gelu": "nn.functional.gelu",
-    "Softplus": "nn.functional.softplus",
-    "HardSwish": "nn.functional.hardswish",
-    "Exp": "exp",
-    "Abs": "abs",
-    "Erf": "erf",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "MatMul": "matmul",
-    "Max": "maximum",
-    "Transpose": "t",
-}
-
-
-@pytest.mark.parametrize("name", TORCH)
-def test_torch_agrees(name):
-    torch = pytest.importorskip("torch")
-    function = torch
-    for part in TORCH[name].split("."):
-        function = getattr(function, part)
-    params, statement, values, dys = prepared(OURS[name].examples[0])
-    inputs = {n: torch.tensor(v, requires_grad=True) for n, v in values.items()}
-    y = function(*(inputs[arg] for arg in statement.args))
-    y.backward(torch.tensor(dys[statement.results[0]]))
-    found = rule_gradients(params, statement, values, dys)
-    for n, tensor in inputs.items():
-        np.testing.assert_allclose(found[n], tensor.grad.numpy(), rtol=1e-9, atol=1e-12)

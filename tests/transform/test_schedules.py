@@ -7,7 +7,7 @@ from pipeline_samples import forget, merged, messages, register, simulated, span
 
 from distir.transform import transform
 from distir.transform.pipeline.order import Message, makespan, merge
-from distir.transform.pipeline.schedules import SCHEDULES, Pass, ScheduleError, Task, in_flight, inference
+from distir.transform.pipeline.schedules import SCHEDULES, Pass, ScheduleError, Task, in_flight, inference, split_orders
 
 F, B, W = Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT
 CLOSE = 1e-5
@@ -188,13 +188,38 @@ def test_simulated_interleaved(devices, groups, virtual):
 
 
 @simulations
-@given(sizes, st.sampled_from([8, 10, 16]), seconds, seconds)
-def test_simulated_zb_h1(devices, microbatches, forward, back):
-    forward = max(forward, back)
-    model = spending(devices, forward, back, back)
+@given(sizes, st.sampled_from([8, 10, 16]), seconds, seconds, seconds)
+def test_simulated_zb_h1(devices, microbatches, forward, into_input, into_weight):
+    into_weight = min(into_weight, forward, into_input)
+    model = spending(devices, forward, into_input, into_weight)
     pipeline = transform(model, f"pp={devices}", microbatches=microbatches, schedule="zb-h1")
-    expected = (forward + 2 * back) * microbatches + (devices - 1) * forward
-    assert simulated(pipeline).latency_s == pytest.approx(expected, rel=CLOSE)
+    work = (forward + into_input + into_weight) * microbatches
+    bubble = (devices - 1) * (forward + into_input - into_weight)
+    assert simulated(pipeline).latency_s == pytest.approx(work + bubble, rel=CLOSE)
+
+
+@simulations
+@given(sizes, st.sampled_from([1, 2, 5, 8]), seconds, seconds, seconds)
+def test_simulated_zb_h1_is_never_slower_than_1f1b(devices, microbatches, forward, into_input, into_weight):
+    model = spending(devices, forward, into_input, into_weight)
+    split, joined = (
+        simulated(transform(model, f"pp={devices}", microbatches=microbatches, schedule=name)).latency_s
+        for name in ("zb-h1", "1f1b")
+    )
+    assert split <= joined * (1 + CLOSE)
+
+
+@quick
+@given(sizes, counts, st.data())
+def test_orders_by_length_run_every_pass_within_the_memory_of_1f1b(devices, microbatches, data):
+    places = [(stage, kind) for stage in range(devices) for kind in Pass]
+    drawn = data.draw(st.lists(st.integers(0, 9), min_size=len(places), max_size=len(places)))
+    lengths = dict(zip(places, drawn, strict=True))
+    every = {Task(*place[:1], k, place[1]) for place in places for k in range(microbatches)}
+    for order in split_orders(devices, microbatches, lengths):
+        assert {task for tasks in order for task in tasks} == every
+        assert max(map(in_flight, order)) <= min(devices, microbatches)
+        merge(order, messages(order, devices), lambda task: lengths[task.stage, task.kind])
 
 
 def test_memory_of_1f1b_does_not_grow_with_the_microbatches():

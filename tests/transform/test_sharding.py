@@ -24,7 +24,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.models import mlp
 from distir.ops import OPS, op, type_of
-from distir.transform import transform
+from distir.transform import transform, verify
 
 
 def split(module, *steps):
@@ -374,3 +374,95 @@ def test_a_split_that_does_not_exist_is_refused(words):
 def test_a_module_that_does_not_check_is_not_split():
     broken = distir.parse("func @main(%x: Tensor[Float32, (8, 8), 1] {batch = 0}) {\n%y = Rleu(%x)\nreturn %y\n}")
     assert refusal(broken, "dp=2").code.name == "unknown-op"
+
+
+# What goes into calls, and out of them
+
+
+def test_partial_sums_that_a_call_hands_on_are_not_taken_before_it():
+    """The half of a backward pass that is for weights gets some gradients from the other: once per microbatch."""
+    module = transform(small_gpt2(4), "grad")
+    once = split(module, "pp=2 microbatches=2 schedule=1f1b", "dp=2")
+    halves = split(module, "pp=2 microbatches=2 schedule=zb-h1", "dp=2")
+    assert len(sums(halves)) == len(sums(once))
+    assert volume(halves) == volume(once)
+
+
+def test_sums_that_a_call_needs_whole_are_taken_once_before_it():
+    text = """
+func @bent(%x) {
+  %y = Relu(%x)
+  return %y
+}
+
+func @main(%v: Tensor[Float64, (8, 4), 1] {param}, %x: Tensor[Float64, (6, 8), 1] {batch = 0}) {
+  %h = MatMul(%x, %v)
+  %a = @bent(%h)
+  %b = @bent(%h)
+  return %a, %b
+}
+"""
+    module = distir.parse(text)
+    found = split(module, "tp=2 shard=v:0")
+    assert_same(module, found)
+    assert [op for op, _ in sums(found)] == ["MPIAllreduce"]
+
+
+def test_host_values_among_the_results_of_a_call():
+    text = """
+func @sized(%x) {
+  %n = Shape[start = 0, end = 1](%x)
+  %y = Relu(%x)
+  return %n, %y
+}
+
+func @main(%w: Tensor[Float64, (4, 4), 1] {param}, %x: Tensor[Float64, (8, 4), 1] {batch = 0}) {
+  %n, %y = @sized(%x)
+  %shape = Concat[axis = 0](%n, [2, 2])
+  %z = MatMul(%y, %w)
+  %r = Reshape(%z, %shape)
+  return %r
+}
+"""
+    module = distir.parse(text)
+    assert_same(module, split(module, "dp=2"))
+    assert_same(module, split(module, "pp=1 microbatches=2", "dp=2"))
+
+
+def test_tuples_in_tuples_are_sent():
+    text = """
+func @main(%v: Tensor[Float64, (4, 6), 1] {param}, %w: Tensor[Float64, (6, 4), 1] {param},
+           %x: Tensor[Float64, (8, 4), 1] {batch = 0}) {
+  %h = MatMul(%x, %v)
+  %inner = MakeTuple(%h, %w)
+  %outer = MakeTuple(%inner, %x)
+  %there = Send[device = 2](%outer)
+  %again, %y = UnpackTuple(%there)
+  %a, %b = UnpackTuple(%again)
+  %z = MatMul(%a, %b)
+  return %z, %y
+}
+"""
+    module = distir.parse(text)
+    for steps in (("dp=2",), ("tp=2",), ("dp=2", "tp=2")):
+        assert_same(module, split(module, *steps))
+
+
+def test_a_shape_with_a_named_batch_is_stated_as_the_op_takes_it():
+    """`Reshape` takes -1 for what is left, `Expand` does not."""
+    text = """
+func @main(%w: Tensor[Float64, (4,), 1] {param}, %x: Tensor[Float64, (B, 3, 4), 1] {batch = 0}) {
+  %n = Shape[start = 0, end = 1](%x)
+  %mean = ReduceMean(%x, [1])
+  %shape = Concat[axis = 0](%n, [3, 4])
+  %every = Expand(%mean, %shape)
+  %y = Mul(%every, %w)
+  %rows = Concat[axis = 0](%n, [12])
+  %z = Reshape(%y, %rows)
+  return %z
+}
+"""
+    module = distir.parse(text)
+    found = split(module, "dp=2")
+    assert not check(found).errors
+    assert verify(module, found, bind={"B": 4}).equal

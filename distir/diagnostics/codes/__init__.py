@@ -1,5 +1,15 @@
 """Every code of every room, one file per hundred. All are declared as soon as one is needed, so `CODES` is complete."""
 
-from distir.diagnostics.codes import devices, lints, names, settings, simulation, syntax, transforms, types
+from distir.diagnostics.codes import (
+    devices,
+    lints,
+    lowering,
+    names,
+    settings,
+    simulation,
+    syntax,
+    transforms,
+    types,
+)
 
-__all__ = ["devices", "lints", "names", "settings", "simulation", "syntax", "transforms", "types"]
+__all__ = ["devices", "lints", "lowering", "names", "settings", "simulation", "syntax", "transforms", "types"]

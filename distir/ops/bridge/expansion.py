@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from distir.ops.bridge.schema import schema_of
+from distir.ops.bridge.schema import node_schema
 
 if TYPE_CHECKING:
     import onnx
 
 
 def expansion(node: onnx.NodeProto, operand_types: Sequence[onnx.TypeProto]) -> onnx.FunctionProto | None:
-    """The function that ONNX defines a node of the standard domain by; None if it is a primitive of ONNX.
+    """The function that ONNX defines a node by; None for a primitive of ONNX, and for what ONNX does not know.
 
     `operand_types`: one for each input of the node, an empty one for an input that is left out. The function's own
     attributes are those of the node, its inputs and outputs the schema's, of which the node may give fewer.
     """
     from onnx import FunctionProto
 
-    schema: Any = schema_of(node.op_type)  # onnx declares no types for what follows
+    schema: Any = node_schema(node)  # onnx declares no types for what follows
+    if schema is None:
+        return None
     if schema.has_function:
         return schema.function_body
     if not schema.has_context_dependent_function:

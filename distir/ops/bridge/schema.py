@@ -41,6 +41,18 @@ def schema_of(name: str) -> onnx.defs.OpSchema:
     return onnx.defs.get_schema(name, OPSET, "")
 
 
+def node_schema(node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
+    """The schema of a node's op; of another domain, if ONNX knows it, else None. Raises onnx's SchemaError."""
+    import onnx.defs
+
+    if node.domain in ("", "ai.onnx"):
+        return schema_of(node.op_type)
+    try:
+        return onnx.defs.get_schema(node.op_type, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
 @cache
 def element_type(dtype: DType) -> int:
     """ONNX's number of an element type."""

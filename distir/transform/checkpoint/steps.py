@@ -19,12 +19,12 @@ from distir.transform.steps import StepError, step
 
 
 @step
-def checkpoint(module: Module, value: str = "block") -> Module:
+def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a100") -> Module:
     """Checkpointing of a training step: activations are dropped, and recomputed on the way back as late as possible.
 
     `block` keeps what passes from one block (a call of a function that uses weights) to the next, and drops what is
     inside; a number of blocks, as `checkpoint=4`, drops what passes between these, too; a memory size, as
-    `checkpoint=16GB`, takes the fastest choice that fits in it, by simulation on the default hardware. It comes after
+    `checkpoint=16GB`, takes the fastest choice that fits in it, by simulation on `hardware`. It comes after
     `grad`, before `dp`, `tp`, `pp` and `zero`, which carry it to many devices.
 
     Raises ProgramError where there is nothing to drop, or the memory size cannot be reached.
@@ -37,7 +37,7 @@ def checkpoint(module: Module, value: str = "block") -> Module:
     if blocks is None:
         raise _nothing(entry, "uses no weight that is marked `{param}` first on the way forward, then on the way back")
     if target is not None:
-        return _within(module, entry, blocks, analysis, target)
+        return _within(module, entry, blocks, analysis, target, hardware)
     found = _every(module, entry, blocks, analysis, count)
     if found is None:
         several = len(blocks.blocks) > count
@@ -87,7 +87,9 @@ def _every(module: Module, entry: Function, blocks: TrainingStep, analysis: Anal
 # A memory target.
 
 
-def _within(module: Module, entry: Function, blocks: TrainingStep, analysis: Analysis, target: int) -> Module:
+def _within(
+    module: Module, entry: Function, blocks: TrainingStep, analysis: Analysis, target: int, hardware: str
+) -> Module:
     """The fastest program that fits, the one given included."""
     from distir.simulate import simulate  # needed for memory targets alone
 
@@ -98,7 +100,7 @@ def _within(module: Module, entry: Function, blocks: TrainingStep, analysis: Ana
         candidate = module if count == 0 else _every(module, entry, blocks, analysis, count)
         if candidate is None:
             continue
-        simulation = simulate(candidate, function=entry.name)
+        simulation = simulate(candidate, hardware, entry.name)
         peak = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
         if least is None or peak < least[0]:
             least = peak, f"`checkpoint={count}`" if count else "without checkpoints"

@@ -6,6 +6,7 @@ The way of a program through here: `reading` understands it, by `microbatches` a
 """
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, ScheduleError
+from distir.transform.pipeline.stages import layer_count
 from distir.transform.pipeline.step import pp
 
-__all__ = ["SCHEDULES", "Schedule", "ScheduleError", "pp"]
+__all__ = ["SCHEDULES", "Schedule", "ScheduleError", "layer_count", "pp"]

@@ -1,11 +1,13 @@
-"""How long the statements of a sequential program take, estimated: for stages that take equally long."""
+"""How long the statements of a program take, estimated: for stages that take equally long, and for placing sends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from distir.analysis import check
 from distir.cost import load
-from distir.ir import DISCARD, results, types
+from distir.diagnostics import ProgramError
+from distir.ir import DISCARD, Call, Function, Module, results, types
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
@@ -15,24 +17,14 @@ ASSUMED_SIZE = 64
 """Stands for a named dimension: which layers are slow depends little on the size of the batch."""
 
 
-def statement_costs(reading: Reading) -> Callable[[int], float]:
-    """Seconds that a statement of the reading takes on the default hardware, by its number.
+def statement_costs(reading: Reading, hardware: str) -> Callable[[int], float]:
+    """Seconds that a statement of the reading takes on `hardware`, by its number.
 
-    Raises ProgramError where the cost of an op cannot be told.
+    Raises ProgramError where the cost of an op cannot be told, HardwareError for unknown hardware.
     """
-    named = frozenset[str]().union(*(types.dim_names(p.type) for p in reading.entry.params))
-    bind = dict.fromkeys(named, ASSUMED_SIZE)
-    instance = reading.checker.entered(reading.entry, arguments(reading.entry, bind))
-    body = plan(reading.module, reading.checker, instance, load()).body
-    known: dict[int, float] = {}
-
-    def seconds(step: Effect | Body | None) -> float:
-        if isinstance(step, Body):
-            if id(step) not in known:
-                known[id(step)] = sum(map(seconds, step.steps))
-            return known[id(step)]
-        return 0.0 if step is None else step.cost.seconds
-
+    instance = reading.checker.entered(reading.entry, arguments(reading.entry, _bound(reading.entry, ASSUMED_SIZE)))
+    body = plan(reading.module, reading.checker, instance, load(hardware)).body
+    seconds = _seconds()
     by_result: dict[str, float] = {}
     for statement, step in zip(body.instance.function.body, body.steps, strict=True):
         by_result.update(dict.fromkeys(results(statement), seconds(step)))
@@ -43,3 +35,42 @@ def statement_costs(reading: Reading) -> Callable[[int], float]:
         return max((by_result.get(name, 0.0) for name in statement.results), default=0.0)
 
     return cost
+
+
+def call_costs(module: Module, called: Collection[str], count: int, hardware: str) -> dict[str, float]:
+    """Seconds that a call of each of these functions takes in the entry function of a pipeline, by function.
+
+    `count` is the number of microbatches. Raises ProgramError where the cost of an op cannot be told, HardwareError for
+    unknown hardware.
+    """
+    entry, analysis = module.entry(), check(module)
+    if entry is None or analysis.errors:
+        raise ProgramError(analysis.errors)
+    instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE * count)))
+    body = plan(module, analysis.domain, instance, load(hardware)).body
+    seconds = _seconds()
+    found: dict[str, float] = {}
+    for statement, step in zip(entry.body, body.steps, strict=True):
+        if isinstance(statement, Call) and statement.function in called:
+            found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
+    return found
+
+
+def _bound(entry: Function, size: int) -> dict[str, int]:
+    """A size for every named dimension."""
+    named = frozenset[str]().union(*(types.dim_names(p.type) for p in entry.params))
+    return dict.fromkeys(named, size)
+
+
+def _seconds() -> Callable[[Effect | Body | None], float]:
+    """How long a planned statement takes, one op after the other. Bodies are planned once, and so they are added up."""
+    known: dict[int, float] = {}
+
+    def seconds(step: Effect | Body | None) -> float:
+        if isinstance(step, Body):
+            if id(step) not in known:
+                known[id(step)] = sum(map(seconds, step.steps))
+            return known[id(step)]
+        return 0.0 if step is None else step.cost.seconds
+
+    return seconds

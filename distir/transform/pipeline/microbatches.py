@@ -180,9 +180,11 @@ class Microbatches(Domain):
         micro: Sequence[Value],
     ) -> Sequence[Shares]:
         """The shares of the results where all are tensors."""
-        if any(isinstance(s, Share) for s in shares) or all(types.device_of(type_of(w)) == HOST for w in full):
+        pairs = [(type_of(f), type_of(m)) for f, m in zip(full, micro, strict=True)]
+        grown = all(types.device_of(f) != HOST or f != m for f, m in pairs)
+        if any(isinstance(s, Share) for s in shares) or not grown:
             return leaf_rule(definition, op, args, shares, full)
-        return [self._grown(op, type_of(f), type_of(m)) for f, m in zip(full, micro, strict=True)]
+        return [self._grown(op, f, m) for f, m in pairs]
 
     def _grown(self, op: Apply, full: types.Type, micro: types.Type) -> Share | Whole:
         """The share of something that was made as long as the batch, out of nothing that is a part of it."""
@@ -206,12 +208,21 @@ def leaf_rule(
     """The shares of an op's results, tensors all. Raises Reject."""
     if any(isinstance(s, tuple) for s in shares):
         raise _cannot(op, "it takes a tuple of parts of the batch")
-    if all(types.device_of(type_of(w)) == HOST for w in answers):
+    of_parts = any(
+        isinstance(s, Share) and types.device_of(type_of(v)) == HOST for v, s in zip(args, shares, strict=True)
+    )
+    if all(types.device_of(type_of(w)) == HOST for w in answers) and not (of_parts and _keeps_devices(definition)):
         return [Whole(sized=True)] * len(answers)
     given = [s for s in shares if isinstance(s, Share)]
     if any(s.axis is None for s in given):
         return [_sum_rule(definition, op, args, shares)] * len(answers)
     return _part_rule(definition, op, args, shares, answers)
+
+
+def _keeps_devices(definition: Op) -> bool:
+    """Whether the results are where the operands are; what is said of a type (`Shape`) is on the host."""
+    patterns = [result.pattern for signature in definition.signatures for result in signature.results]
+    return not any(pattern.device == "host" for pattern in patterns)
 
 
 def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares]) -> Share:

@@ -6,6 +6,7 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -29,6 +30,7 @@ from distir.ir import (
     SymbolicDim,
     TensorType,
     names,
+    results,
     types,
 )
 from distir.ops import Reject, Value, type_of
@@ -44,6 +46,7 @@ from distir.transform.pipeline.microbatches import (
     leaf_shares,
     whole_like,
 )
+from distir.transform.pipeline.written_sizes import sizes_from_values
 
 Work = Apply | Call
 
@@ -95,16 +98,39 @@ def read(module: Module, count: int) -> Reading:
     analysis = check(module)
     if analysis.errors:
         raise ProgramError(analysis.errors)
-    full = analysis.states[entry.name]
-    device = one_device(entry, full)
+    one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
+    try:
+        return _read(analysis, entry, batch, count, range(len(entry.body)))
+    except ProgramError as error:
+        if all(d.code is not codes.NOT_IN_MICROBATCHES for d in error.diagnostics):
+            raise
+        freed = sizes_from_values(analysis, entry, batch)
+        if freed is module:
+            raise
+    again = freed.functions[entry.name]
+    return _read(check(freed), again, batch, count, _places(again, entry))
+
+
+def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int, places: Sequence[int]) -> Reading:
+    full, module = analysis.states[entry.name], analysis.module
+    device = one_device(entry, full)
     parts = count if count > 1 else some_parts(entry, batch)
     if parts == 1 and (larger := doubled(entry, analysis, full, batch)) is not None:
-        found = _Reader(module, entry, analysis, larger, device, batch, count, 2).read()
+        found = _Reader(module, entry, analysis, larger, device, batch, count, 2, places).read()
         for name, held in found.values.items():
             found.values[name] = Held(held.micro, held.micro, held.shares)
         return found
-    return _Reader(module, entry, analysis, full, device, batch, count, parts).read()
+    return _Reader(module, entry, analysis, full, device, batch, count, parts, places).read()
+
+
+def _places(entry: Function, before: Function) -> Sequence[int]:
+    """By statement: the number that it had before others were put in front of some."""
+    number, found = 0, list[int]()
+    for statement in entry.body:
+        found.append(number)
+        number += results(statement) == results(before.body[number])
+    return found
 
 
 class _Reader:
@@ -120,8 +146,11 @@ class _Reader:
         batch: dict[str, int],
         count: int,
         parts: int,
+        places: Sequence[int],
     ) -> None:
         self.entry = entry
+        self.places = places
+        """By statement: its number in the program as it was given."""
         self.full = full
         self.domain = Microbatches(module, analysis.domain, parts)
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, set())
@@ -133,7 +162,7 @@ class _Reader:
     def read(self) -> Reading:
         for index, param in enumerate(self.entry.params):
             self.rho[param.name] = self._parameter(index, param)
-        for index, statement in enumerate(self.entry.body):
+        for index, statement in zip(self.places, self.entry.body, strict=True):
             if isinstance(statement, (Apply, Call)):
                 self._statement(index, statement)
         self.rho.pop(DISCARD, None)
@@ -144,7 +173,7 @@ class _Reader:
 
     def _returned(self) -> tuple[Arg, ...]:
         """What is returned, a size being that of the whole batch."""
-        index = len(self.entry.body) - 1
+        index = self.places[-1]
         returned = self._with_whole_sizes(self.entry.returned)
         for name in names(returned):
             if not is_plain(self.rho[name].shares) and is_whole(self.rho[name].shares):

@@ -10,7 +10,8 @@ Pipeline Parallelism", ICLR 2024 (ZB-H1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -43,6 +44,9 @@ Order = tuple[tuple[Task, ...], ...]
 
 Rule = Callable[[int, int, int], Order]
 """From P devices, K microbatches and v stages per device to the order."""
+
+Lengths = Mapping[tuple[int, Pass], float]
+"""How long each pass of each stage takes."""
 
 
 class ScheduleError(ValueError):
@@ -170,6 +174,61 @@ def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
             done[task] = time + 1
         time += 1
     return tuple(map(tuple, orders))
+
+
+def split_orders(devices: int, microbatches: int, lengths: Lengths) -> Iterator[Order]:
+    """Orders for a backward pass that is split, one stage per device, by how long the passes take.
+
+    The passes of 1F1B in its order, each device as early as it can; and in between the weight gradients, where it would
+    have to wait for long enough: at all, for half of what they take, or for all of it. And 1F1B itself, with each
+    weight gradient behind its backward pass. None holds more microbatches on a device than the first one in 1F1B.
+    """
+    for patience in (0.0, 0.5, 1.0):
+        yield _played(devices, microbatches, lengths, patience)
+    plans = one_forward_one_backward(devices, microbatches, 1)
+    yield tuple(tuple(passed for task in plan for passed in _with_weight(task)) for plan in plans)
+
+
+def _with_weight(task: Task) -> tuple[Task, ...]:
+    return (task,) if task.kind is Pass.FORWARD else (task, Task(task.stage, task.microbatch, Pass.WEIGHT))
+
+
+def _played(devices: int, microbatches: int, lengths: Lengths, patience: float) -> Order:
+    """The order in which devices run the passes of 1F1B as they are ready, and weight gradients in between."""
+    plans = one_forward_one_backward(devices, microbatches, 1)
+    orders: list[list[Task]] = [[] for _ in plans]
+    clocks, taken, weights, held = [0.0] * devices, [0] * devices, [0] * devices, [0] * devices
+    done: dict[Task, float] = {}
+
+    def choice(device: int) -> tuple[float, Task] | None:
+        """What the device does next, and when."""
+        plan, now = plans[device], clocks[device]
+        task = plan[taken[device]] if taken[device] < len(plan) else None
+        weight = Task(device, weights[device], Pass.WEIGHT)
+        waiting = Task(device, weights[device], Pass.BACKWARD) in done
+        full = task is not None and task.kind is Pass.FORWARD and held[device] == devices
+        start = math.inf if task is None or full else max(now, _arrival(task, devices, done))
+        if waiting and start > now and start - now >= patience * lengths[device, Pass.WEIGHT]:
+            return now, weight
+        return None if task is None or start == math.inf else (start, task)
+
+    while any(len(order) < 3 * microbatches for order in orders):
+        ready = [(*found, device) for device in range(devices) if (found := choice(device)) is not None]
+        start, task, device = min(ready, key=lambda found: (found[0], found[2]))
+        orders[device].append(task)
+        clocks[device] = done[task] = start + lengths[device, task.kind]
+        taken[device] += task.kind is not Pass.WEIGHT
+        weights[device] += task.kind is Pass.WEIGHT
+        held[device] += (task.kind is Pass.FORWARD) - (task.kind is Pass.WEIGHT)
+    return tuple(map(tuple, orders))
+
+
+def _arrival(task: Task, devices: int, done: Mapping[Task, float]) -> float:
+    """When what a pass needs of the stage beside it is there; never, as far as is known, if it is not under way."""
+    forward = task.kind is Pass.FORWARD
+    if task.stage == (0 if forward else devices - 1):
+        return 0.0
+    return done.get(Task(task.stage + (-1 if forward else 1), task.microbatch, task.kind), math.inf)
 
 
 def _ready(task: Task, devices: int, done: dict[Task, int], time: int) -> bool:

@@ -6,15 +6,16 @@ pass belongs where the weights are that it uses, or else where the forward value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Call, Part, Site, TensorType, Type, names
+from distir.ir import DISCARD, Apply, Call, Module, Part, Site, TensorType, Type, names, operands
 from distir.ops import type_of
+from distir.transform.operands import with_operands
 from distir.transform.pipeline.microbatches import is_sum
-from distir.transform.pipeline.reading import Phase, Reading, Work
+from distir.transform.pipeline.reading import Phase, Reading, Work, read
 from distir.transform.pipeline.schedules import Pass
 
 Cost = Callable[[int], float]
@@ -40,7 +41,10 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     forward, backward = _directions(reading)
     if not forward:
         raise _refused(reading, "nothing in `@{}` depends on the batch", "mark its inputs with `{batch = 0}`")
-    anchors = _anchors(reading, forward, backward)
+    once, twice = _made(reading, forward), _made(reading, backward)
+    again = _again(reading, [*forward, *backward])
+    again = {new: old for new, old in again.items() if old in once and new in twice}
+    anchors = _anchors(reading, forward, backward, again)
     layers = _layers(reading, forward, count)
     if balance == "cost" and cost is not None:
         if len(forward) < count:
@@ -57,9 +61,32 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     passes: dict[tuple[int, Pass], list[int]] = {}
     for position, statement in enumerate(forward):
         passes.setdefault((stage_of[position], Pass.FORWARD), []).append(statement)
+    made = {name: stage_of[place] for place, i in enumerate(forward) for name in reading.statements[i][0].results}
     for statement in backward:
-        passes.setdefault((stage_of[anchors[statement]], Pass.BACKWARD), []).append(statement)
+        stage = stage_of[anchors[statement]]
+        passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
+        _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
     return Stages(count, passes, bool(backward))
+
+
+def layer_count(module: Module, stages: int = 2) -> int:
+    """How many layers the entry function has that `balance` deals out to stages. Raises ProgramError."""
+    reading = read(module, 1)
+    forward, _ = _directions(reading)
+    return len(_layers(reading, forward, stages))
+
+
+def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) -> None:
+    """Let a statement use values that its stage was sent on the way forward, for the same computed again elsewhere."""
+    statement, phase = reading.statements[number]
+    if any(name in sent for name in names(statement.args)):
+        changed = with_operands(statement, sent)
+        assert isinstance(changed, (Apply, Call))
+        reading.statements[number] = changed, phase
+
+
+def _made(reading: Reading, numbers: Iterable[int]) -> set[str]:
+    return {name for i in numbers for name in reading.statements[i][0].results}
 
 
 def _directions(reading: Reading) -> tuple[list[int], list[int]]:
@@ -83,14 +110,32 @@ def _directions(reading: Reading) -> tuple[list[int], list[int]]:
 
 
 def _begin_back_early(reading: Reading, working: Sequence[int], back: set[int], reaching: set[int]) -> None:
-    """The gradient of the loss goes back already: what follows the last layer and serves the backward pass alone."""
-    users = _users(reading)
+    """The gradient of the loss goes back already, and so does what is computed again for it.
+
+    Both follow the last layer, and serve the backward pass alone.
+    """
+    users, again = _users(reading), _again(reading, working)
     for i in reversed([i for i in working if i not in back]):
         statement = reading.statements[i][0]
-        if _weights(reading, statement):
+        if _weights(reading, statement) and not any(r in again for r in statement.results):
             break
         if i in reaching and all(users.get(r, set()) <= back for r in statement.results if r != DISCARD):
             back.add(i)
+
+
+def _again(reading: Reading, working: Sequence[int]) -> dict[str, str]:
+    """By value that is computed a second time: the one that it is the same as."""
+    first: dict[Hashable, tuple[str, ...]] = {}
+    again: dict[str, str] = {}
+    for i in working:
+        statement = reading.statements[i][0]
+        args = operands(with_operands(statement, again))
+        does = statement.function if isinstance(statement, Call) else (statement.op, statement.attrs)
+        before = first.setdefault((does, args), statement.results)
+        if before is not statement.results:
+            pairs = zip(statement.results, before, strict=True)
+            again.update((new, old) for new, old in pairs if DISCARD not in (new, old))
+    return again
 
 
 def _gradients(reading: Reading) -> set[str]:
@@ -137,11 +182,14 @@ def _weights(reading: Reading, statement: Work) -> list[str]:
     return [n for n in names(statement.args) if reading.is_whole(n) and not reading.is_host(n)]
 
 
-def _anchors(reading: Reading, forward: Sequence[int], backward: Sequence[int]) -> dict[int, int]:
+def _anchors(
+    reading: Reading, forward: Sequence[int], backward: Sequence[int], again: Mapping[str, str]
+) -> dict[int, int]:
     """By statement of the backward pass: the place in `forward` to whose stage it belongs.
 
     It is one where the weights and forward values are that the statement uses, and none behind those that its
-    gradients come from, so that gradients flow backward only.
+    gradients come from, so that gradients flow backward only. What is computed `again` belongs where it was computed
+    first, and counts as a forward value.
     """
     places: dict[str, set[int]] = {}
     made: dict[str, int] = {}
@@ -157,8 +205,12 @@ def _anchors(reading: Reading, forward: Sequence[int], backward: Sequence[int]) 
     back: dict[str, int] = {}
     for i in backward:
         statement = reading.statements[i][0]
-        mentioned = [n for n in names(statement.args) if not reading.is_host(n)]
-        bound = min((back[n] for n in mentioned if n in back), default=len(forward) - 1)
+        bound = min((back[n] for n in names(statement.args) if n in back), default=len(forward) - 1)
+        first = [made[again[r]] for r in statement.results if again.get(r) in made]
+        if first and first[0] <= bound:
+            found[i] = first[0]
+            continue
+        mentioned = [again.get(n, n) for n in names(statement.args) if not reading.is_host(n)]
         found[i] = _anchor([n for n in mentioned if n in places], places, made, bound)
         back.update(dict.fromkeys(statement.results, found[i]))
     return found

@@ -9,14 +9,23 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ops import type_of
-from distir.transform.pipeline.costs import statement_costs
+from distir.transform.pipeline.costs import call_costs, statement_costs
 from distir.transform.pipeline.emission import on_device, write
-from distir.transform.pipeline.order import NOMINAL, SPLIT, Message, merge
+from distir.transform.pipeline.order import NOMINAL, SPLIT, Event, Message, makespan, merge
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
 from distir.transform.pipeline.placement import Place, Placement, place
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.schedules import SCHEDULES, Order, Pass, Schedule, ScheduleError, Task, inference
+from distir.transform.pipeline.schedules import (
+    SCHEDULES,
+    Order,
+    Pass,
+    Schedule,
+    ScheduleError,
+    Task,
+    inference,
+    split_orders,
+)
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
@@ -31,6 +40,7 @@ def pp(
     schedule: str = "1f1b",
     virtual: int = 1,
     balance: str = "uniform",
+    hardware: str = "dgx-a100",
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -39,25 +49,42 @@ def pp(
     gradients of the parts are added up, and the weights are updated once, at the end. `schedule` is `gpipe`, `1f1b`,
     `interleaved` or `zb-h1`; a program without a backward pass has forward passes alone, whatever the schedule.
 
-    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each.
+    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
+    are estimated on `hardware`; they also say where sends stand, and in `zb-h1` the gradients of weights.
     """
     chosen = _schedule(schedule)
     _check_options(value, microbatches, virtual, balance)
     reading = read(module, microbatches)
-    cost = _cost(reading, balance)
+    cost = _cost(reading, balance, hardware)
     stages = cut(reading, value * virtual, balance, cost)
     order = _order(reading, chosen, stages, value, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
-    functions = dict(module.functions)
+    functions = dict(reading.module.functions)
     if chosen.splits and stages.trained:
         bodies, functions = split_backward(reading, bodies)
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
     passes = _outlined(reading, bodies, outside)
     placement = place(reading, value, passes)
+    functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
+
+    def merged(order: Order, lengths: Mapping[Place, float]) -> tuple[float, Sequence[Event]]:
+        """How long an order takes with the messages that it needs, and both in one."""
+
+        def length(task: Task) -> float:
+            return lengths[task.stage, task.kind]
+
+        events = merge(order, _messages(placement, reading.count), length)
+        return makespan(events, lambda task: task.stage % value, length, value), events
+
     lengths = _lengths(stages, chosen, cost)
-    events = merge(order, _messages(placement, reading.count), lambda task: lengths[task.stage, task.kind])
-    kept = _kept(functions, reading, passes)
-    return write(placement, events, [*kept, *(o.function for o in passes.values())])
+    made = write(placement, merged(order, lengths)[1], functions_left)
+    if not (chosen.splits and stages.trained and cost is not None):
+        return made
+    if exact := _exact_lengths(made, passes, reading.count, hardware):  # how long the halves take is known only now
+        lengths = {where: exact.get(where, 0.0) for where in lengths}
+    orders = [order, *split_orders(value, reading.count, lengths)]
+    _, events = min((merged(one, lengths) for one in orders), key=lambda found: found[0])
+    return write(placement, events, functions_left)
 
 
 def _schedule(name: str) -> Schedule:
@@ -76,10 +103,10 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
         raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
 
 
-def _cost(reading: Reading, balance: str) -> Cost | None:
+def _cost(reading: Reading, balance: str, hardware: str) -> Cost | None:
     """What statements cost. Nobody needs to know where stages are not balanced by it: None if it cannot be told."""
     try:
-        return statement_costs(reading)
+        return statement_costs(reading, hardware)
     except ProgramError:
         if balance == "cost":
             raise
@@ -132,8 +159,21 @@ def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place,
         for stage in range(stages.count):
             half = found[stage, Pass.BACKWARD] / 2
             found[stage, Pass.BACKWARD] = found[stage, Pass.WEIGHT] = half
-    longest = max(found.values()) or 1.0
-    return {where: round(100 * seconds / longest) for where, seconds in found.items()}
+    return _hundredths(found)
+
+
+def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, hardware: str) -> dict[Place, float]:
+    """The same by what each pass is made of, as the pipeline calls it; nothing if that cannot be told."""
+    try:
+        cost = call_costs(made, {o.function.name for o in passes.values()}, count, hardware)
+    except ProgramError:
+        return {}
+    return _hundredths({where: cost.get(o.function.name, 0.0) for where, o in passes.items()})
+
+
+def _hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:
+    longest = max(seconds.values()) or 1.0
+    return {where: round(100 * s / longest) for where, s in seconds.items()}
 
 
 def _messages(placement: Placement, count: int) -> list[Message]:

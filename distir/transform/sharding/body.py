@@ -6,9 +6,9 @@ they must be whole, once, and not before. Host values keep their meaning in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
 from distir.diagnostics import Diagnostic, ProgramError
@@ -22,10 +22,12 @@ from distir.ir import (
     Part,
     Return,
     Site,
+    TensorType,
     TupleType,
     results,
 )
 from distir.ops import OPS, Value, type_of
+from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Each, Joint
 from distir.transform.sharding.reshard import Resharding
@@ -57,7 +59,14 @@ class Callee:
 class Callees(Protocol):
     """Where functions that are called come from."""
 
+    tokens: Mapping[str, Places] | None
+    """By function: where the batch is, if sums are to be spread over the devices (see `Body.spread`)."""
+    spread: int
+    """How many sums were spread."""
+
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee: ...
+
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int: ...
 
 
 class Body(Resharding):
@@ -78,6 +87,8 @@ class Body(Resharding):
         """Whether sizes that the function calls by name are now written as numbers in it."""
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
+        self._leafwise_known: dict[Any, Decision] = {}
+        """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
@@ -93,13 +104,7 @@ class Body(Resharding):
 
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
-        if arg in self._complete:
-            return arg
-        state = self.state(arg)
-        if holds_partial(state):
-            return self.placed(arg, _completed(state))
-        self._complete.add(arg)
-        return arg
+        return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
 
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
@@ -119,6 +124,7 @@ class Body(Resharding):
             self._leafwise(index, statement, vs, states, ws)
         else:
             decision = self._decision(index, statement, vs, states, ws)
+            decision = self._spread(index, statement, vs, states, ws, decision)
             self._write_decided(statement, vs, ws, decision)
 
     def _decision(
@@ -137,6 +143,44 @@ class Body(Resharding):
             found = Diagnostic(codes.NO_SHARDING_RULE, site, f"{message} {axis}", (), hint)
             raise ProgramError([found]) from None
 
+    def _spread(
+        self,
+        index: int,
+        statement: Apply,
+        vs: Sequence[Value],
+        states: Sequence[State],
+        ws: Sequence[Value],
+        decision: Decision,
+    ) -> Decision:
+        """The decision with sums that would be taken whole spread over the devices, where the op can do with parts."""
+        spread = list(states)
+        for i, (arg, state, need) in enumerate(zip(statement.args, states, decision.needed, strict=True)):
+            if state is PARTIAL and need is WHOLE and isinstance(arg, str):
+                there = self.spread(arg)
+                spread[i] = state if there is WHOLE else there
+        if spread == list(states):
+            return decision
+        found = self._decision(index, statement, vs, spread, ws)
+        kept = all(n == s for n, s, old in zip(found.needed, spread, states, strict=True) if s != old)
+        self.callees.spread += kept
+        return found if kept else decision
+
+    def spread(self, name: str) -> State:
+        """What a partial sum becomes where it is not needed whole: loosely split along its tokens, if it has any.
+
+        These are what is neither the batch nor the features, the last dimension (Korthikanti et al., *Reducing
+        activation recomputation in large transformer models*, 2022: sequence parallelism).
+        """
+        found = type_of(self.value(name))
+        places = (self.callees.tokens or {}).get(self.function.name, {})
+        if not isinstance(found, TensorType) or found.shape is None:
+            return WHOLE
+        batch = [axis for axis in range(len(found.shape)) if (name, (), axis) in places]
+        for axis, dim in enumerate(found.shape[:-1]):
+            if batch and axis not in batch and isinstance(dim, int) and dim % self.size == 0:
+                return Split(axis, (), loose=True)
+        return WHOLE
+
     def _write_decided(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Decision) -> None:
         args = [self.placed(arg, need) for arg, need in zip(statement.args, decision.needed, strict=True)]
         if decision.letter is None:
@@ -148,19 +192,27 @@ class Body(Resharding):
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
     ) -> None:
         """An op over tuples: each leaf by itself, none of which may need more than other states."""
-        count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
-        needed: list[list[State]] = []
-        given: list[tuple[State, ...]] = []
-        for k in range(count):
-            leaf_vs = [_item(v, k) for v in vs]
-            leaf_states = [s[k] if isinstance(s, tuple) else s for s in states]
-            leaf_ws = [_item(w, k) for w in ws]
-            decision = self._decision(index, statement, leaf_vs, leaf_states, leaf_ws)
-            needed.append(list(decision.needed))
-            given.append(decision.given)
-        wanted = [tuple(n[i] for n in needed) if isinstance(type_of(v), TupleType) else WHOLE for i, v in enumerate(vs)]
-        args = [self.placed(arg, want) for arg, want in zip(statement.args, wanted, strict=True)]
-        self._write(statement, ws, [tuple(g[j] for g in given) for j in range(len(ws))], args)
+        key = (statement.op, statement.attrs, tuple(vs), tuple(states), tuple(ws))
+        decision = self._leafwise_known.get(key)
+        if decision is None:
+            decision = self._leafwise_known[key] = self._leaf_decision(index, statement, vs, states, ws)
+        args = [self.placed(arg, need) for arg, need in zip(statement.args, decision.needed, strict=True)]
+        self._write(statement, ws, decision.given, args)
+
+    def _leaf_decision(
+        self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
+    ) -> Decision:
+        """States needed and given, with a state for each item where there are tuples."""
+        tuples = [isinstance(type_of(v), TupleType) for v in vs]
+        if not any(tuples):
+            return self._decision(index, statement, vs, states, ws)
+        inner: list[Decision] = []
+        for k in range(next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))):
+            item_states = [s[k] if isinstance(s, tuple) else s for s in states]
+            items = ([_item(v, k) for v in values] for values in (vs, ws))
+            inner.append(self._leaf_decision(index, statement, next(items), item_states, next(items)))
+        needed = tuple(tuple(d.needed[i] for d in inner) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
+        return Decision(needed, tuple(tuple(d.given[j] for d in inner) for j in range(len(ws))))
 
     def _host(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
         """What is known of a split value before the program runs (its shape) is said of the whole one."""
@@ -168,7 +220,7 @@ class Body(Resharding):
 
     def _call(self, statement: Call) -> None:
         vs = tuple(map(self.value, statement.args))
-        args = tuple(map(self.completed, statement.args))
+        args = self._given_partial(statement, vs)
         states = tuple(map(self.state, args))
         ws = self.domain.instance(statement.function, vs).state.returned
         found = self.callees.callee(statement.function, vs, states)
@@ -183,6 +235,44 @@ class Body(Resharding):
             self.items.append(Joint(names, found.name, args))
         for name, w, state in zip(statement.results, ws, found.given, strict=True):
             self.define(name, w, state)
+
+    def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> tuple[Arg, ...]:
+        """The arguments of a call: partial sums stay so where the function only hands them on, or adds to them.
+
+        Where it needs them whole they are completed here, once for all that use them.
+        """
+        partial = [i for i, arg in enumerate(statement.args) if self._is_partial(arg)]
+        if not partial:
+            return statement.args
+
+        def sums(kept: Collection[int]) -> int:
+            states = (self.state(a) if i in kept else self._finished(a) for i, a in enumerate(statement.args))
+            return self.callees.sums(statement.function, vs, tuple(states))
+
+        least = sums(())
+        kept = partial if sums(partial) <= least else [i for i in partial if sums((i,)) <= least]
+        args = list(statement.args)
+        for i in set(partial).difference(kept):
+            state = self._finished(args[i])
+            self.callees.spread += isinstance(state, Split)
+            args[i] = self.placed(args[i], state)
+        return tuple(args)
+
+    def _finished(self, arg: Arg) -> State:
+        """What an argument of a call becomes that is to hold no partial sums."""
+        state = self.state(arg)
+        if state is not PARTIAL or not isinstance(arg, str):
+            return _completed(state)
+        return self.spread(arg)
+
+    def _is_partial(self, arg: Arg) -> bool:
+        """Whether an argument holds partial sums."""
+        if arg in self._complete:
+            return False
+        if holds_partial(self.state(arg)):
+            return True
+        self._complete.add(arg)
+        return False
 
     def _write(
         self, statement: Apply, ws: Sequence[Value], given: Sequence[State], args: Sequence[Arg] | None = None

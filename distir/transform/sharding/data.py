@@ -9,6 +9,7 @@ from distir.ir import Apply, Function, Param, Part, Site, TensorType, Type, type
 from distir.ops import OPS, Reject, type_of
 from distir.ops.layout import Blocks
 from distir.ops.splitting import layout
+from distir.transform.sharding.batch import no_batch
 from distir.transform.sharding.sizes import check_divides
 from distir.transform.sharding.state import Split, State, whole_like
 
@@ -16,9 +17,7 @@ from distir.transform.sharding.state import Split, State, whole_like
 def batch_states(analysis: Analysis, entry: Function, size: int) -> list[State]:
     """A state for each parameter. Raises ProgramError where no batch is, or it does not divide."""
     if not any("batch" in p.roles for p in entry.params):
-        message = f"no parameter of `@{entry.name}` is marked `{{batch = …}}`"
-        hint = "mark the inputs, as in `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
-        raise ProgramError([Diagnostic(codes.NO_BATCH, Site(entry.name), message, (), hint)])
+        raise ProgramError([no_batch(entry)])
     return [_state(analysis, entry, i, p, size) for i, p in enumerate(entry.params)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distir.ir import Attributes, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
@@ -33,6 +34,13 @@ def decide(
     op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
 ) -> Decision:
     """For operands `vs` in `states` and results `ws`, none of them tuples. Raises NoRule."""
+    return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size)
+
+
+@lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
+def _decided(
+    op: Op, attrs: Attributes, vs: tuple[Value, ...], states: tuple[State, ...], ws: tuple[Type, ...], size: int
+) -> Decision:
     if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
         return Decision(tuple(states), (PARTIAL,) * len(ws))
     if not any(isinstance(state, Split) for state in states):
@@ -61,12 +69,15 @@ def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool
 
 
 def _by_weight(found: Layout, vs: Sequence[Value], states: Sequence[State]) -> list[str]:
-    """The letters along which operands are split; first the one whose operands are largest."""
+    """The letters along which operands are split; first the one whose operands are largest, loose ones last."""
     weights: dict[str, int] = {}
+    fixed: set[str] = set()
     for letters, v, state in zip(found.operands, vs, states, strict=True):
         if isinstance(state, Split) and (letter := at(letters, state.axis)) is not None:
             weights[letter] = weights.get(letter, 0) + _weight(type_of(v))
-    return sorted(weights, key=lambda letter: -weights[letter])
+            if not state.loose:
+                fixed.add(letter)
+    return sorted(weights, key=lambda letter: (letter not in fixed, -weights[letter]))
 
 
 def _weight(type: Type) -> int:
@@ -98,9 +109,12 @@ def _split(
         return None
     if blocks and (letter == found.parted or _joins(letter, found)):
         return None
-    needed = _states(letter, found.operands, found.operand_blocks, blocks, WHOLE)
-    cut = any(letters[axis] == letter for i, axis in found.operand_blocks for letters in [found.operands[i]])
-    given = _states(letter, found.results, found.result_blocks, () if cut else blocks, PARTIAL)
+    loose = _is_loose(letter, found, states)
+    if loose and (letter == found.parted or _joins(letter, found) or _cuts(letter, found)):
+        return None
+    needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
+    kept = Split(0, () if _cuts(letter, found) else blocks, loose)
+    given = _states(letter, found.results, found.result_blocks, kept, PARTIAL)
     if needed is None or given is None:
         return None
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
@@ -112,6 +126,18 @@ def _split(
 def _joins(letter: str, found: Layout) -> bool:
     """Whether a result is joined from blocks along the letter."""
     return any(found.results[j][axis] == letter for j, axis in found.result_blocks)
+
+
+def _cuts(letter: str, found: Layout) -> bool:
+    """Whether an operand is cut into blocks along the letter."""
+    return any(found.operands[i][axis] == letter for i, axis in found.operand_blocks)
+
+
+def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
+    """Whether all operands that are split along the letter are so loosely."""
+    pairs = zip(found.operands, states, strict=True)
+    split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
+    return all(state.loose for state in split)
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
@@ -129,10 +155,10 @@ def _states(
     letter: str,
     places: tuple[Letters, ...],
     own_blocks: Mapping[tuple[int, int], Blocks],
-    blocks: Blocks,
+    like: Split,
     otherwise: State,
 ) -> tuple[State, ...] | None:
-    """A state for each operand or result; None where the letter stands twice in one."""
+    """A state for each operand or result, split `like` that along another axis; None where the letter stands twice."""
     found: list[State] = []
     for i, letters in enumerate(places):
         if letters.count(letter) > 1:
@@ -141,7 +167,7 @@ def _states(
             found.append(otherwise)
             continue
         axis = letters.index(letter)
-        found.append(Split(axis, own_blocks.get((i, axis), blocks)))
+        found.append(Split(axis, own_blocks.get((i, axis), like.blocks), like.loose))
     return tuple(found)
 
 

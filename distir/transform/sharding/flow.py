@@ -33,10 +33,16 @@ class Summary:
 
 
 class Flow:
-    """Follows dimensions through the functions of one module."""
+    """Follows dimensions through the functions of one module.
 
-    def __init__(self, domain: Checker) -> None:
+    Where an op may be split in several ways, the one is taken that splits nothing which must be whole; with `likeliest`
+    the likeliest one always: where dimensions are regrouped, the outermost. Then host values are followed, too, which
+    nothing splits.
+    """
+
+    def __init__(self, domain: Checker, likeliest: bool = False) -> None:
         self._domain = domain
+        self.likeliest = likeliest
         self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
 
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
@@ -130,10 +136,9 @@ class _Body:
         if statement.op in ("MakeTuple", "UnpackTuple"):
             self._tuple(statement, vs, ws)
         elif any(isinstance(type_of(v), TupleType) for v in vs):
-            for k in range(next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))):
-                items = [(_item(v, k), (k,) if isinstance(type_of(v), TupleType) else ()) for v in (*vs, *ws)]
-                self._op(statement, items[: len(vs)], items[len(vs) :])
-        elif not all(map(is_host, vs)):
+            for leaves in _leafwise([(v, ()) for v in (*vs, *ws)]):
+                self._op(statement, leaves[: len(vs)], leaves[len(vs) :])
+        elif self.flow.likeliest or not all(map(is_host, vs)):
             self._op(statement, [(v, ()) for v in vs], [(w, ()) for w in ws])
 
     def _tuple(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
@@ -153,7 +158,7 @@ class _Body:
         ws: Sequence[Leaf],
     ) -> None:
         found = layout(OPS[statement.op], [v for v, _ in vs], [type_of(w) for w, _ in ws], statement.attrs)
-        if found is not None and found.others:
+        if found is not None and found.others and not self.flow.likeliest:
             self.choices.append((statement, vs, ws, found))
         else:
             self._relate(statement, vs, ws, found)
@@ -287,6 +292,17 @@ class _Body:
         united = {of: own[of] for of, blocks in rows if not blocks}
         self._seen[arg, position, id(places)] = Seen(list(rows.values()), united)
         return found
+
+
+def _leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
+    """The operands and results of an op over tuples, leaf by leaf; what is no tuple goes with each leaf."""
+    sizes = [len(t.items) for v, _ in values if isinstance(t := type_of(v), TupleType)]
+    if not sizes:
+        yield values
+    for k in range(sizes[0] if sizes else 0):
+        tuples = (isinstance(type_of(v), TupleType) for v, _ in values)
+        pairs = zip(values, tuples, strict=True)
+        yield from _leafwise([(_item(v, k), (*path, k)) if inside else (v, path) for (v, path), inside in pairs])
 
 
 def _is_int(type: Type) -> bool:

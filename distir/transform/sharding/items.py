@@ -138,15 +138,19 @@ class Expansion:
             self.body.append(statement)
             return
         for rank in range(1 if single else self.mesh.size):
-            results = tuple(
-                name if name == DISCARD else self.names(name)[-1 if single else rank] for name in results_of(statement)
-            )
+            results = tuple(self._result(name, rank) for name in results_of(statement))
             args = tuple(self.on(arg, rank) for arg in statement.args)
             claims = self._claims(statement, rank)
             if isinstance(statement, Apply):
                 self.body.append(Apply(results, statement.op, args, self._moved(statement.attrs, rank), claims))
             else:
                 self.body.append(Call(results, statement.function, args, claims))
+
+    def _result(self, name: str, rank: int) -> str:
+        """What a result is called on one device. A host value is the same for all of them: the first one's is taken."""
+        if name in self.single:
+            return name if rank == 0 else DISCARD
+        return self.names(name)[rank]
 
     def _claims(self, statement: Apply | Call, rank: int) -> tuple[Type | None, ...]:
         def move(device: int) -> int:

@@ -6,13 +6,14 @@ function that is called for all devices at once. Which collectives stand where, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, check
 from distir.diagnostics import ProgramError
-from distir.ir import Arg, Function, Module, Param, Return, Statement, Type, types
+from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ops import Value
+from distir.transform.sharding.batch import Places
 from distir.transform.sharding.body import Body, Callee
 from distir.transform.sharding.buckets import bucketed
 from distir.transform.sharding.items import Each, Expansion, alike
@@ -25,6 +26,8 @@ from distir.transform.sharding.state import (
     open_part_of,
     part_of,
 )
+
+SUMS = frozenset({"MPIAllreduce", "MPIReduceScatter"})
 
 Key = tuple[str, tuple[Value, ...], tuple[State, ...]]
 
@@ -41,12 +44,18 @@ class Entry:
 
 @dataclass
 class Partition:
-    """One run over one module. `functions` are those written so far, callees before callers."""
+    """One run over one module. `functions` are those written so far, callees before callers.
+
+    `tokens` says by function where the batch is, if sums are to be spread over the devices along other dimensions.
+    """
 
     analysis: Analysis
     mesh: Mesh
+    tokens: Mapping[str, Places] | None = None
+    spread: int = 0
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
+    _sums: dict[Key, int] = field(default_factory=dict[Key, int])
 
     @property
     def module(self) -> Module:
@@ -59,6 +68,15 @@ class Partition:
         if known is None:
             known = self._done[key] = self._function(*key)
         return known
+
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
+        """How many sums over the devices a call of a function takes, for arguments in these states."""
+        key = (name, tuple(vs), tuple(states))
+        if key not in self._sums:
+            trial = Partition(self.analysis, self.mesh, self.tokens)
+            called = trial.callee(*key)
+            self._sums[key] = _sums(trial.functions, called.name) if called.joint else 0
+        return self._sums[key]
 
     def entry(self, function: Function, states: Sequence[State], bucket_bytes: int = 0) -> Entry:
         """The entry function for all devices; its results are whole or split."""
@@ -141,6 +159,16 @@ class Partition:
             chosen = f"{name}_{number}"
         self.functions[chosen] = made
         return chosen
+
+
+def _sums(functions: Mapping[str, Function], name: str) -> int:
+    """How many sums over the devices a function takes, those in its callees too."""
+    known: dict[str, int] = {}
+    for function in functions.values():  # callees before callers
+        known[function.name] = sum(
+            known[s.function] if isinstance(s, Call) else isinstance(s, Apply) and s.op in SUMS for s in function.body
+        )
+    return known[name]
 
 
 def checked(module: Module) -> Analysis:

@@ -96,15 +96,26 @@ class Resharding:
     def placed(self, arg: Arg, state: State) -> Arg:
         """The argument in another state."""
         now = self.state(arg)
-        if now == state or (is_whole(now) and is_whole(state)) or arg == DISCARD:
+        if now == state or (is_whole(now) and is_whole(state)) or arg == DISCARD or _same_parts(now, state):
             return arg
-        key = (arg, state)
+        key = (arg, _fixed(state))
         if key not in self._placed:
             self._placed[key] = self._place(arg, now, state)
         return self._placed[key]
 
+    def _summed(self, arg: Arg, state: State) -> Arg | None:
+        """A partial sum in another state, made of the sum where it was taken before: in parts, or whole."""
+        whole = self._placed.get((arg, WHOLE))
+        if isinstance(state, Split):
+            return None if whole is None else self.placed(whole, state)
+        parts = (to for (of, s), to in self._placed.items() if of == arg and isinstance(s, Split) and not s.blocks)
+        part = next(parts, None)
+        return None if part is None or not is_whole(state) else self.placed(part, state)
+
     def _place(self, arg: Arg, now: State, state: State) -> Arg:
         value, hint = self.value(arg), arg if isinstance(arg, str) else "constant"
+        if now is PARTIAL and (found := self._summed(arg, state)) is not None:
+            return found
         if isinstance(arg, str) and is_partial(now) and is_whole(state):
             return self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, whole_like(type_of(value)))
         if isinstance(now, tuple) or isinstance(state, tuple):
@@ -184,6 +195,18 @@ def _with_dim(type: Type, axis: int, dim: Dim) -> Type:
         return type
     shape = (*type.shape[:axis], dim, *type.shape[axis + 1 :])
     return TensorType(type.dtype, shape, type.device)
+
+
+def _fixed(state: State) -> State:
+    """The state without saying what is loose."""
+    if isinstance(state, tuple):
+        return tuple(map(_fixed, state))
+    return Split(state.axis, state.blocks) if isinstance(state, Split) else state
+
+
+def _same_parts(a: State, b: State) -> bool:
+    """Whether two states differ at most in whether they are loose."""
+    return isinstance(a, Split) and _fixed(a) == _fixed(b)
 
 
 def _is_split(state: State) -> bool:

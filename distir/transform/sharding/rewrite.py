@@ -18,12 +18,12 @@ from distir.ir import (
     TensorType,
     Type,
 )
-from distir.ops import OPS, Value, bind, type_of
+from distir.ops import OPS, Reject, Value, bind, type_of
 from distir.ops.layout import Layout
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.parts import in_parts
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, part_of
+from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
 
 if TYPE_CHECKING:
     from distir.transform.sharding.body import Body
@@ -45,7 +45,7 @@ def rewritten(
     if mean and layout.scaled is not None:
         args[layout.scaled] = _scaled(body, args[layout.scaled])
     if layout.stated is not None:
-        args[layout.stated] = _stated(body, args[layout.stated], vs[layout.stated], type_of(ws[0]), decision.given[0])
+        args[layout.stated] = _stated(body, statement, vs, layout.stated, type_of(ws[0]), decision)
     attrs = _attributes(statement, layout, letter, body.size)
     results = list(statement.results)
     scaled = [j for j, given in enumerate(decision.given) if mean and layout.scaled is None and given is PARTIAL]
@@ -111,8 +111,9 @@ def _divided(body: Body, arg: Arg) -> Arg:
     return body.new("sizes", "Div", (arg, Literal(body.size)), body.value(arg), WHOLE)
 
 
-def _stated(body: Body, arg: Arg, value: Value, whole: Type, given: State) -> Arg:
+def _stated(body: Body, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
     """The host operand that states the result's shape, for the part of the result that is here."""
+    arg, value, given = statement.args[place], vs[place], decision.given[0]
     here = part_of(whole, given, body.size)
     if here == whole:
         return arg
@@ -127,6 +128,22 @@ def _stated(body: Body, arg: Arg, value: Value, whole: Type, given: State) -> Ar
         body.concrete = True
         return Literal(tuple(dim for dim in shape if isinstance(dim, int)))
     if sum(isinstance(dim, SymbolicDim) for dim in shape) == 1 and None not in shape:
-        return Literal(tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+        rest = Literal(tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+        if _takes(body, statement, vs, place, rest, decision):
+            return rest
     factors = tuple(body.size if axis == given.axis else 1 for axis in range(len(shape)))
     return body.new("shape", "Div", (arg, Literal(factors)), value, WHOLE)
+
+
+def _takes(body: Body, statement: Apply, vs: Sequence[Value], place: int, shape: Literal, decision: Decision) -> bool:
+    """Whether the op takes this shape for the parts of its operands: -1 is not for all."""
+    parts = [
+        part_of(v, s, body.size) if isinstance(v, TensorType) else v for v, s in zip(vs, decision.needed, strict=True)
+    ]
+    parts[place] = shape
+    args = tuple(shape if i == place else arg for i, arg in enumerate(statement.args))
+    try:
+        body.domain.answer(Apply(statement.results, statement.op, args, statement.attrs), tuple(parts))
+    except Reject:
+        return False
+    return True

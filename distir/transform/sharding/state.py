@@ -23,10 +23,15 @@ class Lying(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Cut into equal parts along `axis`, in the order of the devices; with `blocks`, each block by itself."""
+    """Cut into equal parts along `axis`, in the order of the devices; with `blocks`, each block by itself.
+
+    `loose`: it could as well be whole, but that each device would compute the same then. Where an op is to be split in
+    two ways, a loose one gives way.
+    """
 
     axis: int
     blocks: Blocks = ()
+    loose: bool = False
 
 
 State = Union[Lying, Split, "tuple[State, ...]"]

@@ -9,6 +9,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Module, Site
 from distir.ir.collection import paused_collection
+from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.mesh import Place, mesh_of
@@ -35,23 +36,31 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
 
 
 @step
-def tp(module: Module, value: int, *, shard: tuple[str, ...] = ()) -> Module:
+def tp(module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
     Split are the dimensions that are met inside a block only: hidden widths, heads, the vocabulary. Partial sums are
     summed over the shards where they are needed whole. `shard=w1:1,w2:0` states instead which parameters are split
     along which dimensions.
 
+    With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
+    is scattered where it was given to all, and gathered where a block begins.
+
     Raises ProgramError where there is nothing to split, or a dimension does not divide.
     """
-    return split(module, value, "innermost", lambda analysis, entry: parameter_states(analysis, entry, value, shard))
+
+    def plan(analysis: Analysis, entry: Function) -> Sequence[State]:
+        return parameter_states(analysis, entry, value, shard)
+
+    return split(module, value, "innermost", plan, sequence=sequence)
 
 
-def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int = 0) -> Module:
+def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int = 0, sequence: bool = False) -> Module:
     """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
 
-    Gives the entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises
-    ProgramError if the module does not check, or cannot be split so.
+    With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
+    entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises ProgramError
+    if the module does not check, or cannot be split so.
     """
     analysis = checked(module)
     entry = module.entry()
@@ -61,10 +70,14 @@ def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int
     if size == 1:
         return module
     mesh = mesh_of(module, entry, size, place)
-    partition = Partition(analysis, mesh)
     with analysis.domain.room(), paused_collection():
+        partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
         done = partition.entry(entry, states, bucket_bytes)
+        if sequence and not partition.spread:
+            message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
+            hint = "leave out `sequence`, or take a number of devices that divides the sequence"
+            raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
         ends = [
             scatter(module, entry, states, mesh),
             gather(module, entry, done.function, done.result_values, done.results, mesh),

@@ -1,0 +1,209 @@
+"""Typing the next version of a module: instances of functions that did not change are kept, of others the statements.
+
+Values are known by name and each is defined once, so the final state of an instance tells what every statement was
+given. A statement whose operands have their old values gives its old results; the others are looked at again, in order.
+A test compares what this gives with what checking the module alone gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from distir.analysis.domains import Instance
+from distir.analysis.interpret import State
+from distir.analysis.revision import Change, affected, change, moved
+from distir.analysis.revision_names import mentioned
+from distir.diagnostics import Diagnostic
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Return, Site, Statement, results
+from distir.ops import Value
+
+if TYPE_CHECKING:
+    from distir.analysis.check import Checker
+
+Key = tuple[str, tuple[Value, ...]]
+
+MOST_KEPT = 4_000
+"""Instances that the last version did not ask for, while nothing is simulated."""
+MEMO_KEPT = 50_000
+"""How many answers of rules are kept from version to version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The instance that another one was made from, perhaps over several versions, and the names of changed values.
+
+    A name that is gone or new counts as changed.
+    """
+
+    instance: Instance
+    changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An instance of an earlier version."""
+
+    instance: Instance
+    problems: list[Diagnostic]
+    is_plain: bool
+    affected: frozenset[str]
+    """The functions that have come to mean something else since."""
+    origin: Origin | None
+
+
+@dataclass(slots=True)
+class Earlier:
+    """What earlier versions know. Let go of as soon as the new version has been looked at as the old one was."""
+
+    kept: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
+    origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
+    """By the identity of an instance of the new version: the one that it was made from."""
+
+    def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Instance | None:
+        """An instance made from an earlier one; `checker.found` gets what is wrong in it. None if there is none."""
+        old = self.kept.get((name, vs))
+        if old is None:
+            return None
+        function = checker.module.functions[name]
+        if old.instance.function is function and name not in old.affected:
+            checker.found += old.problems
+            checker.instances[name, vs] = old.instance
+            if old.origin is not None:
+                self.origins[id(old.instance)] = old.origin
+            return old.instance
+        if not old.is_plain or not checker.structure.names[name].is_plain:
+            return None
+        if function.params != old.instance.function.params:
+            return None
+        revision = _Revision(checker, old, function)
+        instance = revision.instance()
+        checker.instances[name, vs] = instance
+        base = old.origin or Origin(old.instance, frozenset())
+        self.origins[id(instance)] = Origin(base.instance, base.changed | revision.changed)
+        return instance
+
+    def forget(self) -> None:
+        """Let go of earlier versions."""
+        self.kept = {}
+        self.origins = {}
+
+
+def take_over(new: Checker, old: Checker) -> None:
+    """Let the checker of a new version of a module know what that of an old version found."""
+    if len(old.memo) <= MEMO_KEPT:
+        new.memo = old.memo
+    recursive = old.structure.recursive ^ new.structure.recursive
+    calls = {name: facts.calls for name, facts in new.structure.names.items()}
+    changed = affected(old.module, new.module, calls, recursive)
+    kept = new.earlier.kept
+    waiting = [(key, k) for key, k in old.earlier.kept.items() if key not in old.instances]
+    for key, k in waiting[-MOST_KEPT:]:
+        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.affected | changed, k.origin)
+    for key, instance in old.instances.items():
+        facts = old.structure.names[key[0]]
+        origin = old.earlier.origins.get(id(instance))
+        kept[key] = Kept(instance, old.problems[key], facts.is_plain, changed, origin)
+
+
+@dataclass
+class _Revision:
+    """Makes an instance of a new version of a function from one of the old version, for the same arguments."""
+
+    checker: Checker
+    old: Kept
+    function: Function
+    changed: set[str] = field(default_factory=set[str])
+    looked_at: set[int] = field(default_factory=set[int])
+
+    def instance(self) -> Instance:
+        checker, function, old = self.checker, self.function, self.old.instance
+        body = function.body
+        edit = change(old.function.body, body)
+        rho = State((), (), checker)
+        rho.update(old.state)
+        outer, checker.dims = checker.dims, old.dims
+        try:
+            self._drop(rho, edit)
+            before = checker.structure.names[function.name].calls.keys() & self.old.affected
+            if before:
+                self._look_at_users(rho, 0, edit.first)
+            for index in range(edit.first, edit.new_end):
+                self._look_at(rho, index, body[index])
+            if before or self._is_mentioned():
+                self._look_at_users(rho, edit.new_end, len(body))
+            rho[DISCARD] = None
+            checker.here = None
+            last = body[-1] if body else None
+            rho.returned = rho(last.args) if isinstance(last, Return) else _returned(rho, body)
+            found = checker.found
+            checker.found = []
+            rho.returned = checker.claimed_results(function, rho.returned)
+            checker.found = [*self._problems(found, edit), *checker.found]
+        finally:
+            checker.dims, checker.here = outer, None
+        return Instance(function, old.args, old.dims, rho)
+
+    def _drop(self, rho: State, edit: Change) -> None:
+        """Forget the values that the statements which are gone defined."""
+        for statement in self.old.instance.function.body[edit.first : edit.old_end]:
+            for name in results(statement):
+                if name != DISCARD and name in rho:
+                    del rho[name]
+                    self.changed.add(name)
+
+    def _look_at_users(self, rho: State, first: int, end: int) -> None:
+        """Look at the statements that mention a changed value or call a changed function."""
+        body, changed, functions = self.function.body, self.changed, self.old.affected
+        for index in range(first, end):
+            statement = body[index]
+            if (isinstance(statement, Call) and statement.function in functions) or (
+                changed and not changed.isdisjoint(mentioned(statement))
+            ):
+                self._look_at(rho, index, statement)
+
+    def _look_at(self, rho: State, index: int, statement: Statement) -> None:
+        checker = self.checker
+        checker.here = index
+        self.looked_at.add(index)
+        if isinstance(statement, Apply):
+            ws = checker.apply(statement, rho(statement.args))
+        elif isinstance(statement, Call):
+            ws = checker.call(statement, rho(statement.args))
+        else:
+            ws = ()
+        known = self.old.instance.state
+        for name, w in zip(results(statement), ws or (UNKNOWN,) * len(results(statement)), strict=True):
+            if name == DISCARD:
+                continue
+            if ws:
+                rho[name] = w
+            if _same(known.get(name, UNKNOWN), w) and (name in known) == bool(ws):
+                self.changed.discard(name)
+            else:
+                self.changed.add(name)
+
+    def _is_mentioned(self) -> bool:
+        uses = self.checker.structure.names[self.function.name].uses
+        return any(name in uses for name in self.changed)
+
+    def _problems(self, found: list[Diagnostic], edit: Change) -> Iterator[Diagnostic]:
+        """What is wrong in the statements, in their order."""
+        kept = (moved(d, self.function, edit) for d in self.old.problems if _index(d) is not None)
+        rest = [d for d in kept if d is not None and _index(d) not in self.looked_at]
+        yield from sorted([*rest, *found], key=lambda d: _index(d) or 0)
+
+
+def _index(diagnostic: Diagnostic) -> int | None:
+    return diagnostic.site.index if isinstance(diagnostic.site, Site) else None
+
+
+def _returned(rho: State, body: tuple[Statement, ...]) -> tuple[Any, ...]:
+    """What a misplaced `return` returns."""
+    last = next((s for s in reversed(body) if isinstance(s, Return)), None)
+    return () if last is None else rho(last.args)
+
+
+def _same(a: Value, b: Value) -> bool:
+    return a is b or a == b

@@ -1,0 +1,79 @@
+"""`distir project`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distir.cli import options, output, simulating
+from distir.cli.endings import Refused, judged
+from distir.cli.files import replace_file, shown
+from distir.cli.programs import settings, sound_program
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+    from distir.ir import Function, Module
+
+
+def project(
+    file: options.File,
+    rank: Annotated[int | None, typer.Option(help="Whose program: the rank's device.", show_default=False)] = None,
+    function: options.FunctionName = None,
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write it here.")] = None,
+) -> int:
+    """The program of one rank: what runs on its device, in the order of the program.
+
+    A communication stays whole: its operands and results name all members of the group. What other ranks hold is a
+    parameter marked {remote}, which has a type and no value. Without --rank, the ranks are listed.
+
+    For instance:
+
+        distir project program.dir --rank 2
+
+        distir project program.dir
+    """
+    program = sound_program(file)
+    entry = simulating.entry(program, function, settings(file))
+    with output.progress(f"projecting {shown(file)}"), judged(program):
+        ranks = _ranks(program, entry)
+    if rank is None:
+        _list(ranks)
+        return 0
+    if rank not in ranks:
+        known = ", ".join(map(str, ranks))
+        raise Refused(f"`@{entry.name}` has no rank {rank}", f"its ranks are {known}, named by their devices")
+    text = _text(ranks[rank])
+    if out is None:
+        output.write(text)
+    else:
+        replace_file(out, text.encode())
+        output.tell_terminal(f"wrote {out}")
+    return 0
+
+
+def _ranks(program: Program, entry: Function) -> dict[int, Module]:
+    """The programs of the ranks, which are shown to agree. Raises ProgramError."""
+    from distir.lower import check_order, project
+
+    analysis = program.analysis
+    ranks = project(analysis, analysis.instance(entry, [p.type for p in entry.params]))
+    check_order(ranks, entry.name)
+    return ranks
+
+
+def _list(ranks: dict[int, Module]) -> None:
+    from distir.lower import communications
+
+    listed = output.table("rank", "statements", "functions", "communications", right="0123")
+    for device, module in ranks.items():
+        statements = sum(len(f.body) for f in module)
+        messages = len(communications(module, list(module.functions)[-1]))
+        listed.add_row(str(device), str(statements), str(len(module.functions)), str(messages))
+    output.lay_out(listed)
+
+
+def _text(module: Module) -> str:
+    from distir.syntax import print_module
+
+    return print_module(module)

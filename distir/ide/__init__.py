@@ -1,0 +1,1 @@
+"""What an editor asks of a program, in its terms: offsets of a text, markdown, edits. Knows no protocol."""

@@ -1,0 +1,90 @@
+"""What an action is, and what all of them ask of a program: which statements are selected, which names are free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distir.diagnostics import Diagnostic, Severity, Span
+from distir.ide.document import Document
+from distir.ide.edits import Edit
+from distir.ide.mentions import values_mentioned
+from distir.ir import Function, Site, results
+from distir.ir.builder import FunctionBuilder
+from distir.syntax import FunctionSyntax
+
+QUICK_FIX, INLINE, EXTRACT, REWRITE = "quickfix", "refactor.inline", "refactor.extract", "refactor.rewrite"
+FIX_ALL = "source.fixAll"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that can be done to a text. `kind` is one of the words above.
+
+    `fixes`: what is wrong no more, located; `preferred`: what a person would most likely choose.
+    """
+
+    title: str
+    kind: str
+    edits: tuple[Edit, ...]
+    fixes: tuple[Diagnostic, ...] = ()
+    preferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something wrong with a statement: with its site, and located."""
+
+    site: Site
+    diagnostic: Diagnostic
+    located: Diagnostic
+
+
+def found_at(document: Document, span: Span) -> Iterator[Found]:
+    """What the checker finds wrong with statements in a piece of the text."""
+    for diagnostic in document.program.analysis.diagnostics:
+        site = diagnostic.site
+        if isinstance(site, Site) and site.index is not None and _lines_touch(document, site, span):
+            yield Found(site, diagnostic, diagnostic.located(document.program.syntax.source_map))
+
+
+def statement_at(document: Document, span: Span) -> tuple[FunctionSyntax, int] | None:
+    """The statement that a selection begins in, of a function that has its name for itself."""
+    syntax = document.program.syntax
+    written = syntax.function_at(span.start)
+    if written is None or syntax.by_name.get(written.function.name) is not written:
+        return None
+    index = written.statement_at(span.start)
+    if index is None:  # in the indentation before one, perhaps
+        at = span.start
+        while at < len(syntax.source.text) and syntax.source.text[at] in " \t":
+            at += 1
+        index = written.statement_at(at)
+    return None if index is None else (written, index)
+
+
+def has_errors(document: Document) -> bool:
+    return any(d.severity is Severity.ERROR for d in document.program.diagnostics)
+
+
+def namer(function: Function) -> FunctionBuilder:
+    """A builder that knows the names of a function: it makes fresh ones."""
+    builder = FunctionBuilder(function.name)
+    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
+        if name:
+            builder.fresh(name)
+    return builder
+
+
+def renamed_in(document: Document, written: FunctionSyntax, index: int, name: str, new: str) -> list[Edit]:
+    """The edits that let one statement use another value."""
+    found = values_mentioned(document.program.syntax, written, name)
+    return [Edit(m.span, f"%{new}") for m in found if m.index == index and not m.defines]
+
+
+def _lines_touch(document: Document, site: Site, span: Span) -> bool:
+    written = document.program.syntax.by_name.get(site.function)
+    if written is None or site.index is None or site.index >= len(written.starts):
+        return False
+    whole = written.statement(site.index)
+    return whole.start <= span.end and span.start <= whole.end

@@ -1,0 +1,91 @@
+"""Transforms of a function into a new file: what is offered, and the text that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from distir.diagnostics import ProgramError, Span
+from distir.ide.actions.core import has_errors
+from distir.ide.document import Document
+from distir.ir import Call, Function, Module
+from distir.syntax import print_module
+
+OFFERED: tuple[tuple[str, ...], ...] = (
+    ("grad",),
+    ("dp=2",),
+    ("tp=2",),
+    ("pp=2", "microbatches=4"),
+    ("reschedule",),
+    ("inline",),
+    ("outline",),
+    ("cse",),
+    ("dce",),
+    ("fold",),
+)
+"""Steps as `distir transform` takes them."""
+
+
+class CannotTransform(Exception):  # noqa: N818 (a verdict on a program)
+    """A step that cannot be applied to this program; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A transform that could be applied; its text is made when somebody asks (`transformed`)."""
+
+    title: str
+    function: str
+    steps: tuple[str, ...]
+
+
+def offers(document: Document, span: Span) -> list[Offer]:
+    """The transforms of the function whose head the cursor is in; none for a program that is wrong."""
+    syntax = document.program.syntax
+    written = syntax.function_at(span.start)
+    if written is None or span.start > written.head.end or not written.function.name or has_errors(document):
+        return []
+    name = written.function.name
+    return [Offer(f"apply `{' '.join(s)}` to `@{name}` in a new file", name, s) for s in OFFERED]
+
+
+def transformed(document: Document, function: str, steps: Sequence[str]) -> str:
+    """The text of a function and all that it calls, transformed. Raises CannotTransform."""
+    from distir.transform import StepError, transform  # all steps are loaded only here
+
+    module = document.program.module
+    if function not in module.functions:
+        raise CannotTransform(f"there is no function `@{function}`")
+    try:
+        return print_module(transform(alone(module, function), *steps))
+    except ProgramError as error:
+        first = error.diagnostics[0]
+        raise CannotTransform(first.message + (f"; {first.help}" if first.help else "")) from None
+    except (StepError, ValueError, LookupError) as error:
+        raise CannotTransform(str(error)) from None
+
+
+def alone(module: Module, name: str) -> Module:
+    """A function as the entry of a module, with all that it calls, and what scatters and gathers for it."""
+    entry = module.functions[name]
+    reached: dict[str, Function] = {}
+    waiting = [
+        entry,
+        *(module.functions[f"{name}.{r}"] for r in ("scatter", "gather") if f"{name}.{r}" in module.functions),
+    ]
+    around = {f.name for f in waiting}
+    while waiting:
+        function = waiting.pop()
+        if function.name not in reached:
+            reached[function.name] = function
+            called = {s.function for s in function.body if isinstance(s, Call)}
+            waiting += [module.functions[c] for c in called if c in module.functions]
+    callees = [f for f in module if f.name in reached and f.name not in around]
+    return Module([*callees, *(f for f in module if f.name in around and f is not entry), entry])
+
+
+def new_path(path: str, steps: Sequence[str]) -> str:
+    """A name beside a file for what steps make of it: `mlp.dir` and `pp=2 microbatches=4` give `mlp.pp2.dir`."""
+    file = PurePath(path)
+    return str(file.with_name(f"{file.stem}.{steps[0].replace('=', '')}{file.suffix or '.dir'}"))

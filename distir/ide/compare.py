@@ -1,0 +1,113 @@
+"""Two versions of a program, or one on two machines, side by side: what one costs more, and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distir.cost import show_bytes, show_seconds
+from distir.diagnostics import Span
+from distir.ide.document import Document
+from distir.ir import Site
+from distir.simulate.simulation import Simulation
+from distir.simulate.timeline import Event
+from distir.transform import Side, difference
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one side costs, in seconds and bytes; by device, and by pattern of communication."""
+
+    name: str
+    function: str
+    hardware: str
+    latency_s: float
+    ops: int
+    busy_s: Mapping[str, float]
+    peak_memory_bytes: Mapping[str, int]
+    communication_bytes: Mapping[str, int]
+    messages: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first op of a critical path that the other's does not have."""
+
+    op: str
+    label: str
+    function: str
+    statement: int
+    start_s: float
+    duration_s: float
+    devices: tuple[int, ...]
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`other` against `this`. `speedup`: how many times faster this one is; None where it takes no time.
+
+    `shared`: how many ops the critical paths share from their start. A parting's `span` is in its own text.
+    """
+
+    other: Cost
+    this: Cost
+    speedup: float | None
+    shared: int
+    other_parting: Parting | None
+    this_parting: Parting | None
+
+
+def compare(other: Document, this: Document, other_name: str, this_name: str) -> Comparison | None:
+    """Compare two simulated texts; None where one of them has no simulation."""
+    if other.simulation is None or this.simulation is None:
+        return None
+    found = difference(other.simulation, this.simulation)
+    first, second = found.parting
+    return Comparison(
+        _cost(other_name, other.simulation, found.left),
+        _cost(this_name, this.simulation, found.right),
+        found.speedup if this.simulation.latency_s else None,
+        found.shared,
+        _parting(other, first),
+        _parting(this, second),
+    )
+
+
+def in_words(found: Comparison) -> str:
+    """A comparison in one line."""
+    before, now = found.other, found.this
+    most = [max(cost.peak_memory_bytes.values(), default=0) for cost in (before, now)]
+    times = f"{show_seconds(before.latency_s)} → {show_seconds(now.latency_s)}"
+    speed = f" ({found.speedup:.3g} times as fast)" if found.speedup is not None and found.speedup != 1 else ""
+    return f"{before.name} → {now.name}: {times}{speed}, most memory {show_bytes(most[0])} → {show_bytes(most[1])}"
+
+
+def _cost(name: str, simulation: Simulation, side: Side) -> Cost:
+    return Cost(
+        name,
+        simulation.function.name,
+        simulation.hardware.name,
+        side.latency_s,
+        side.ops,
+        {str(device): seconds for device, seconds in side.busy_s.items()},
+        {str(device): nbytes for device, nbytes in side.peak_memory_bytes.items()},
+        side.communication_bytes,
+        side.messages,
+    )
+
+
+def _parting(document: Document, event: Event | None) -> Parting | None:
+    if event is None:
+        return None
+    function, index = event.path[-1]
+    return Parting(
+        event.effect.op,
+        event.label,
+        function.name,
+        index,
+        event.start,
+        event.effect.cost.seconds,
+        event.effect.devices,
+        document.program.syntax.source_map(Site(function.name, index)),
+    )

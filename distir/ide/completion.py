@@ -1,0 +1,335 @@
+"""What can be written at the cursor: ops, functions, values that fit, attributes with defaults, types, devices.
+
+Works in statements that are still broken: only what stands before the cursor counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from distir.diagnostics import Span
+from distir.ide.context import Context, Operation, Role, context_at
+from distir.ide.document import Document
+from distir.ide.operands import devices_used, fits, fits_call, is_host, values_of
+from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, names, operands, results, types
+from distir.ops import OPS, REQUIRED, Op, Value, bridge, type_of
+from distir.ops.attributes import attribute_named
+from distir.ops.core import AttributeSpec
+from distir.syntax import print_literal
+
+MOST = 200
+"""How many values are offered at once; more letters of the name find the others."""
+
+
+class CompletionKind(Enum):
+    """What a completion stands for."""
+
+    VALUE = "value"
+    FUNCTION = "function"
+    OP = "op"
+    ATTRIBUTE = "attribute"
+    CONSTANT = "constant"
+    TYPE = "type"
+    KEYWORD = "keyword"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One thing that can be written. `text` takes the place of the word at the cursor.
+
+    `snippet`: `text` with places to fill in as `${1:name}`, for editors that know these. `op`: whose documentation
+    tells more.
+    """
+
+    label: str
+    kind: CompletionKind
+    text: str
+    detail: str = ""
+    snippet: str | None = None
+    op: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """What can be written, the likeliest first. `word` gives way to it. `complete`: more letters find nothing else."""
+
+    word: Span
+    items: tuple[Completion, ...]
+    complete: bool = True
+
+
+def completions(document: Document, offset: int) -> Completions:
+    """What can be written at an offset; never fails, whatever the text."""
+    context = context_at(document.program.syntax, offset)
+    match context.role:
+        case Role.OPERAND if context.typed[:1] not in ("@",):
+            return _values(document, context)
+        case Role.RETURNED:
+            return _values(document, context)
+        case Role.CALLEE:
+            found = _callees(document, context)
+        case Role.STATEMENT:
+            found = [_keyword("return", "the function's results", "return %${1:x}")]
+        case Role.FUNCTION:
+            found = [_keyword("func", "a function", "func @${1:main}(%${2:x}) {\n  $0\n  return %${2:x}\n}")]
+        case Role.ATTRIBUTE:
+            found = _attributes(context)
+        case Role.ATTRIBUTE_VALUE:
+            found = _attribute_values(document, context)
+        case Role.TYPE:
+            found = _types(document)
+        case Role.DTYPE:
+            found = _dtypes()
+        case Role.DEVICE:
+            found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
+        case Role.PARAM_ROLE:
+            found = _roles()
+        case _:
+            found = []
+    return Completions(context.word, tuple(found))
+
+
+def documentation(op: str) -> str | None:
+    """What an op does, in markdown, with its signatures and examples; None for a name that is no op."""
+    if op not in OPS:
+        return None
+    found = OPS[op]
+    signatures = "\n".join(found.signature_texts)
+    examples = "\n".join(found.examples)
+    return f"```\n{signatures}\n```\n\n{found.documentation}" + (f"\n\n```dir\n{examples}\n```" if examples else "")
+
+
+# ---- values
+
+
+def _values(document: Document, context: Context) -> Completions:
+    """The values defined before the statement that fit; those not used yet and those made last come first."""
+    assert context.function is not None
+    function = context.function.function
+    state = document.program.analysis.states.get(function.name)
+    known: Sequence[Value] = ()
+    if context.operation is not None:
+        known = values_of(document, function.name, context.operation.args)
+    typed = context.typed.removeprefix("%").casefold()
+    found: list[tuple[str, int, str]] = []
+    verdicts: dict[Value, bool] = {}
+    for name, at in _defined(function, context.index):
+        if typed not in name.casefold():
+            continue
+        value = UNKNOWN if state is None else state[name]
+        if value not in verdicts:
+            verdicts[value] = _fits(document, context.operation, known, value)
+        if verdicts[value]:
+            shown = str(type_of(value)) if type_of(value) != UNKNOWN else ""
+            found.append((name, at, shown))
+            if len(found) > MOST:
+                break
+    taken = set(names(context.operation.args)) if context.operation is not None else set[str]()
+    used = _used(function, context.index, min((at for _, at, _ in found), default=0))
+    ranked = sorted(found[:MOST], key=lambda entry: (entry[0] in taken, entry[0] in used, -entry[1]))
+    items = (Completion(f"%{name}", CompletionKind.VALUE, f"%{name}", shown) for name, _, shown in ranked)
+    return Completions(context.word, tuple(items), complete=len(found) <= MOST)
+
+
+def _defined(function: Function, index: int) -> Iterator[tuple[str, int]]:
+    """The values that a statement may use, and where they are made: the nearest first, parameters (-1) last."""
+    seen: set[str] = set()
+    for at in range(min(index, len(function.body)) - 1, -2, -1):
+        made = results(function.body[at]) if at >= 0 else tuple(p.name for p in function.params)
+        for name in reversed(made):
+            if name and name not in seen:
+                seen.add(name)
+                yield name, at
+
+
+def _used(function: Function, index: int, first: int) -> set[str]:
+    """The values that statements use from number `first` on, the one at `index` apart."""
+    statements = enumerate(function.body[max(first, 0) :], max(first, 0))
+    return {name for at, statement in statements if at != index for name in names(operands(statement))}
+
+
+def _fits(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> bool:
+    if operation is None:
+        return True
+    index = len(known)
+    if operation.is_call:
+        callee = document.program.module.functions.get(operation.callee)
+        if callee is None:
+            return True
+        return index < len(callee.params) and fits_call(callee, known, index, value) and _is_near(callee, known, value)
+    if operation.callee not in OPS:
+        return True
+    op = OPS[operation.callee]
+    if op.variadic is None and index >= len(op.operands):
+        return False
+    return fits(op, operation.attrs, known, index, value)
+
+
+def _is_near(callee: Function, known: Sequence[Value], value: Value) -> bool:
+    """Whether a value is on the device of the other arguments, where the function itself names no device."""
+    if any(types.devices(p.type) for p in callee.params) or is_host(value):
+        return True
+    here = {device for other in known for device in types.devices(type_of(other))}
+    there = types.devices(type_of(value))
+    return not here or not there or bool(here & there)
+
+
+# ---- ops and functions
+
+
+def _callees(document: Document, context: Context) -> list[Completion]:
+    own = context.function.function.name if context.function is not None else ""
+    found = [_function(f) for f in document.program.module if f.name and f.name != own]
+    if not context.typed.startswith("@"):
+        found += [_op(OPS[name]) for name in sorted(OPS)]
+        bridged = (name for name in sorted(bridge.NAMES) if name not in set(OPS))
+        found += [Completion(name, CompletionKind.OP, name, "op of ONNX", None, name) for name in bridged]
+    return found
+
+
+def _function(function: Function) -> Completion:
+    params = ", ".join(f"%{p.name}" for p in function.params)
+    places = ", ".join(f"${{{i}:%{p.name}}}" for i, p in enumerate(function.params, 1))
+    label = f"@{function.name}"
+    returned = function.body[-1] if function.body else None
+    count = len(returned.args) if isinstance(returned, Return) else 0
+    detail = f"({params}) -> {count} result{'' if count == 1 else 's'}"
+    return Completion(label, CompletionKind.FUNCTION, f"{label}(", detail, f"{label}({places})")
+
+
+def _op(op: Op) -> Completion:
+    needed = [a for a in op.attributes.values() if a.default is REQUIRED]
+    attributes = ", ".join(f"{a.name} = ${{{i}}}" for i, a in enumerate(needed, 1))
+    places = [f"${{{i}:%{o.name}}}" for i, o in enumerate((o for o in op.operands if not o.optional), len(needed) + 1)]
+    brackets = f"[{attributes}]" if attributes else ""
+    snippet = f"{op.name}{brackets}({', '.join(places)})"
+    opening = "[" if attributes else "("
+    return Completion(op.name, CompletionKind.OP, f"{op.name}{opening}", op.signature_texts[0], snippet, op.name)
+
+
+# ---- attributes
+
+
+def _attributes(context: Context) -> list[Completion]:
+    """The attributes that are not given yet: those that must be first, with their defaults."""
+    operation = context.operation
+    if operation is None or operation.callee not in OPS:
+        return []
+    op = OPS[operation.callee]
+    left = [a for a in op.attributes.values() if a.name not in operation.attrs]
+    return [_attribute(a, op.name) for a in sorted(left, key=lambda a: a.default is not REQUIRED)]
+
+
+def _attribute(attribute: AttributeSpec, op: str) -> Completion:
+    kind = attribute.kind.removesuffix(" | None")
+    if attribute.default is REQUIRED:
+        detail, value = f"{kind}, required", "${1}"
+    elif attribute.default is None:
+        detail, value = f"{kind}, optional", "${1}"
+    else:
+        shown = print_literal(attribute.default)
+        detail, value = f"{kind} = {shown}", f"${{1:{_escaped(shown)}}}"
+    name = attribute.name
+    return Completion(name, CompletionKind.ATTRIBUTE, f"{name} = ", detail, f"{name} = {value}", op)
+
+
+def _escaped(text: str) -> str:
+    """A text within a place of a snippet."""
+    return text.replace("\\", "\\\\").replace("$", "\\$").replace("}", "\\}")
+
+
+def _attribute_values(document: Document, context: Context) -> list[Completion]:
+    """Values of the attribute's kind: flags, element types, devices, axes; its default."""
+    operation = context.operation
+    assert operation is not None
+    if operation.callee not in OPS:
+        return []
+    op = OPS[operation.callee]
+    attribute = attribute_named(op, context.attribute or "")
+    if attribute is None:
+        return []
+    kind = attribute.kind.removesuffix(" | None")
+    default = attribute.default
+    found: list[Completion] = []
+    if default is not REQUIRED and default is not None and kind != "bool":
+        shown = print_literal(default)
+        found.append(Completion(shown, CompletionKind.CONSTANT, shown, "the default"))
+    if kind == "bool":
+        both = ("true", "false") if default is not True else ("false", "true")
+        found += [Completion(w, CompletionKind.CONSTANT, w, "the default" if w == _word(default) else "") for w in both]
+    elif kind == "DType":
+        found += _dtypes()
+    elif attribute.name in _device_attributes(op):
+        devices = _devices(document)
+        found += devices
+        if kind.startswith("tuple"):
+            listed = f"[{', '.join(d.label for d in devices[:-1])}]"
+            found = [Completion(listed, CompletionKind.CONSTANT, listed, "the devices in use")]
+    elif kind == "int" and "axis" in attribute.name:
+        found += [c for c in _axes(document, context) if c.label != str(default)]
+    return found
+
+
+def _word(default: object) -> str:
+    return str(default).lower()
+
+
+def _device_attributes(op: Op) -> set[str]:
+    """The attributes that the signature takes devices from."""
+    terms = {p.pattern.device for s in op.signatures for p in (*s.operands, *s.results) if p.pattern.device}
+    return {term.removesuffix("_i") for term in terms} & set(op.attributes)
+
+
+def _axes(document: Document, context: Context) -> list[Completion]:
+    """The axes of the first operand, where that stands behind the cursor already."""
+    assert context.function is not None
+    assert context.operation is not None
+    known = values_of(document, context.function.function.name, context.operation.args[:1])
+    found = type_of(known[0]) if known else UNKNOWN
+    if not isinstance(found, TensorType) or found.shape is None:
+        return []
+    sizes = enumerate(types.show_shape((dim,)).strip("(,)") for dim in found.shape)
+    return [Completion(str(i), CompletionKind.CONSTANT, str(i), f"of size {size}") for i, size in sizes]
+
+
+# ---- types
+
+
+def _types(document: Document) -> list[Completion]:
+    snippet = "Tensor[${1:Float32}, (${2:2, 3}), ${3:1}]"
+    found = [
+        Completion("Tensor", CompletionKind.TYPE, "Tensor[", "element type, shape, device", snippet),
+        Completion("Tuple", CompletionKind.TYPE, "Tuple[", "several values", "Tuple[${1}]"),
+    ]
+    found += [
+        Completion(f"D{d.label}", CompletionKind.TYPE, f"D{d.label}", f"some type on device {d.label}")
+        for d in _devices(document)
+    ]
+    return found + _dtypes()
+
+
+def _dtypes() -> list[Completion]:
+    return [
+        Completion(d.name, CompletionKind.TYPE, d.name, f"{d.kind}, {d.bytes} byte{'' if d.bytes == 1 else 's'}")
+        for d in DTYPES.values()
+    ]
+
+
+def _devices(document: Document) -> list[Completion]:
+    *used, new = devices_used(document)
+    found = [Completion(str(d), CompletionKind.CONSTANT, str(d), "a device in use") for d in used]
+    return [*found, Completion(str(new), CompletionKind.CONSTANT, str(new), "a new device")]
+
+
+def _roles() -> list[Completion]:
+    return [
+        Completion("param", CompletionKind.KEYWORD, "param", "a weight"),
+        Completion("batch", CompletionKind.KEYWORD, "batch = 0", "the dimension that is the batch", "batch = ${1:0}"),
+        Completion("state", CompletionKind.KEYWORD, "state", "an optimizer's state"),
+    ]
+
+
+def _keyword(word: str, detail: str, snippet: str) -> Completion:
+    return Completion(word, CompletionKind.KEYWORD, word, detail, snippet)

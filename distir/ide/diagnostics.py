@@ -1,0 +1,103 @@
+"""What is wrong with a document, as an editor shows it: the findings of `distir check`, and those of simulation.
+
+Simulation comes later than types. Until it does, what it found of an earlier version is kept with the statements that
+it was found of, so that it does not flicker while somebody types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from distir.analysis.revision import Change, change
+from distir.diagnostics import Diagnostic, Note, Span
+from distir.diagnostics.codes import lints
+from distir.diagnostics.codes import simulation as codes
+from distir.ide.document import Document
+from distir.ir import Part, Site
+from distir.simulate.simulation import Simulation
+
+MOSTLY = 0.5
+"""A device is said to be mostly idle if it is so for more than this share of the time."""
+
+FADED = {lints.UNUSED_VALUE.number}
+NOT_WRONG = {code.number for code in (lints.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST)}
+"""What `distir check` does not complain of: facts about performance, and why a program cannot be simulated alone."""
+
+
+class Level(StrEnum):
+    """How much a finding weighs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnostic with its places in the text. `faded`: the piece of text is not needed."""
+
+    diagnostic: Diagnostic
+    level: Level
+    faded: bool = False
+
+    @property
+    def span(self) -> Span:
+        """Where it stands; the beginning of the text where that is not known."""
+        return self.diagnostic.site if isinstance(self.diagnostic.site, Span) else Span(0, 0)
+
+
+def findings(document: Document, earlier: Document | None = None) -> list[Finding]:
+    """All findings, in the order of the text.
+
+    Simulates nothing: where the document has not been simulated, those of `earlier`, which has, are kept.
+    """
+    found = [_finding(d) for d in document.program.diagnostics]
+    if document.is_simulated:
+        found += map(_finding, (*document.findings, *document.program.located(idle(document.simulation))))
+    elif earlier is not None and earlier.is_simulated:
+        kept = _kept((*earlier.unlocated, *idle(earlier.simulation)), earlier, document)
+        found += map(_finding, document.program.located(kept))
+    return sorted(found, key=lambda f: f.span.start)
+
+
+def idle(simulation: Simulation | None) -> Iterator[Diagnostic]:
+    """That some devices wait most of the time."""
+    if simulation is None or simulation.latency_s <= 0 or len(simulation.devices) < 2:
+        return
+    shares = {device: use.idle_s / simulation.latency_s for device, use in simulation.devices.items()}
+    waiting = [f"device {device} for {share:.0%}" for device, share in shares.items() if share > MOSTLY]
+    if waiting:
+        shown = ", ".join(waiting[:8]) + (f", and {len(waiting) - 8} more" if len(waiting) > 8 else "")
+        site = Site(simulation.function.name, None, Part("name"))
+        yield Diagnostic(lints.MOSTLY_IDLE, site, f"idle most of the time: {shown}")
+
+
+def _finding(diagnostic: Diagnostic) -> Finding:
+    number = diagnostic.code.number
+    level = Level.INFORMATION if number in NOT_WRONG else Level(diagnostic.severity.value)
+    return Finding(diagnostic, level, number in FADED)
+
+
+def _kept(found: Iterable[Diagnostic], old: Document, new: Document) -> Iterator[Diagnostic]:
+    """Findings of an earlier version whose statements are still there."""
+    edits: dict[str, Change] = {}
+    for diagnostic in found:
+        site = _moved(diagnostic.site, old, new, edits)
+        if site is not None:
+            notes = (Note(note.message, _moved(note.site, old, new, edits)) for note in diagnostic.notes)
+            yield replace(diagnostic, site=site, notes=tuple(notes))
+
+
+def _moved(site: Site | Span | None, old: Document, new: Document, edits: dict[str, Change]) -> Site | None:
+    if not isinstance(site, Site):
+        return None
+    before, after = old.program.module.functions.get(site.function), new.program.module.functions.get(site.function)
+    if before is None or after is None or site.index is None:
+        return site if after is not None else None
+    edit = edits.get(site.function)
+    if edit is None:
+        edit = edits[site.function] = change(before.body, after.body)
+    index = edit.new_index(site.index)
+    return None if index is None else Site(site.function, index, site.part)

@@ -1,0 +1,139 @@
+"""One version of one text in the editor, with what is known of it. Everything is found once, when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from distir.analysis.program import Program
+from distir.cost import Hardware
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.ir import Constant, Function
+from distir.ops import Value, canonical
+from distir.simulate.revision import Plan, go_on, replan
+from distir.simulate.setup import SetupError, fitting
+from distir.simulate.show import Occurrence, occurrences
+from distir.simulate.simulation import BindError, Simulation, arguments
+from distir.syntax import parse
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a text is looked at for: a machine, an entry function, sizes and host values, budgets in seconds and bytes.
+
+    `picked`: by function, which of its call sites is shown (as a number, first to last); the first if it is not there.
+    """
+
+    hardware: Hardware
+    entry: str | None = None
+    bind: Mapping[str, Constant] = field(default_factory=dict[str, Constant], hash=False)
+    max_latency_s: float | None = None
+    max_memory_bytes: int | None = None
+    picked: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+
+
+@dataclass(eq=False)
+class Document:
+    """One version of one text. An edit gives another document, which shares what did not change.
+
+    `earlier`, the simulation of another version, makes no difference but in time.
+    """
+
+    program: Program
+    setup: Setup
+    version: int = 0
+    earlier: Plan | None = None
+    _outcome: Plan | Exception | None = field(default=None, init=False)
+
+    @property
+    def text(self) -> str:
+        return self.program.source.text
+
+    @cached_property
+    def entry(self) -> Function | None:
+        """The function that is simulated; None where there is none."""
+        named = (self.setup.entry or "").removeprefix("@")
+        functions = self.program.module.functions
+        return functions.get(named) or self.program.module.entry()
+
+    @property
+    def arguments(self) -> tuple[Value, ...]:
+        """What the entry function's parameters stand for. Raises BindError, ProgramError, LookupError."""
+        if self.entry is None:
+            raise LookupError("the text holds no function")
+        return arguments(self.entry, fitting(self.setup.bind, self.entry))
+
+    def simulate(self, pause: Callable[[], None] = go_on) -> None:
+        """Simulate the entry function, once. `pause` is called now and then, and may raise to give up."""
+        if self._outcome is None:
+            self._outcome = self._simulated(pause)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether simulating has been tried: then all below costs nothing."""
+        return self._outcome is not None
+
+    @property
+    def simulation(self) -> Simulation | None:
+        """The simulated entry function; None where that cannot be told, see `unsimulated`."""
+        self.simulate()
+        return self._outcome.simulation if isinstance(self._outcome, Plan) else None
+
+    @property
+    def unsimulated(self) -> Exception | None:
+        """Why there is no simulation."""
+        self.simulate()
+        return self._outcome if isinstance(self._outcome, Exception) else None
+
+    @cached_property
+    def unlocated(self) -> tuple[Diagnostic, ...]:
+        """What simulation finds wrong, by sites of the program."""
+        if self.simulation is not None:
+            return self.simulation.findings(self.setup.max_latency_s, self.setup.max_memory_bytes)
+        return self.unsimulated.diagnostics if isinstance(self.unsimulated, ProgramError) else ()
+
+    @cached_property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """What simulation finds wrong, located in the text."""
+        return self.program.located(self.unlocated)
+
+    @cached_property
+    def shown(self) -> Mapping[str, Occurrence]:
+        """By function, the call of it that types, values and times are shown for."""
+        if self.simulation is not None:
+            instance = self.simulation.instance
+            return occurrences(self.program.analysis.domain, instance, self.simulation.body)
+        return {}
+
+    def edited(self, text: str, version: int) -> Document:
+        """The document after an edit."""
+        return Document(self.program.edited(text), self.setup, version, self._last_plan())
+
+    def under(self, setup: Setup) -> Document:
+        """The same text, looked at for something else."""
+        return Document(self.program, setup, self.version, self._last_plan())
+
+    def _last_plan(self) -> Plan | None:
+        """The last simulation of this version or an earlier one."""
+        return self._outcome if isinstance(self._outcome, Plan) else self.earlier
+
+    def _simulated(self, pause: Callable[[], None]) -> Plan | Exception:
+        if self.program.errors:
+            return LookupError("the program has errors")
+        try:
+            args = self.arguments
+            assert self.entry is not None
+            instance = self.program.analysis.instance(self.entry, args)
+            domain, machine = self.program.analysis.domain, self.setup.hardware
+            plan = replan(self.program.module, domain, instance, machine, self.earlier, pause)
+            plan.simulation.timeline()
+        except (ProgramError, BindError, SetupError, LookupError) as error:
+            return error
+        self.earlier = None  # nothing keeps old versions alive
+        return plan
+
+
+def open_document(text: str, path: str, setup: Setup, version: int = 0) -> Document:
+    """The first version of a text; never raises, whatever the text."""
+    return Document(Program(parse(text, path, canonical)), setup, version)

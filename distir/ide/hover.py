@@ -1,0 +1,45 @@
+"""What is said of the word under the cursor, in markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distir.diagnostics import Span
+from distir.ide.hover_functions import about_function
+from distir.ide.hover_ops import about_attribute, about_op
+from distir.ide.hover_target import Target, target_at
+from distir.ide.hover_values import about_dimension, about_value
+from distir.ide.instances import View
+from distir.ir import Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Hover:
+    """Markdown, and the word that it is about."""
+
+    markdown: str
+    span: Span
+
+
+def hover(view: View, offset: int) -> Hover | None:
+    """What is known of the word at an offset; None where there is nothing to say."""
+    target = target_at(view.document.program.syntax, offset)
+    said = about(view, target) if target is not None else None
+    return Hover(said, target.span) if said and target is not None else None
+
+
+def about(view: View, target: Target) -> str | None:
+    """What is known of a word."""
+    function = target.written.function
+    match target.kind:
+        case "value":
+            return about_value(view, function, target.name, target.index)
+        case "function":
+            return about_function(view, target.name, (function, target.index) if target.index is not None else None)
+        case "op" if target.index is not None:
+            return about_op(view, function, target.index)
+        case "attribute" if target.index is not None:
+            statement = function.body[target.index]
+            return about_attribute(statement, target.name) if isinstance(statement, Apply) else None
+        case _:
+            return about_dimension(view, function, target.name)

@@ -1,0 +1,88 @@
+"""What stands at an offset of a text: a value, an op, a function, an attribute, a named dimension. Reads words only."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+from distir.diagnostics import Span
+from distir.ir import Apply
+from distir.syntax import FunctionSyntax, Syntax
+from distir.syntax.locate import words_of
+from distir.syntax.statements import Words
+from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
+
+Kind = Literal["value", "function", "op", "attribute", "word"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A word and what it is there. `name`: without `%` and `@`; `index`: the statement, None in a function's head."""
+
+    kind: Kind
+    name: str
+    span: Span
+    written: FunctionSyntax
+    index: int | None
+
+
+def target_at(syntax: Syntax, offset: int) -> Target | None:
+    """What stands at an offset, or ends there; None between words and in comments."""
+    written = syntax.function_at(offset)
+    if written is None or _in_comment(written, offset):
+        return None
+    index = written.statement_at(offset)
+    whole = written.statement(index) if index is not None else written.head
+    if not whole.start <= offset <= whole.end:
+        return None
+    piece = words_of(syntax, written, whole)
+    number, span = _word(piece, offset - whole.start)
+    if number is None:
+        return None
+    kind = _kind(piece, number, written, index)
+    token = piece.tokens[number]
+    place = Span(whole.start + span[0], whole.start + span[1])
+    return Target(kind, token.lstrip("%@") if kind in ("value", "function") else token, place, written, index)
+
+
+def _in_comment(written: FunctionSyntax, offset: int) -> bool:
+    found = bisect_right(written.comments, offset, key=lambda comment: comment[0]) - 1
+    return found >= 0 and offset < written.comments[found][1]
+
+
+def _word(piece: Words, offset: int) -> tuple[int | None, tuple[int, int]]:
+    """The word that an offset is in, or else the one that ends there, if it is no punctuation."""
+    ended: tuple[int | None, tuple[int, int]] = (None, (0, 0))
+    for number, span in enumerate(spans(piece.text)):
+        if span[0] > offset:
+            break
+        if offset <= span[1] and piece.kinds[number] in (VALUE, FUNCTION, IDENT):
+            if offset < span[1]:
+                return number, span
+            ended = number, span
+    return ended
+
+
+def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None) -> Kind:
+    match piece.kinds[number]:
+        case "VALUE":
+            return "value"
+        case "FUNCTION":
+            return "function"
+        case _:
+            pass
+    statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
+    following = piece.kinds[number + 1] if number + 1 < len(piece.kinds) else ""
+    is_argument = "(" in piece.kinds[:number] or "[" in piece.kinds[:number]
+    if isinstance(statement, Apply):
+        if piece.tokens[number] == statement.op and following in ("(", "[") and _after_equals(piece, number):
+            return "op"
+        if following == "=" and is_argument:
+            return "attribute"
+    return "word"
+
+
+def _after_equals(piece: Words, number: int) -> bool:
+    """Whether a word is the first of its statement or follows the `=` that ends the results."""
+    return number == 0 or piece.kinds[number - 1] == "="

@@ -1,0 +1,174 @@
+"""What is said of a value: type, device, bytes, who made and uses it, what it is, and where its shape is from."""
+
+from __future__ import annotations
+
+import re
+
+from distir.cost import show_bytes
+from distir.ide.hover_dims import Definitions, Origin, origin
+from distir.ide.instances import Facts, View
+from distir.ide.markdown import block, code, counted, items, listed, paragraphs
+from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
+from distir.ops import Value, type_of
+from distir.simulate.show import Occurrence, show_value
+from distir.syntax import print_literal
+
+WORTH_TELLING = 8
+"""Of a tensor with more dimensions, only so many are traced back."""
+
+
+def about_value(view: View, function: Function, name: str, index: int | None) -> str | None:
+    """What is known of a value of a function. `index`: the statement that the question comes from."""
+    del index
+    value = view.value(function.name, name)
+    parameter = next((p for p in function.params if p.name == name), None)
+    made = _definition(view, function, name)
+    if parameter is None and made is None:
+        return None
+    parts = [
+        block(f"%{name}: {type_of(value)}"),
+        " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
+        _used(view, function, name, made),
+        _known(value),
+        items(_shape(view, function, name, value)),
+        shown_for(view, function),
+    ]
+    return paragraphs(parts)
+
+
+def about_dimension(view: View, function: Function, name: str) -> str | None:
+    """What a named dimension of a function stands for; None for a word that is none."""
+    names = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
+    if name not in names:
+        return None
+    users = [p.name for p in function.params if name in types.dim_names(p.type)]
+    said = f"named dimension {code(name)} of {listed(code(f'%{user}') for user in users)}"
+    occurrence = view.shown(function.name)
+    bound = occurrence.instance.dims.get(name) if occurrence is not None else None
+    size = f"{code(name)} is {code(dims.show(bound))}" if bound is not None else ""
+    return paragraphs([said, size, shown_for(view, function)])
+
+
+def shown_for(view: View, function: Function) -> str:
+    """Which call is shown, where a function has several; empty for others."""
+    sites = view.facts.call_sites.get(function.name, ())
+    occurrence = view.shown(function.name)
+    if occurrence is None or occurrence.caller is None or len(sites) < 2:
+        return ""
+    caller, index = occurrence.caller
+    if view.is_current:
+        number = next((i for i, s in enumerate(sites) if (s.caller, s.index) == (caller.name, index)), None)
+        if number is not None:
+            line = line_of(view, caller.name, index)
+            return f"*for call {number + 1} of {len(sites)}, by {code('@' + caller.name)}, line {line}*"
+    return f"*for one of {counted(len(sites), 'call')}, by {code('@' + caller.name)}*"
+
+
+def line_of(view: View, function: str, index: int | None, parameter: str = "") -> int:
+    """The line, from 1, that a statement (None: a parameter, or the head) of the latest version stands in."""
+    program = view.document.program
+    written = program.syntax.by_name[function]
+    start = written.span.start if index is None else written.starts[index]
+    if index is None and parameter:
+        word = re.compile(rf"%{re.escape(parameter)}(?![A-Za-z0-9_.\-])")
+        place = word.search(program.source.text, written.head.start, written.head.end)
+        start = place.start() if place is not None else start
+    return program.source.position(start)[0]
+
+
+def _definition(view: View, function: Function, name: str) -> int | None:
+    return _definitions(view.facts)(function, name)
+
+
+def _definitions(facts: Facts) -> Definitions:
+    return facts.remembered(Definitions)
+
+
+def _place(value: Value) -> str:
+    found = type_of(value)
+    where = sorted(types.devices(found))
+    if types.device_of(found) == HOST:
+        return "known before the program runs" if isinstance(value, Dense) else "host value"
+    size = types.nbytes(found)
+    bytes_ = show_bytes(size) if isinstance(size, int) else f"{size} bytes" if size is not None else "size unknown"
+    if not where:
+        return f"{bytes_} · device open"
+    return f"{bytes_} on {'device' if len(where) == 1 else 'devices'} {listed(where)}"
+
+
+def _role(parameter: Param | None) -> str:
+    if parameter is None:
+        return ""
+    roles = [key if value is True else f"{key} = {print_literal(value)}" for key, value in parameter.roles.items()]
+    return f"parameter {code('{' + ', '.join(roles) + '}')}" if roles else "parameter"
+
+
+def _made(view: View, function: Function, index: int | None) -> str:
+    if index is None:
+        return ""
+    return f"made by {_statement(view, function, index)}"
+
+
+def _used(view: View, function: Function, name: str, made: int | None) -> str:
+    last = view.facts.last_uses(function).get(name, -1)
+    if last == -1 or last == made:
+        return "never used"
+    return f"last used by {_statement(view, function, last)}"
+
+
+def _statement(view: View, function: Function, index: int) -> str:
+    match function.body[index]:
+        case Apply(op=op):
+            said = code(op)
+        case Call(function=callee):
+            said = code(f"@{callee}")
+        case Broken():
+            said = "a statement that cannot be read"
+        case _:
+            said = code("return")
+    return f"{said}, line {line_of(view, function.name, index)}"
+
+
+def _known(value: Value) -> str:
+    if not isinstance(value, Dense):
+        return ""
+    shown = show_value(value)
+    return f"value {code(shown)}" if shown is not None else f"value known, {counted(len(value.values), 'element')}"
+
+
+def _shape(view: View, function: Function, name: str, value: Value) -> list[str]:
+    """A line for each dimension: where it was fixed."""
+    found = type_of(value)
+    occurrence = view.shown(function.name) if view.is_current else None
+    facts = view.timed if occurrence is not None else view.facts
+    if occurrence is None or facts is None or name not in occurrence.instance.state:
+        own = view.document.program.analysis.domain.own.get(function.name)
+        if own is None:
+            return []
+        occurrence, facts = Occurrence(own, None, 0, None), view.facts
+    if isinstance(found, TupleType) or not isinstance(found, TensorType) or not found.shape:
+        return []
+    lines: list[str] = []
+    for axis, dim in enumerate(found.shape[:WORTH_TELLING]):
+        come = origin(facts, _definitions(view.facts), occurrence, name, axis)
+        if dim is None or come is None or (come.function is function and come.name == name and come.index is None):
+            continue  # a parameter's own
+        lines.append(f"{code(dims.show(dim))} {_from(view, function, name, come)}")
+    return lines
+
+
+def _from(view: View, function: Function, name: str, come: Origin) -> str:
+    where = f" of {code('@' + come.function.name)}" if come.function is not function else ""
+    line = f"line {line_of(view, come.function.name, come.index, come.name)}"
+    if not come.is_end:
+        return f"is carried from dimension {come.axis} of {code('%' + come.name)}{where}, {line}, and further back"
+    if come.index is None:
+        is_named = isinstance(come.size, SymbolicDim)
+        item = "".join(f"item {i} of " for i in come.items)
+        named = ", named there" if is_named else ""
+        return f"is dimension {come.axis} of {item}{code('%' + come.name)}{where}, {line}{named}"
+    statement = come.function.body[come.index]
+    op = statement.op if isinstance(statement, Apply) else "a call"
+    made = f"is made by {code(op)}{where}, {line}"
+    is_here = come.function is function and come.name == name
+    return made if is_here else f"{made}, as dimension {come.axis} of {code('%' + come.name)}"

@@ -1,0 +1,282 @@
+"""Which call of a function is shown, and what is known of a text: types of the latest version, times of one simulated.
+
+A function that is called from several places, or on several devices, means something else at each. One call is shown:
+the first in program order, or the one that the user picks. While a text is being simulated again, its times are those
+of the last version that was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, cast
+from weakref import WeakKeyDictionary, ref
+
+from distir.analysis import State
+from distir.analysis.liveness import last_uses
+from distir.diagnostics.codes import lints
+from distir.ide.document import Document
+from distir.ide.timeline_index import Idle, TimelineIndex
+from distir.ir import Call, Function, Site, Statement, results
+from distir.ops import Value
+from distir.simulate.body import Body
+from distir.simulate.effects import Effect
+from distir.simulate.show import Moment, Occurrence
+from distir.simulate.simulation import Simulation
+
+T = TypeVar("T")
+
+LONGEST_TRACED = 200_000
+"""Of programs of more events, as if inlined, the critical path is not followed for colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A statement that calls a function: the caller's name, and the number of the statement in its body."""
+
+    caller: str
+    index: int
+
+
+class Facts:
+    """What is worked out of one version of a text once, when first asked for."""
+
+    def __init__(self, document: Document) -> None:
+        self.program = document.program
+        self._document = ref(document)  # these facts are kept for as long as the document is
+        self._picked = document.setup.picked
+        self._shown: dict[str, Occurrence | None] = {}
+        self._uses: dict[str, Mapping[str, int]] = {}
+        self._remembered: dict[type, object] = {}
+        self._critical: dict[tuple[int, int], frozenset[int]] = {}
+
+    @cached_property
+    def simulation(self) -> Simulation | None:
+        """The simulated entry function; it is simulated now if that was not done."""
+        document = self._document()
+        return document.simulation if document is not None else None
+
+    @cached_property
+    def _first(self) -> Mapping[str, Occurrence]:
+        """By function, its first call in program order."""
+        document = self._document()
+        return document.shown if document is not None and self.simulation is not None else {}
+
+    @cached_property
+    def index(self) -> TimelineIndex | None:
+        """The timeline; None without one."""
+        return TimelineIndex(self.simulation.timeline()) if self.simulation is not None else None
+
+    @cached_property
+    def call_sites(self) -> Mapping[str, tuple[CallSite, ...]]:
+        """By function: the statements that call it, in the order of the text."""
+        return call_sites(self.program.module.functions.values())
+
+    @cached_property
+    def unused(self) -> Mapping[str, frozenset[str]]:
+        """By function: the values that nothing uses."""
+        found: dict[str, set[str]] = {}
+        functions = self.program.module.functions
+        for diagnostic in self.program.analysis.diagnostics:
+            site = diagnostic.site
+            if diagnostic.code is lints.UNUSED_VALUE and isinstance(site, Site) and site.part is not None:
+                statement = functions[site.function].body[cast("int", site.index)]
+                found.setdefault(site.function, set()).add(results(statement)[cast("int", site.part.key)])
+        return {function: frozenset(names) for function, names in found.items()}
+
+    def last_uses(self, function: Function) -> Mapping[str, int]:
+        """By value of a function: the statement that mentions it last; -1 for unused parameters."""
+        known = self._uses.get(function.name)
+        if known is None:
+            known = self._uses[function.name] = last_uses(function)
+        return known
+
+    def remembered(self, table: type[T]) -> T:
+        """A table that another module keeps for this version: made empty when first asked for."""
+        found = self._remembered.get(table)
+        if not isinstance(found, table):
+            found = self._remembered[table] = table()
+        return found
+
+    def shown(self, name: str) -> Occurrence | None:
+        """The call that a function is shown for; None where no run of the entry function reaches it."""
+        if name not in self._shown:
+            self._shown[name] = self._choose(name)
+        return self._shown[name]
+
+    def _choose(self, name: str) -> Occurrence | None:
+        first = self._first.get(name)
+        if first is None or first.caller is None or not self._picked:
+            return first
+        sites = self.call_sites.get(name, ())
+        number = self._picked.get(name, -1)
+        if 0 <= number < len(sites):
+            caller = self.shown(sites[number].caller)
+            if caller is not None:
+                return self.called(caller, sites[number].index)
+        function, index = first.caller
+        caller = self.shown(function.name)
+        if caller is None or caller is self._first.get(function.name):
+            return first
+        return self.called(caller, index)
+
+    def critical_statements(self, occurrence: Occurrence) -> frozenset[int]:
+        """The statements of an occurrence that have an event on the critical path; of long programs none are told."""
+        body, index = occurrence.body, self.index
+        if body is None or index is None or len(index.timeline) > LONGEST_TRACED:
+            return frozenset()
+        key = (occurrence.first_event, id(body))
+        if key not in self._critical:
+            first, stop = occurrence.first_event, occurrence.first_event + body.events
+            path = index.critical_path
+            inside = path[bisect_left(path, first) : bisect_left(path, stop)]
+            self._critical[key] = frozenset(bisect_right(body.first_events, event - first) - 1 for event in inside)
+        return self._critical[key]
+
+    def called(self, caller: Occurrence, index: int) -> Occurrence:
+        """What one statement of an occurrence, a call, runs."""
+        statement = caller.instance.function.body[index]
+        assert isinstance(statement, Call)
+        callee = self.program.analysis.domain.instance(statement.function, caller.instance.state(statement.args))
+        body, first = caller.body, caller.first_event
+        if body is None:
+            return Occurrence(callee, None, first, (caller.instance.function, index))
+        step = body.steps[index]
+        first += body.first_events[index]
+        return Occurrence(callee, step if isinstance(step, Body) else None, first, (caller.instance.function, index))
+
+
+_FACTS: WeakKeyDictionary[Document, Facts] = WeakKeyDictionary()
+
+
+def facts(document: Document) -> Facts:
+    """What is worked out of a document: the same object each time."""
+    known = _FACTS.get(document)
+    if known is None:
+        known = _FACTS[document] = Facts(document)
+    return known
+
+
+def call_sites(functions: Iterable[Function]) -> Mapping[str, tuple[CallSite, ...]]:
+    """By function: the statements that call it, in order."""
+    found: dict[str, list[CallSite]] = {}
+    for function in functions:
+        for index, statement in enumerate(function.body):
+            if type(statement) is Call:
+                found.setdefault(statement.function, []).append(CallSite(function.name, index))
+    return {name: tuple(sites) for name, sites in found.items()}
+
+
+class View:
+    """A text as it is shown: the latest `document`, and the last one that was simulated, `timed`, if there is one.
+
+    Values are those of the call shown, as long as what the function's own types say of them has not changed since;
+    times are those of the same statement then.
+    """
+
+    def __init__(self, document: Document, timed: Document | None) -> None:
+        self.document = document
+        self.facts = facts(document)
+        self.timed = facts(timed) if timed is not None and timed.simulation is not None else None
+        self.is_current = self.timed is None or self.timed.program is document.program
+
+    @property
+    def simulation(self) -> Simulation | None:
+        return self.timed.simulation if self.timed is not None else None
+
+    @property
+    def index(self) -> TimelineIndex | None:
+        return self.timed.index if self.timed is not None else None
+
+    def shown(self, function: str) -> Occurrence | None:
+        """The call that a function is shown for, in the version that was simulated."""
+        return self.timed.shown(function) if self.timed is not None else None
+
+    def value(self, function: str, name: str) -> Value:
+        """What is known of a value in the call shown; else for the function's own types."""
+        own = self._own(self.document, function, name)
+        occurrence = self.shown(function)
+        if occurrence is None:
+            return own
+        if not self.is_current:
+            assert self.timed is not None
+            before = self.timed.program.analysis.domain.own.get(function)
+            if before is None or name not in before.state or before.state[name] != own:
+                return own
+        return occurrence.instance.state.get(name, own)
+
+    def values(self, function: str) -> Callable[[str], Value]:
+        """The same for many values of one function."""
+        occurrence = self.shown(function)
+        if self.is_current and occurrence is not None:
+            return occurrence.instance.state.__getitem__
+        return lambda name: self.value(function, name)
+
+    def state(self, function: str) -> State | None:
+        """The values of a function in the call shown, if its text has not changed since, else for its own types."""
+        occurrence = self.shown(function)
+        latest = self.document.program.module.functions.get(function)
+        if occurrence is not None and latest is occurrence.instance.function:
+            return occurrence.instance.state
+        own = self.document.program.analysis.domain.own.get(function)
+        return own.state if own is not None else None
+
+    def then(self, function: Function, index: int) -> int | None:
+        """The number that a statement of the latest version had when it was simulated; None for what is new."""
+        if self.timed is None:
+            return None
+        if self.is_current:
+            return index
+        before = self.timed.program.module.functions.get(function.name)
+        if before is None:
+            return None
+        if before is function:
+            return index
+        for candidate in (index, index + len(before.body) - len(function.body)):
+            if 0 <= candidate < len(before.body) and _same(before.body[candidate], function.body[index]):
+                return candidate
+        return None
+
+    def moment(self, function: Function, index: int) -> Moment | None:
+        """When a statement of the latest version runs in the call shown; None for one that takes no time."""
+        then, occurrence = self.then(function, index), self.shown(function.name)
+        if then is None or occurrence is None:
+            return None
+        return self.moment_of(occurrence, then)
+
+    def moment_of(self, occurrence: Occurrence, index: int) -> Moment | None:
+        """When a statement of an occurrence runs."""
+        return self.index.moment(occurrence, index) if self.index is not None else None
+
+    def event(self, function: Function, index: int) -> int | None:
+        """The number on the timeline of an op of the latest version, in the call shown."""
+        then, occurrence = self.then(function, index), self.shown(function.name)
+        if then is None or occurrence is None or self.index is None:
+            return None
+        return self.index.event(occurrence, then)
+
+    def idle(self, function: Function, index: int) -> tuple[Idle, ...]:
+        """The devices that idle before an op of the latest version, in the call shown."""
+        then, occurrence = self.then(function, index), self.shown(function.name)
+        if then is None or occurrence is None or self.index is None:
+            return ()
+        return self.index.idle(occurrence, then)
+
+    def effect(self, function: Function, index: int) -> Effect | None:
+        """What an op does to its devices and their memories, in the call shown."""
+        then, occurrence = self.then(function, index), self.shown(function.name)
+        if then is None or occurrence is None or occurrence.body is None:
+            return None
+        step = occurrence.body.steps[then]
+        return step if isinstance(step, Effect) else None
+
+    @staticmethod
+    def _own(document: Document, function: str, name: str) -> Value:
+        own = document.program.analysis.domain.own.get(function)
+        return own.state[name] if own is not None else None
+
+
+def _same(a: Statement, b: Statement) -> bool:
+    return a is b or a == b

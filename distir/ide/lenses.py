@@ -1,0 +1,124 @@
+"""Code lenses above functions. Where they stand is known from the parse alone; what they say, when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from distir.cost import show_bytes, show_seconds
+from distir.diagnostics import Span
+from distir.ide.document import Document
+from distir.ide.hover_functions import idle_share
+from distir.ide.hover_values import line_of
+from distir.ide.instances import View
+from distir.ide.markdown import counted, listed
+from distir.ir import Function
+from distir.simulate.simulation import Simulation
+
+Kind = Literal["cost", "calls", "timeline", "compare", "hardware"]
+
+OF_EVERY_FUNCTION: tuple[Kind, ...] = ("cost", "calls")
+OF_THE_ENTRY: tuple[Kind, ...] = ("cost", "timeline", "compare", "hardware")
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """A lens: the name of the function that it stands above, and what it is about."""
+
+    span: Span
+    function: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a lens says, and the command behind it with its arguments beside the document; empty for none."""
+
+    title: str
+    command: str = ""
+    arguments: Sequence[object] = ()
+
+
+def lenses(document: Document) -> list[Lens]:
+    """All lenses of a text, in its order. The parse alone tells."""
+    entry = document.entry
+    found: list[Lens] = []
+    for written in document.program.syntax.functions:
+        kinds = OF_THE_ENTRY if entry is not None and written.function is entry else OF_EVERY_FUNCTION
+        found += [Lens(written.name, written.function.name, kind) for kind in kinds]
+    return found
+
+
+def lens_text(view: View, function_name: str, kind: Kind, why_not: str | None = None) -> Text:
+    """What a lens says now. `why_not`: why there is no simulation, in words."""
+    function = view.document.program.module.functions.get(function_name)
+    match kind:
+        case "cost":
+            return _cost(view, function, why_not) if function is not None else Text("gone")
+        case "calls":
+            return _calls(view, function) if function is not None else Text("gone")
+        case "timeline":
+            return Text("timeline", "distir.timeline")
+        case "compare":
+            return Text("compare with the file", "distir.compare")
+        case "hardware":
+            return Text(view.document.setup.hardware.name, "distir.hardware")
+
+
+def _cost(view: View, function: Function, why_not: str | None) -> Text:
+    simulation = view.simulation
+    if simulation is None:
+        return Text(why_not or "not simulated yet", "distir.simulate" if why_not is None else "")
+    if simulation.function.name == function.name:
+        return Text(in_short(simulation), "distir.timeline")
+    occurrence = view.shown(function.name)
+    caller = view.shown(occurrence.caller[0].name) if occurrence is not None and occurrence.caller is not None else None
+    if occurrence is None or occurrence.caller is None or caller is None:
+        return Text(f"not reached from @{simulation.function.name}")
+    moment = view.moment_of(caller, occurrence.caller[1])
+    if moment is None:
+        return Text("takes no time")
+    where = "device" if len(moment.devices) == 1 else "devices"
+    busiest = _most_memory(view, occurrence.body.memory if occurrence.body is not None else {})
+    said = f"{show_seconds(moment.seconds)} @{show_seconds(moment.start)} on {where} {listed(moment.devices)}"
+    return Text(f"{said}{busiest}", "distir.timeline")
+
+
+def in_short(simulation: Simulation) -> str:
+    """A simulation in one line: latency, the most memory of a device against what it has, how idle devices are."""
+    uses = simulation.devices
+    if not uses:
+        return show_seconds(simulation.latency_s)
+    fullest = max(uses, key=lambda device: uses[device].peak_memory_bytes / max(uses[device].capacity_bytes, 1))
+    use = uses[fullest]
+    idle = sum(u.idle_s for u in uses.values()) / len(uses)
+    peak = f"peak {show_bytes(use.peak_memory_bytes)} of {show_bytes(use.capacity_bytes)} on device {fullest}"
+    if len(uses) <= 4:
+        each = ", ".join(f"{d}: {show_bytes(u.peak_memory_bytes)}" for d, u in uses.items())
+        peak = f"peak {each} of {show_bytes(use.capacity_bytes)}"
+    share = f"{idle_share(idle, simulation.latency_s)} idle"
+    return f"{show_seconds(simulation.latency_s)} · {peak} · {share}"
+
+
+def _most_memory(view: View, memory: dict[int, tuple[int, int]]) -> str:
+    simulation = view.simulation
+    if simulation is None or not memory:
+        return ""
+    rises = {device: memory.get(simulation.memory_of(device), (0, 0))[1] for device in simulation.devices}
+    device = max(rises, key=rises.__getitem__)
+    return f" · {show_bytes(rises[device])} more on device {device}" if rises[device] else ""
+
+
+def _calls(view: View, function: Function) -> Text:
+    sites = view.facts.call_sites.get(function.name, ())
+    if not sites:
+        return Text("not called")
+    occurrence = view.shown(function.name)
+    if len(sites) == 1 or occurrence is None or occurrence.caller is None or not view.is_current:
+        return Text(counted(len(sites), "call"), "distir.showCalls", (function.name,))
+    at = (occurrence.caller[0].name, occurrence.caller[1])
+    number = next((i for i, site in enumerate(sites) if (site.caller, site.index) == at), 0)
+    line = line_of(view, *at)
+    title = f"{counted(len(sites), 'call')}, shown: {number + 1}, by @{at[0]}, line {line}"
+    return Text(title, "distir.nextCall", (function.name, (number + 1) % len(sites)))

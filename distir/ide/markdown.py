@@ -1,0 +1,41 @@
+"""Small pieces of markdown that hovers and tooltips are put together from. Knows no program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def code(text: str) -> str:
+    """A piece of text as code, whatever is in it."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def block(text: str) -> str:
+    """A block of program text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}dir\n{text}\n{fence}"
+
+
+def items(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def paragraphs(parts: Iterable[str]) -> str:
+    """The parts that are not empty, one below the other."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(things: Iterable[object], most: int = 8) -> str:
+    """`1, 2, 3`; of many the first ones, and how many there are."""
+    shown = [str(thing) for thing in things]
+    return ", ".join(shown) if len(shown) <= most else f"{', '.join(shown[: most - 1])}, … ({len(shown)} in all)"

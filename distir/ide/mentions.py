@@ -1,0 +1,187 @@
+"""The words of a text and where else they stand: values within their function, functions and ops in the whole text.
+
+Found in the text when asked for, one name at a time; works in text that cannot be read, too. Words in comments and
+strings do not count.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from distir.diagnostics import Span
+from distir.ir import results
+from distir.syntax import FunctionSyntax, Syntax
+from distir.syntax.locate import words_of
+from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
+
+
+class Kind(Enum):
+    """What a word names."""
+
+    VALUE = "value"
+    FUNCTION = "function"
+    OP = "op"
+    ATTRIBUTE = "attribute"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a statement or head; `kind` as in `syntax.tokens`."""
+
+    text: str
+    kind: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A statement, or a function's head where `index` is None, in tokens."""
+
+    function: FunctionSyntax
+    index: int | None
+    tokens: tuple[Token, ...]
+
+    @property
+    def callee(self) -> int:
+        """The number of the token that names the op or function: the first after the results."""
+        depth = 0
+        for number, token in enumerate(self.tokens):
+            depth += (token.text in ("[", "(")) - (token.text in ("]", ")"))
+            if token.text == "=" and not depth:
+                return number + 1
+            if token.kind == IDENT and not depth and number == 0:
+                break  # no results
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A token that names something; `name` is without `%` and `@`."""
+
+    kind: Kind
+    name: str
+    span: Span
+    piece: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place where a name stands. `index`: the statement, None for a function's head."""
+
+    span: Span
+    defines: bool
+    function: FunctionSyntax
+    index: int | None
+
+
+def piece_at(syntax: Syntax, offset: int) -> Piece | None:
+    """The statement or head at an offset; None between them and in comments."""
+    function = syntax.function_at(offset)
+    if function is None or in_comment(function.comments, offset):
+        return None
+    if offset <= function.head.end:
+        return piece(syntax, function, None)
+    index = function.statement_at(offset)
+    return None if index is None else piece(syntax, function, index)
+
+
+def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> Piece:
+    """A statement of a function, or its head."""
+    whole = function.head if index is None else function.statement(index)
+    words = words_of(syntax, function, whole)
+    found = zip(words.tokens, words.kinds, spans(words.text), strict=True)
+    tokens = (Token(text, kind, Span(whole.start + a, whole.start + b)) for text, kind, (a, b) in found)
+    return Piece(function, index, tuple(tokens))
+
+
+def word_at(syntax: Syntax, offset: int) -> Word | None:
+    """The word that an offset stands in or directly behind."""
+    found = piece_at(syntax, offset)
+    if found is None:
+        return None
+    touching = [i for i, t in enumerate(found.tokens) if t.span.start <= offset <= t.span.end]
+    for number in reversed(touching):  # of two, the one that begins here
+        token = found.tokens[number]
+        if token.kind in (VALUE, FUNCTION, IDENT):
+            return Word(_kind(found, number), token.text.lstrip("%@"), token.span, found)
+    return None
+
+
+def values_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> list[Mention]:
+    """Where a function mentions a value, in the order of the text."""
+    return list(_mentions(syntax, "%", name, function.span, function))
+
+
+def functions_mentioned(syntax: Syntax, name: str) -> list[Mention]:
+    """Where the text mentions a function: the heads of that name, and the calls."""
+    return list(_mentions(syntax, "@", name, Span(0, len(syntax.source.text)), None))
+
+
+def ops_mentioned(syntax: Syntax, name: str) -> list[Mention]:
+    """The statements that apply an op, where they name it."""
+    found = _mentions(syntax, "", name, Span(0, len(syntax.source.text)), None)
+    return [m for m in found if m.index is not None and _is_callee(syntax, m)]
+
+
+def in_comment(comments: tuple[tuple[int, int], ...], offset: int) -> bool:
+    """Whether an offset stands in one of the comments, in their order; directly behind one it does not."""
+    index = bisect.bisect_right(comments, offset, key=lambda comment: comment[0]) - 1
+    return index >= 0 and offset < comments[index][1]
+
+
+def _mentions(
+    syntax: Syntax, sigil: str, name: str, within: Span, function: FunctionSyntax | None
+) -> Iterator[Mention]:
+    text = syntax.source.text
+    word = re.compile(rf"(?<![A-Za-z0-9_.%@\-]){sigil}{re.escape(name)}(?![A-Za-z0-9_.\-])")
+    for match in word.finditer(text, within.start, within.end):
+        at = match.start()
+        home = function or syntax.function_at(at)
+        if home is None or in_comment(home.comments, at):
+            continue
+        index = None if at < home.head.end else home.statement_at(at)
+        if index is None and at >= home.head.end:
+            continue
+        span = Span(*match.span())
+        whole = home.head if index is None else home.statement(index)
+        if text.find('"', whole.start, whole.end) >= 0 and not _is_token(syntax, home, index, span):
+            continue
+        yield Mention(span, _defines(syntax, sigil, name, home, index, span), home, index)
+
+
+def _is_token(syntax: Syntax, function: FunctionSyntax, index: int | None, span: Span) -> bool:
+    return any(token.span == span for token in piece(syntax, function, index).tokens)
+
+
+def _defines(syntax: Syntax, sigil: str, name: str, function: FunctionSyntax, index: int | None, span: Span) -> bool:
+    if index is None:
+        return sigil == "%" or span == function.name
+    if sigil != "%" or name not in results(function.function.body[index]):
+        return False
+    found = piece(syntax, function, index)
+    callee = found.callee
+    return callee >= len(found.tokens) or span.start < found.tokens[callee].span.start
+
+
+def _is_callee(syntax: Syntax, mention: Mention) -> bool:
+    found = piece(syntax, mention.function, mention.index)
+    return found.callee < len(found.tokens) and found.tokens[found.callee].span == mention.span
+
+
+def _kind(found: Piece, number: int) -> Kind:
+    token = found.tokens[number]
+    if token.kind == VALUE:
+        return Kind.VALUE
+    if token.kind == FUNCTION:
+        return Kind.FUNCTION
+    if found.index is not None and number == found.callee:
+        return Kind.OP
+    following = found.tokens[number + 1].text if number + 1 < len(found.tokens) else ""
+    if found.index is not None and number > found.callee and following == "=":
+        return Kind.ATTRIBUTE
+    return Kind.OTHER

@@ -1,0 +1,45 @@
+"""From a program to processes: projection, torch programs, and starting them.
+
+Names are imported when they are first asked for: whoever only checks programs need not load this.
+"""
+
+from typing import TYPE_CHECKING
+
+from distir.ir.late import late_names
+
+if TYPE_CHECKING:
+    from distir.lower.agreement import Event, Step, check_order, communications
+    from distir.lower.folder import Entry, Lowered, lower, lower_ranks
+    from distir.lower.forms import torch_form
+    from distir.lower.launching import Launch, LaunchError, launch
+    from distir.lower.projection import is_remote, project
+    from distir.lower.training import lower_training, training_step
+
+_HOMES = {
+    "distir.lower.agreement": ("Event", "Step", "check_order", "communications"),
+    "distir.lower.folder": ("Entry", "Lowered", "lower", "lower_ranks"),
+    "distir.lower.forms": ("torch_form",),
+    "distir.lower.launching": ("Launch", "LaunchError", "launch"),
+    "distir.lower.projection": ("is_remote", "project"),
+    "distir.lower.training": ("lower_training", "training_step"),
+}
+__getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
+
+__all__ = [
+    "Entry",
+    "Event",
+    "Launch",
+    "LaunchError",
+    "Lowered",
+    "Step",
+    "check_order",
+    "communications",
+    "is_remote",
+    "launch",
+    "lower",
+    "lower_ranks",
+    "lower_training",
+    "project",
+    "torch_form",
+    "training_step",
+]

@@ -1,0 +1,295 @@
+"""The folder that a program is lowered to: `program.py` and what runs it. Knows no torch.
+
+`program.py` holds the torch functions, `program.json` what they are called with (parameters, results, process groups,
+constants, where each statement stands), `constants.safetensors` large constants. `runtime.py`, `run.py` and `README.md`
+are the same for every program. The folder needs nothing but torch and may be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from distir.analysis import Instance, check, result_names
+from distir.diagnostics import Diagnostic, Note, ProgramError
+from distir.ir import (
+    HOST,
+    Apply,
+    Constant,
+    Dense,
+    External,
+    Function,
+    Module,
+    Return,
+    Site,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.lower import templates
+from distir.lower.agreement import check_order
+from distir.lower.emission import INDENT, Emission, Emitted, Problem
+from distir.lower.forms import dtype_name, known_numbers
+from distir.lower.naming import comment
+from distir.lower.ops import FAMILIES
+from distir.lower.projection import held_results, project
+from distir.ops import OPS, Value, type_of
+from distir.syntax import print_statement
+
+INLINE = 64
+"""Constants of at most so many elements stand in program.json, others in a file."""
+
+FORMAT = 1
+"""Of program.json."""
+
+FORM_FAMILIES = FAMILIES
+"""Importing them has registered all forms."""
+
+Load = Callable[[External], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowered program. `files`: texts by name; `tensors`: constants by the name that program.json gives them."""
+
+    ranks: tuple[int, ...]
+    manifest: Mapping[str, Any]
+    files: Mapping[str, str]
+    tensors: Mapping[str, Dense | External]
+    communications: Mapping[str, Mapping[int, Sequence[int]]]
+    """By entry and device: the numbers of the communications that a rank takes part in, in its order."""
+
+    def write(self, folder: Path, load: Load | None = None) -> None:
+        """Write the folder, which may exist. `load` gives the arrays of constants kept in files. Raises OSError."""
+        from distir.lower import tensorfile
+        from distir.ops import to_array
+
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, Any] = {}
+        for name, value in self.tensors.items():
+            if isinstance(value, External):
+                if load is None:
+                    raise LookupError(f"the data of `{value.reference}` is not loaded")
+                arrays[name] = load(value)
+            else:
+                arrays[name] = to_array(value)
+        tensorfile.write(folder / "constants.safetensors", arrays)
+        for name, text in self.files.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function that is started from outside, for certain arguments. `name`: what it is started by."""
+
+    name: str
+    module: Module
+    function: Function
+    args: tuple[Value, ...]
+    results: tuple[tuple[int, str], ...] | None = None
+    """Of a rank's part: which results of the whole function it gives, and their names there; None: its own."""
+
+
+def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | None = None) -> Lowered:
+    """Lower functions, each with what it calls, into one folder over the devices of all.
+
+    `source`: where the program comes from, in words; `more` goes into program.json. Raises ProgramError: for a program
+    that does not check for these arguments, or whose devices are open, or with all that has no form in torch.
+    """
+    ranks: dict[str, dict[int, Entry]] = {}
+    for entry in entries:
+        analysis = check(entry.module)
+        if analysis.errors:
+            raise ProgramError(analysis.errors)
+        instance = analysis.instance(entry.function, entry.args)
+        ranks[entry.name] = {d: _part(m, entry, instance, d) for d, m in project(analysis, instance).items()}
+    try:
+        return lower_ranks(ranks, source, more)
+    except Unwritten as unwritten:
+        raise ProgramError(_placed(unwritten.problems, entries)) from None
+
+
+def _part(module: Module, entry: Entry, instance: Instance, device: int) -> Entry:
+    """A rank's part of an entry: its module, the arguments that it has, and the results that it gives."""
+    names = result_names(entry.function)
+    results = tuple((i, names[i]) for i in held_results(instance, device))
+    function = module.functions[entry.function.name]
+    given = {p.name: v for p, v in zip(entry.function.params, entry.args, strict=True)}
+    args = tuple(given.get(p.name, p.type) for p in function.params)
+    return Entry(entry.name, module, function, args, results)
+
+
+def lower_ranks(
+    entries: Mapping[str, Mapping[int, Entry]], source: str = "", more: Mapping[str, Any] | None = None
+) -> Lowered:
+    """Lower programs of ranks, by entry and device.
+
+    Raises ProgramError (DIR703) where their communications do not match, Unwritten with all that has no form in torch.
+    """
+    matched = {name: _matched(ranks) for name, ranks in entries.items()}
+    devices = tuple(sorted({device for ranks in entries.values() for device in ranks}))
+    emission = Emission(devices, reserved=templates.function_names())
+    described: dict[str, Any] = {}
+    for name, ranks in entries.items():
+        described[name] = {}
+        for device, entry in sorted(ranks.items()):
+            analysis = check(entry.module)
+            if analysis.errors:
+                raise ProgramError(analysis.errors)
+            emitted = emission.entry(analysis, entry.function, entry.args, device)
+            instance = analysis.instance(entry.function, entry.args)
+            described[name][str(emission.rank(device))] = _described(entry, instance, emitted)
+    if emission.problems:
+        raise Unwritten(emission.problems)
+    text, statements = _module(emission, source)
+    tensors: dict[str, Dense | External] = {}
+    constants = [_constant(value, i, tensors) for value, i in emission.constants.items()]
+    manifest = {
+        "format": FORMAT,
+        "source": source,
+        "devices": list(devices),
+        "groups": sorted(map(list, emission.groups)),
+        "constants": constants,
+        "entries": described,
+        "statements": statements,
+        "functions": [f.name for f in emission.functions],
+        "local_functions": [f.name for f in emission.functions if not f.communicates],
+        **(more or {}),
+    }
+    files = {
+        "program.py": text,
+        "program.json": json.dumps(manifest, indent=1) + "\n",
+        "runtime.py": templates.text("runtime"),
+        "run.py": templates.text("run"),
+        "README.md": _readme(devices, source),
+    }
+    return Lowered(devices, manifest, files, tensors, matched)
+
+
+class Unwritten(Exception):  # noqa: N818 - a verdict on a program
+    """Statements of ranks' programs that torch has no form for."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.refusal.message for problem in problems))
+        self.problems = tuple(problems)
+
+
+def _matched(ranks: Mapping[int, Entry]) -> dict[int, list[int]]:
+    """The communications of all ranks, matched. Raises ProgramError (DIR703)."""
+    return check_order({d: e.module for d, e in ranks.items()}, next(iter(ranks.values())).function.name)
+
+
+def _placed(problems: Sequence[Problem], entries: Sequence[Entry]) -> list[Diagnostic]:
+    """What cannot be written, at its places in the program; once, however many ranks and instances there are."""
+    found: dict[tuple[str, int | None, str], Diagnostic] = {}
+    for problem in problems:
+        origin = problem.function.partition(".rank")[0]
+        body = next((e.module.functions[origin].body for e in entries if origin in e.module.functions), ())
+        index = next((i for i, s in enumerate(body) if _same(s, problem.statement)), None)
+        refusal = problem.refusal
+        note = Note(f"the statement is `{comment(print_statement(problem.statement))}`")
+        notes = () if index is not None else (note,)
+        diagnostic = Diagnostic(refusal.code, Site(origin, index), refusal.message, notes, refusal.help)
+        found.setdefault((origin, index, refusal.message if index is None else ""), diagnostic)
+    return sorted(found.values(), key=lambda d: (str(cast("Site", d.site).function), cast("Site", d.site).index or 0))
+
+
+def _same(whole: Statement, part: Statement) -> bool:
+    """Whether a rank's statement is this one: it has the same operands, and some of its results."""
+    if isinstance(whole, Apply) and isinstance(part, Apply):
+        return (whole.op, whole.args, whole.attrs) == (part.op, part.args, part.attrs)
+    return isinstance(whole, Return) and isinstance(part, Return)
+
+
+def _readme(devices: Sequence[int], source: str, more: str = "") -> str:
+    shown = {
+        "source": comment(source).replace("`", "'"),
+        "count": str(len(devices)),
+        "s": "" if len(devices) == 1 else "s",
+        "devices": ", ".join(map(str, devices)),
+        "more": more,
+    }
+    text = templates.text("README.md")
+    for name, value in shown.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _module(emission: Emission, source: str) -> tuple[str, dict[str, Any]]:
+    """The text of program.py, and by line which statement stands there."""
+    head = templates.text("program").replace("{source}", repr(comment(source))[1:-1].replace('"', "'"))
+    parts = templates.functions(emission.kernels)
+    lines = (head + (f"\n\n{parts}\n" if parts else "")).rstrip("\n").split("\n")
+    statements: dict[str, Any] = {}
+    for function in emission.functions:
+        lines += ["", "", function.rows[0].text]
+        for row in function.rows[1:]:
+            text = INDENT + row.text
+            if row.statement is not None:
+                shown = print_statement(row.statement)
+                text = f"{text}  # {comment(shown)}"
+                statements[str(len(lines) + 1)] = _statement(row.statement, function.origin, shown)
+            lines.append(text)
+    return "\n".join(lines) + "\n", statements
+
+
+def _statement(statement: Any, function: str, shown: str) -> dict[str, Any]:
+    label = next((f"%{name}" for name in statement.results if name), "")
+    if not isinstance(statement, Apply):
+        return {"function": function, "text": shown, "call": statement.function, "label": label}
+    communicates = OPS[statement.op].communication is not None
+    return {
+        "function": function,
+        "text": shown,
+        "op": statement.op,
+        "label": label or statement.op,
+        "communication": communicates,
+    }
+
+
+def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, Any]:
+    """What a rank's function is called with and gives."""
+    function = entry.function
+    params = [(function.params[i], instance.args[i]) for i in emitted.params]
+    results = entry.results or tuple(enumerate(result_names(function)))
+    return {
+        "function": emitted.name,
+        "communicates": emitted.communicates,
+        "params": [{"name": p.name, "type": described(type_of(v)), "roles": list(p.roles)} for p, v in params],
+        "results": [
+            {"name": results[i][1], "index": results[i][0], "type": described(type_of(instance.state.returned[i]))}
+            for i in emitted.results
+        ],
+        "overwritten": list(emitted.overwritten),
+    }
+
+
+def described(stated: Type) -> Any:
+    """A type in JSON: `{dtype, shape}`, a list for a tuple; None for what another rank holds stands at run time."""
+    if isinstance(stated, TupleType):
+        return [described(item) for item in stated.items]
+    tensor = cast("TensorType", stated)
+    return {
+        "dtype": dtype_name(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape or ()),
+        "device": None if types.device_of(tensor) == HOST else tensor.device,
+    }
+
+
+def _constant(value: Dense | External, index: int, tensors: dict[str, Dense | External]) -> dict[str, Any]:
+    found: dict[str, Any] = {"dtype": dtype_name(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+    if isinstance(value, External) or math.prod(value.shape) > INLINE:
+        tensors[str(index)] = value
+        return found | {"stored": str(index)}
+    return found | {"values": [_spelled(v) for v in known_numbers(value)]}
+
+
+def _spelled(value: Constant) -> object:
+    """A number in JSON; infinities and nan, which JSON lacks, as texts."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

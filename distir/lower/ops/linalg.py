@@ -1,0 +1,32 @@
+"""Matrix products in torch."""
+
+from __future__ import annotations
+
+from distir.lower.forms import Operand, Write, number, torch_form
+
+
+@torch_form("MatMul", fresh=True)
+def _(write: Write, a: Operand, b: Operand) -> str:
+    return f"torch.matmul({a}, {b})"
+
+
+@torch_form("Gemm", fresh=True)
+def _(
+    write: Write,
+    a: Operand,
+    b: Operand,
+    c: Operand | None = None,
+    *,
+    alpha: float,
+    beta: float,
+    transA: bool,  # noqa: N803 - ONNX's name
+    transB: bool,  # noqa: N803
+) -> str:
+    left, right = f"{a}.t()" if transA else str(a), f"{b}.t()" if transB else str(b)
+    if not a.floating:
+        alpha, beta = int(alpha), int(beta)
+    scale = "" if alpha == 1 else f"{number(alpha)} * "
+    if c is None:
+        return f"{scale}torch.mm({left}, {right})"
+    factors = ("" if beta == 1 else f", beta={number(beta)}") + ("" if alpha == 1 else f", alpha={number(alpha)}")
+    return f"torch.addmm({c.tensor}, {left}, {right}{factors})"

@@ -1,0 +1,330 @@
+"""Projection: from one program over all devices to one program per device (paper, section 3.2).
+
+A rank's program holds the statements that have operands or results on its device, in program order. A communication
+op stays whole: its operands and results name all members of the group, in their order. What a statement mentions and
+another rank holds is a parameter with the role `{remote}`: it gives the type, the rank has no value for it. Results
+that the rank neither holds nor mentions are `_`. So the program of a rank is a program like others: it parses, it
+checks, and it tells the order in which the rank communicates.
+
+Functions are projected as functions. One that stays on the rank's device is kept as it is; another is projected once
+per placement of its arguments. Host values are computed by every rank that needs them.
+
+Knows nothing of torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.analysis import Analysis, Checker, Instance
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import lowering as codes
+from distir.ir import (
+    DISCARD,
+    HOST,
+    AnyType,
+    Apply,
+    Arg,
+    Attributes,
+    Broken,
+    Call,
+    Function,
+    Module,
+    Param,
+    Return,
+    Site,
+    TensorType,
+    Type,
+    names,
+    operands,
+    results,
+    types,
+)
+from distir.ops import Value, type_of
+
+REMOTE = Attributes({"remote": True})
+"""The role of parameters that stand for what other ranks hold."""
+
+
+NOWHERE = 1
+"""The rank of a program that runs on no device, for it computes host values alone."""
+
+
+def project(analysis: Analysis, entry: Instance) -> dict[int, Module]:
+    """The program of each rank, by device; each holds the entry function and what it calls, under their own names.
+
+    A program that runs on no device has one rank, 1. Raises ProgramError where it is not known on which device a
+    statement runs.
+    """
+    activity = Activity(analysis.domain)
+    with analysis.domain.room():
+        devices = sorted(activity.of(entry))
+        home = devices[0] if devices else NOWHERE
+        return {device: _Rank(analysis.domain, activity, device, home).program(entry) for device in devices or [home]}
+
+
+@dataclass
+class Activity:
+    """On which devices the bodies of instances run."""
+
+    domain: Checker
+    known: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    kept: list[Instance] = field(default_factory=list[Instance])
+
+    def of(self, instance: Instance) -> frozenset[int]:
+        """All devices on which values of the instance live, in calls too. Raises ProgramError for an open device."""
+        found = self.known.get(id(instance))
+        if found is None:
+            found = devices_of(instance.args)
+            for index, statement in enumerate(instance.function.body):
+                found |= self._statement(instance, index, statement)
+            self.known[id(instance)] = found
+            self.kept.append(instance)  # an identity is good as long as its object lives
+        return found
+
+    def _statement(self, instance: Instance, index: int, statement: object) -> frozenset[int]:
+        if isinstance(statement, Call):
+            return self.of(callee(self.domain, instance, statement))
+        if not isinstance(statement, Apply):
+            return frozenset()
+        made = _result_types(self.domain, instance, statement)
+        for leaf in (leaf for w in made for leaf in types.leaves(w)):
+            if leaf.device is None:
+                message = f"it is not known on which device `{statement.op}` runs"
+                hint = "state the device in the types of the entry function's parameters"
+                raise ProgramError([Diagnostic(codes.UNPLACED, Site(instance.function.name, index), message, (), hint)])
+        return devices_of(instance.state(statement.args)) | devices_of(made)
+
+
+def callee(domain: Checker, instance: Instance, call: Call) -> Instance:
+    """The instance that a call enters."""
+    return domain.instance(call.function, instance.state(call.args))
+
+
+def held_results(instance: Instance, device: int) -> list[int]:
+    """Which of a function's results a rank gives: those that live on its device, and host values."""
+    where = [devices_of([w]) for w in instance.state.returned]
+    return [i for i, found in enumerate(where) if device in found or not found]
+
+
+def devices_of(vs: Iterable[Value]) -> frozenset[int]:
+    """The devices that values live on."""
+    return frozenset[int]().union(*(types.devices(type_of(v)) for v in vs if v is not None))
+
+
+def _result_types(domain: Checker, instance: Instance, statement: Apply) -> list[Type]:
+    """What is known of an op's results, also of those that nobody wants: they are made somewhere."""
+    named = [type_of(instance.state[name]) for name in statement.results if name != DISCARD]
+    if len(named) == len(statement.results):
+        return named
+    return [*named, *map(type_of, domain.answer(statement, instance.state(statement.args)))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Projected:
+    """A function as a rank has it. `params`: which of the parameters it keeps; `results`: which results.
+
+    `added`: parameters behind those, for values that other ranks make inside the function.
+    """
+
+    function: Function
+    params: tuple[int, ...]
+    results: tuple[int, ...]
+    added: tuple[tuple[str, Type], ...] = ()
+
+
+@dataclass
+class _Rank:
+    """Projects functions onto one device. `home`: whether the statements that belong nowhere belong here."""
+
+    domain: Checker
+    activity: Activity
+    device: int
+    home: int
+    done: dict[object, _Projected] = field(default_factory=dict[object, _Projected])
+    taken: set[str] = field(default_factory=set[str])
+    """The names that projections have."""
+
+    def program(self, entry: Instance) -> Module:
+        main = self._projected(entry, entry.function.name, is_entry=True)
+        found = {p.function.name: p.function for p in self.done.values()}
+        return Module([*_kept_whole(self.domain.module, found), *found.values(), main.function])
+
+    def of(self, instance: Instance) -> _Projected:
+        """The projection of a function that is called."""
+        key = (instance.function.name, instance.args)
+        if key not in self.done:
+            function = instance.function
+            if self.activity.of(instance) <= {self.device}:
+                everything = tuple(range(len(function.params))), tuple(range(len(function.returned)))
+                self.done[key] = _Projected(function, *everything)
+            else:
+                self.done[key] = self._projected(instance, self._fresh(function.name), is_entry=False)
+        return self.done[key]
+
+    def _fresh(self, name: str) -> str:
+        """A name for a projection that no function has."""
+        stem = candidate = f"{name}.rank{self.device}"
+        number = 0
+        while candidate in self.taken or candidate in self.domain.module.functions:
+            number += 1
+            candidate = f"{stem}.{number}"
+        self.taken.add(candidate)
+        return candidate
+
+    def _here(self, v: Value) -> bool:
+        return v is not None and self.device in types.devices(type_of(v))
+
+    def _projected(self, instance: Instance, name: str, is_entry: bool) -> _Projected:
+        function = instance.function
+        returned = held_results(instance, self.device)
+        kept, needed = self._kept(instance, [function.returned[i] for i in returned])
+        params = tuple(
+            i
+            for i, (param, v) in enumerate(zip(function.params, instance.args, strict=True))
+            if self._here(v) or param.name in needed or (not devices_of([v]) and self.device == self.home)
+        )
+        writer = _Writer(self, instance, needed)
+        heads = [self._param(function.params[i], instance.args[i]) for i in params]
+        writer.define(p.name for p in heads)
+        for index in kept:
+            writer.add(function.body[index])
+        writer.add(Return(tuple(function.returned[i] for i in returned)))
+        stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
+        added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
+        whole = Function(name, (*heads, *added), tuple(writer.body), stated)
+        return _Projected(whole, params, tuple(returned), tuple(writer.added))
+
+    def _param(self, param: Param, v: Value) -> Param:
+        remote = bool(devices_of([v])) and not self._here(v)
+        return Param(param.name, param.type, Attributes({**param.roles, **REMOTE})) if remote else param
+
+    def _kept(self, instance: Instance, returned: Sequence[Arg]) -> tuple[list[int], set[str]]:
+        """The statements that this rank has, and the values that they mention."""
+        needed = set(names(returned))
+        kept: list[int] = []
+        body = instance.function.body
+        for index in range(len(body) - 1, -1, -1):
+            statement = body[index]
+            if isinstance(statement, (Return, Broken)) or not self._takes_part(instance, statement, needed):
+                continue
+            kept.append(index)
+            args = statement.args
+            if isinstance(statement, Call):
+                args = tuple(args[i] for i in self.of(callee(self.domain, instance, statement)).params)
+            needed.update(names(args))
+        return kept[::-1], needed
+
+    def _takes_part(self, instance: Instance, statement: Apply | Call, needed: set[str]) -> bool:
+        rho = instance.state
+        if isinstance(statement, Call):
+            active = self.activity.of(callee(self.domain, instance, statement))
+            if self.device in active:
+                return True
+        else:
+            made = devices_of(_result_types(self.domain, instance, statement))
+            active = made | devices_of(rho(statement.args))
+            if self.device in active:
+                return True
+        host = {name for name in statement.results if name != DISCARD and not devices_of([rho[name]])}
+        return bool(host & needed) or (not active and self.device == self.home)
+
+
+class _Writer:
+    """The body of one function of a rank, as it grows."""
+
+    def __init__(self, rank: _Rank, instance: Instance, needed: set[str]) -> None:
+        self.rank, self.instance, self.needed = rank, instance, needed
+        self.body: list[Apply | Call | Return] = []
+        self.added: list[tuple[str, Type]] = []
+        """Values that other ranks hold, and their types."""
+        self._defined: set[str] = {DISCARD}
+        function = instance.function
+        self._taken = {p.name for p in function.params} | {n for s in function.body for n in results(s)}
+        self._passed: dict[tuple[str, str], str] = {}
+
+    def define(self, found: Iterable[str]) -> None:
+        self._defined.update(found)
+
+    def add(self, statement: object) -> None:
+        """Append a statement as this rank has it."""
+        if isinstance(statement, Call):
+            statement = self._call(statement)
+        elif isinstance(statement, Apply):
+            renamed = tuple(map(self._result, statement.results))
+            statement = Apply(renamed, statement.op, statement.args, statement.attrs, statement.claims)
+        assert isinstance(statement, (Apply, Call, Return))
+        for name in names(operands(statement)):
+            if name not in self._defined:
+                self._add_remote(name, type_of(self.instance.state[name]))
+        self.define(results(statement))
+        self.body.append(statement)
+
+    def _call(self, call: Call) -> Call:
+        rank, inner = self.rank, callee(self.rank.domain, self.instance, call)
+        found = rank.of(inner)
+        args: list[Arg] = [call.args[i] for i in found.params]
+        args += [self._stand_in(found, name, stated) for name, stated in found.added]
+        claims = tuple(call.claims[i] for i in found.results) if call.claims else ()
+        kept = tuple(self._result(call.results[i]) for i in found.results)
+        return Call(kept, found.function.name, tuple(args), claims)
+
+    def _stand_in(self, found: _Projected, name: str, type: Type) -> str:
+        """A parameter of ours for a value that another rank makes in a callee; one for all calls."""
+        key = (found.function.name, name)
+        if key not in self._passed:
+            stem = fresh = f"{found.function.name}.{name}"
+            number = 0
+            while fresh in self._taken:
+                number += 1
+                fresh = f"{stem}.{number}"
+            self._taken.add(fresh)
+            self._passed[key] = fresh
+            self._add_remote(fresh, type)
+        return self._passed[key]
+
+    def _add_remote(self, name: str, type: Type) -> None:
+        self.added.append((name, type))
+        self._defined.add(name)
+
+    def _result(self, name: str) -> str:
+        """The name of a result, or `_` if another rank holds it and this one does not mention it."""
+        if name == DISCARD or name in self.needed:
+            return name
+        v = self.instance.state[name]
+        return name if self.rank._here(v) or not devices_of([v]) else DISCARD  # pyright: ignore[reportPrivateUsage]
+
+
+def _one_device(type: Type) -> int | None:
+    """The device of a value that lives on one, as `D1` states it."""
+    device = types.device_of(type)
+    return None if device == HOST else device
+
+
+def _kept_whole(module: Module, found: Mapping[str, Function]) -> list[Function]:
+    """The functions that kept ones call, as they are; those that are projected themselves are in `found`."""
+    pending = [s.function for f in found.values() for s in f.body if isinstance(s, Call)]
+    kept: dict[str, Function] = {}
+    while pending:
+        name = pending.pop()
+        if name not in found and name not in kept:
+            kept[name] = module.functions[name]
+            pending += [s.function for s in kept[name].body if isinstance(s, Call)]
+    return [function for name, function in module.functions.items() if name in kept]
+
+
+def is_remote(param: Param) -> bool:
+    """Whether a parameter stands for what another rank holds."""
+    return "remote" in param.roles
+
+
+def concrete(type: Type) -> bool:
+    """Whether all that the type leaves open is known: element types, sizes."""
+    return all(
+        isinstance(leaf, TensorType)
+        and leaf.dtype is not None
+        and leaf.shape is not None
+        and all(isinstance(dim, int) for dim in leaf.shape)
+        for leaf in types.leaves(type)
+    )

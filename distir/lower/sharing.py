@@ -1,0 +1,168 @@
+"""Which values share memory in torch, and what may therefore be overwritten. Knows no torch.
+
+An op whose form is *fresh* makes tensors of its own; of any other result it is taken that it may be a view of every
+operand. A value is a tree (a tuple of trees, or a leaf), as its type is; a leaf knows the tensors whose memory it may
+be in. What a caller passes is the caller's, and is never overwritten by the callee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from distir.analysis import Checker, Instance
+from distir.analysis.liveness import last_uses
+from distir.ir import DISCARD, Apply, Arg, Call, Return, TupleType, Type, names, operands
+from distir.lower.forms import FORMS
+from distir.lower.projection import callee
+from distir.ops import type_of
+
+Root = tuple[str, tuple[int, ...]]
+"""A tensor by its value's name, and its place in that value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A tensor. `whole`: it is the one tensor of its roots, not a part or a view of it."""
+
+    roots: frozenset[Root]
+    whole: bool = False
+
+
+Tree = Union[Leaf, "tuple[Tree, ...]"]
+
+NOTHING = Leaf(frozenset())
+"""What shares no memory: host values, and what other ranks hold."""
+
+
+@dataclass
+class Sharing:
+    """The memory of one function's values. `own_params`: the parameters' memory may be overwritten, too."""
+
+    instance: Instance
+    own_params: bool
+    trees: dict[str, Tree] = field(default_factory=dict[str, Tree])
+    returned: tuple[Tree, ...] = ()
+    last: dict[Root, int] = field(default_factory=dict[Root, int])
+    """By tensor: the last statement that uses its memory."""
+
+    def overwritable(self, index: int, operand: int) -> bool:
+        """Whether the statement `index` may write into an operand: nothing else uses that memory then or later."""
+        statement = self.instance.function.body[index]
+        arg = operands(statement)[operand]
+        if not isinstance(arg, str) or arg not in self.trees:
+            return False
+        mine = leaves(self.trees[arg])
+        others = [leaf for i, other in enumerate(operands(statement)) if i != operand for leaf in self._of(other)]
+        used = frozenset[Root]().union(*(leaf.roots for leaf in others))
+        params = frozenset[str]() if self.own_params else {p.name for p in self.instance.function.params}
+        roots = [root for leaf in mine for root in leaf.roots]
+        return (
+            bool(mine)
+            and len(set(roots)) == len(roots)
+            and all(leaf.whole and len(leaf.roots) == 1 for leaf in mine)
+            and all(self.last[r] == index and r not in used and r[0] not in params for r in roots)
+        )
+
+    def _of(self, arg: Arg) -> list[Leaf]:
+        return [leaf for name in names((arg,)) for leaf in leaves(self.trees.get(name, NOTHING))]
+
+
+@dataclass
+class SharingMap:
+    """Finds out who shares memory in instances, each once."""
+
+    domain: Checker
+    known: dict[tuple[int, bool], Sharing] = field(default_factory=dict[tuple[int, bool], Sharing])
+
+    def of(self, instance: Instance, own_params: bool = False) -> Sharing:
+        key = (id(instance), own_params)
+        if key not in self.known:
+            self.known[key] = self._found(instance, own_params)
+        return self.known[key]
+
+    def _found(self, instance: Instance, own_params: bool) -> Sharing:
+        found = Sharing(instance, own_params)
+        for param, v in zip(instance.function.params, instance.args, strict=True):
+            found.trees[param.name] = _fresh(param.name, type_of(v))
+        for index, statement in enumerate(instance.function.body):
+            if isinstance(statement, Return):
+                found.returned = tuple(_tree(found.trees, arg) for arg in statement.args)
+            elif isinstance(statement, (Apply, Call)):
+                trees = (
+                    self._applied(found, statement)
+                    if isinstance(statement, Apply)
+                    else self._called(found, statement, index)
+                )
+                found.trees.update((n, t) for n, t in zip(statement.results, trees, strict=True) if n != DISCARD)
+        for name, use in last_uses(instance.function).items():
+            for leaf in leaves(found.trees.get(name, NOTHING)):
+                for root in leaf.roots:
+                    found.last[root] = max(found.last.get(root, -1), use)
+        return found
+
+    def _applied(self, found: Sharing, op: Apply) -> Sequence[Tree]:
+        args = [_tree(found.trees, arg) for arg in op.args]
+        if op.op == "MakeTuple":
+            return [tuple(args)]
+        if op.op == "UnpackTuple" and isinstance(args[0], tuple):
+            return args[0]
+        if op.op == "Identity":
+            return args
+        form = FORMS.get(op.op)
+        stated = [type_of(found.instance.state[name]) for name in op.results]
+        if form is not None and form.fresh:
+            return [_fresh(name, t) for name, t in zip(op.results, stated, strict=True)]
+        roots = frozenset[Root]().union(*(leaf.roots for arg in args for leaf in leaves(arg)))
+        return [_filled(t, Leaf(roots)) for t in stated]
+
+    def _called(self, found: Sharing, call: Call, index: int) -> Sequence[Tree]:
+        inner = self.of(callee(self.domain, found.instance, call))
+        params = inner.instance.function.params
+        given = {p.name: _tree(found.trees, arg) for p, arg in zip(params, call.args, strict=True)}
+        return [_outside(tree, given, f"{index} ") for tree in inner.returned]
+
+
+def _outside(tree: Tree, given: Mapping[str, Tree], prefix: str) -> Tree:
+    """What a callee's tree is for the caller."""
+    if isinstance(tree, tuple):
+        return tuple(_outside(item, given, prefix) for item in tree)
+    roots: set[Root] = set()
+    whole = tree.whole
+    for name, path in tree.roots:
+        if name not in given:
+            roots.add((prefix + name, path))
+            continue
+        for leaf in leaves(_at(given[name], path)):
+            roots |= leaf.roots
+            whole = whole and leaf.whole
+    return Leaf(frozenset(roots), whole)
+
+
+def _at(tree: Tree, path: Sequence[int]) -> Tree:
+    for step in path:
+        if isinstance(tree, tuple):
+            tree = tree[step]
+    return tree
+
+
+def _tree(trees: Mapping[str, Tree], arg: Arg) -> Tree:
+    if isinstance(arg, tuple):
+        return tuple(_tree(trees, item) for item in arg)
+    return trees.get(arg, NOTHING) if isinstance(arg, str) else NOTHING
+
+
+def _fresh(name: str, type: Type, path: tuple[int, ...] = ()) -> Tree:
+    if isinstance(type, TupleType):
+        return tuple(_fresh(name, item, (*path, i)) for i, item in enumerate(type.items))
+    return Leaf(frozenset({(name, path)}), whole=True)
+
+
+def _filled(type: Type, leaf: Leaf) -> Tree:
+    return tuple(_filled(item, leaf) for item in type.items) if isinstance(type, TupleType) else leaf
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    """The leaves of a tree, left to right."""
+    return [leaf for item in tree for leaf in leaves(item)] if isinstance(tree, tuple) else [tree]

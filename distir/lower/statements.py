@@ -1,0 +1,212 @@
+"""One statement in torch: operands as texts, the op's form, tuples leaf by leaf. Knows no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from distir.diagnostics.codes import lowering as codes
+from distir.ir import Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
+from distir.lower.forms import (
+    FORMS,
+    STORED_ONLY,
+    Local,
+    Operand,
+    Unlowerable,
+    Unpacked,
+    Written,
+    dtype_name,
+    items,
+    known_numbers,
+    number,
+    unknown,
+)
+from distir.ops import OPS, Value, bind, dense, strengthen, type_of
+from distir.ops.infer import tuple_structure
+
+NONE = "None"
+"""What stands for a value that another rank holds."""
+
+MOVING = frozenset(["communication", "tuples", "shape", "constant"])
+"""Families that move elements, and so take those that torch cannot compute with. And conversions:"""
+CONVERTING = frozenset(["Cast", "Identity", "Split", "Concat", "Slice", "Gather"])
+
+
+class Program(Protocol):
+    """What is collected while statements are written: what the program needs beside them."""
+
+    def kernel(self, name: str) -> str: ...
+    def constant(self, value: Dense | External) -> str: ...
+    def rank(self, device: int) -> int: ...
+    def group(self, devices: Sequence[int]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What a form asks of the statement that it writes."""
+
+    program: Program
+    device: int
+    results: Sequence[TensorType]
+    overwritable: Callable[[int], bool]
+
+    def kernel(self, name: str) -> str:
+        return self.program.kernel(name)
+
+    def constant(self, value: Dense) -> str:
+        return self.program.constant(value)
+
+    def rank(self, device: int) -> int:
+        return self.program.rank(device)
+
+    def group(self, devices: Sequence[int]) -> str:
+        return self.program.group(devices)
+
+    def may_overwrite(self, operand: int) -> bool:
+        return self.overwritable(operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement as text. `targets`: the results that are assigned, in this order; none: an expression alone."""
+
+    targets: tuple[int, ...]
+    text: str
+    unpacks: bool = False
+    """The expression gives a tuple of all targets."""
+
+
+def lowered(
+    op: Apply,
+    texts: Sequence[Any],
+    vs: Sequence[Value],
+    ws: Sequence[Type],
+    program: Program,
+    device: int,
+    overwritable: Callable[[int], bool],
+) -> list[Line]:
+    """The lines of a statement. `texts`: one per operand. Raises Unlowerable."""
+    definition = OPS[op.op]
+    if op.op not in FORMS:
+        hint = "write it in terms of other ops, or declare a form with `distir.lower.torch_form`"
+        raise Unlowerable(f"`{op.op}` has no form in torch", codes.NO_TORCH_FORM, hint)
+    bound = bind(definition, op.attrs)
+    count = tuple_structure(definition, vs)
+    strong = strengthen(definition, vs, op.attrs) if any(isinstance(v, Literal) for v in vs) else list(vs)
+    statement = _Statement(op.op, bound, program, device, overwritable)
+    if count is None:
+        return _lines(statement.written(texts, strong, ws), range(len(op.results)), device, ws)
+    leaves = [
+        statement.written(
+            [_item_text(t, v, i) for t, v in zip(texts, strong, strict=True)],
+            [_item(v, i) for v in strong],
+            [cast("TupleType", w).items[i] for w in ws],
+        )
+        for i in range(count)
+    ]
+    return _leafwise(leaves, len(op.results), program)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    op: str
+    attrs: Attributes
+    program: Program
+    device: int
+    overwritable: Callable[[int], bool]
+
+    def written(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> Written:
+        """The form of the op on one set of operands. What happens on other devices alone is `Local((), "None")`."""
+        here = frozenset[int]().union(*(types.devices(type_of(v)) for v in [*vs, *ws] if v is not None))
+        communicates = OPS[self.op].communication is not None
+        if here and self.device not in here:
+            return Local((), NONE) if communicates else [NONE] * len(ws)
+        operands = [None if v is None else self._operand(t, v) for t, v in zip(texts, vs, strict=True)]
+        self._check(operands)
+        writer = Writer(self.program, self.device, cast("Sequence[TensorType]", ws), self.overwritable)
+        return FORMS[self.op].write(writer, *operands, **self.attrs)
+
+    def _operand(self, text: str, v: Value) -> Operand:
+        stated = cast("TensorType", type_of(v))
+        if isinstance(v, External):
+            return Operand(self.program.constant(v), stated)
+        if isinstance(v, Literal):
+            v = dense(v.value)
+            stated = v.type
+        if not isinstance(v, Dense):
+            _check_concrete(stated)
+            return Operand(text, stated)
+        if v.symbolic:
+            raise unknown("a size")
+        shown = number(known_numbers(rounded(v))[0]) if v.shape == () else self.program.constant(v)
+        return Operand(shown, stated, v, self.program.constant)
+
+    def _check(self, operands: Sequence[Operand | None]) -> None:
+        family = OPS[self.op].family
+        for operand in operands:
+            if operand is None or not isinstance(operand.type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
+                continue
+            dtype_name(operand.type.dtype)
+            if operand.dtype.name in STORED_ONLY and family not in MOVING and self.op not in CONVERTING:
+                raise Unlowerable(f"torch cannot compute `{self.op}` of {operand.dtype} elements")
+
+
+def rounded(value: Dense) -> Dense:
+    """A constant with its numbers as its element type holds them."""
+    from distir.ops import to_array, to_dense
+
+    return to_dense(to_array(value)) if value.dtype.kind == "float" else value
+
+
+def _check_concrete(stated: Type) -> None:
+    for leaf in types.leaves(stated):
+        known = isinstance(leaf, TensorType) and leaf.dtype is not None and leaf.shape is not None
+        if not known or not all(isinstance(dim, int) for dim in cast("TensorType", leaf).shape or ()):
+            raise unknown(f"the size of `{leaf}`")
+
+
+def _lines(written: Written, results: Sequence[int], device: int, ws: Sequence[Type]) -> list[Line]:
+    match written:
+        case Unpacked(text):
+            return [Line(tuple(results), text, unpacks=True)]
+        case Local(targets, text):
+            return [Line(targets, text)]
+        case str():
+            return [Line(tuple(results), written)]
+        case _:
+            return [Line((i,), text) for i, text in zip(results, written, strict=True)]
+
+
+def _item(v: Value, i: int) -> Value:
+    if isinstance(v, TupleType):
+        return v.items[i]
+    return v[i] if isinstance(v, tuple) else v
+
+
+def _item_text(text: Any, v: Value, i: int) -> Any:
+    if isinstance(v, tuple):  # a list of operands
+        return text[i]
+    return f"{text}[{i}]" if isinstance(v, TupleType) and text != NONE else text
+
+
+def _leafwise(leaves: Sequence[Written], results: int, program: Program) -> list[Line]:
+    """The results as tuples of what the op gives for each leaf."""
+    if not leaves:
+        return [Line((i,), "()") for i in range(results)]
+    if all(isinstance(leaf, str) for leaf in leaves):
+        return [Line((0,), items([cast("str", leaf) for leaf in leaves]))]
+    if not any(isinstance(leaf, Local) for leaf in leaves):
+        texts = [leaf.text if isinstance(leaf, Unpacked) else items(cast("list[str]", leaf)) for leaf in leaves]
+        return [Line(tuple(range(results)), f"{program.kernel('leafwise')}({', '.join(texts)})", unpacks=True)]
+    found = [cast("Local", leaf) for leaf in leaves]
+    targets = {target for leaf in found for target in leaf.results}
+    everything = items([leaf.text for leaf in found])
+    if len(targets) <= 1:
+        return [Line(tuple(targets), everything)]
+    # Members in different orders: the messages first, all ranks leaf by leaf, then who gets what.
+    shared = [
+        Line((target,), items([f"{{parts}}[{i}]" if target in leaf.results else NONE for i, leaf in enumerate(found)]))
+        for target in sorted(targets)
+    ]
+    return [Line((), f"{{parts}} = {everything}"), *shared]

@@ -1,0 +1,104 @@
+"""A measured run as a timeline: in the form of the simulated one (`simulate/trace.py`), for the same viewers.
+
+Every rank tells when each of its statements started and ended, on the clock that the ranks of one machine share. A
+communication begins when its last member is there: what others wait before is idle time, as in a simulation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PID = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A statement on one device. Times in seconds; `ready`: when all that take part were there."""
+
+    device: int
+    statement: Mapping[str, Any]
+    calls: tuple[Mapping[str, Any], ...]
+    arrived: float
+    ready: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.ready
+
+
+def slices(
+    manifest: Mapping[str, Any], observed: Mapping[int, Mapping[str, Any]], numbers: Mapping[int, Sequence[int]]
+) -> list[Slice]:
+    """What happened on all devices, by device and time, from the first arrival on.
+
+    `observed`: by device, what run.py saw; `numbers`: by device, which communications its ranks take part in.
+    """
+    statements: dict[int, Any] = {int(line): found for line, found in manifest["statements"].items()}
+    arrivals: dict[int, float] = {}
+    placed: list[tuple[int, int | None, Any]] = []
+    for device, seen in observed.items():
+        own = iter(numbers[device])
+        for event in seen["events"]:
+            number = next(own) if statements[event[0]]["communication"] else None
+            placed.append((device, number, event))
+            if number is not None:
+                arrivals[number] = max(arrivals.get(number, event[2]), event[2])
+    first = min((event[2] for _, _, event in placed), default=0.0)
+    found: list[Slice] = []
+    for device, number, (line, calls, start, end) in placed:
+        ready = start if number is None else min(arrivals[number], end)
+        path = tuple(statements[at] for at in calls if at in statements)
+        found.append(Slice(device, statements[line], path, start - first, ready - first, end - first))
+    return found
+
+
+def busy(found: Sequence[Slice]) -> dict[int, dict[str, float]]:
+    """By device: seconds that statements took, and how many of these went into communication."""
+    total: dict[int, dict[str, float]] = {}
+    for piece in found:
+        own = total.setdefault(piece.device, {"busy_s": 0.0, "comm_s": 0.0})
+        own["busy_s"] += piece.seconds
+        own["comm_s"] += piece.seconds if piece.statement["communication"] else 0.0
+    return total
+
+
+def chrome_trace(found: Sequence[Slice], title: str) -> str:
+    """The timeline as a Chrome trace: a thread per device, times in microseconds."""
+    records: list[dict[str, Any]] = [{"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": title}}]
+    for device in sorted({piece.device for piece in found}):
+        thread = {"ph": "M", "pid": PID, "tid": device + 1}
+        records.append(thread | {"name": "thread_name", "args": {"name": f"device {device}"}})
+        records.append(thread | {"name": "thread_sort_index", "args": {"sort_index": device}})
+    records += map(_record, found)
+    lines = ",\n".join(json.dumps(record, separators=(",", ":")) for record in records)
+    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{lines}\n]}}\n'
+
+
+def _record(piece: Slice) -> dict[str, Any]:
+    statement = piece.statement
+    arguments: dict[str, Any] = {
+        "statement": statement["text"],
+        "function": f"@{statement['function']}",
+        "duration_us": piece.seconds * 1e6,
+        "measured": True,
+    }
+    if piece.calls:
+        steps = [f"@{piece.calls[0]['function']}"]
+        steps += [f"{call['label']} = @{call['call']}" if call["label"] else f"@{call['call']}" for call in piece.calls]
+        arguments["calls"] = " › ".join(steps)
+    if piece.ready > piece.arrived:
+        arguments["waited_us"] = (piece.ready - piece.arrived) * 1e6
+    return {
+        "ph": "X",
+        "pid": PID,
+        "tid": piece.device + 1,
+        "ts": round(piece.ready * 1e9) / 1000,
+        "dur": round(piece.seconds * 1e9) / 1000,
+        "name": statement["op"],
+        "cat": "communication" if statement["communication"] else "compute",
+        "args": arguments,
+    }

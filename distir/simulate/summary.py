@@ -1,0 +1,201 @@
+"""Call summaries: what a call does to the clocks of its devices, found once per body. Knows ops' effects, no functions.
+
+An op that waits for its devices and then occupies them is a linear map in the algebra of maximum and sum (*max-plus*),
+and so is every straight-line body (Baccelli et al., *Synchronization and Linearity*, 1992): where M[i, j] is the
+longest chain of ops from the start of device j to the end of device i, clocks x become x'[i] = max over j of
+x[j] + M[i, j]. After ops that join all devices, rows differ by a constant only; so rows are kept once, with an offset
+for each device that has them. A body on one device is a single offset.
+
+Clocks count *ticks*, whole numbers of any size, of which sums are exact: so a call summarised, looked into, or
+inlined gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from distir.simulate.effects import Effect
+
+Clocks = dict[int, int]
+"""By device: ticks from the start of the entry function."""
+
+Row = tuple[tuple[int, int], ...]
+"""Devices waited for, and how many ticks after each of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a body does to the clocks of the devices that it touches."""
+
+    devices: tuple[int, ...]
+    ticks: int
+    """With one device: how long it is occupied."""
+    rows: tuple[Row, ...]
+    """With several: moments of the body, each by what it waits for."""
+    ends: tuple[tuple[int, int, int], ...]
+    """With several: by device, the row that it ends after, and how many ticks after that."""
+    busy: Clocks
+    communication: Clocks
+    """By device: ticks that communication ops occupy it."""
+    last: dict[int, int]
+    """By device: the number of the last event on it, counted from the body's first."""
+    inline: tuple[Effect, ...] | None
+    """The body's ops, where running them takes no longer than the rows do."""
+
+
+Step = Effect | Summary
+
+
+def summarise(steps: Sequence[Step], events: Sequence[int]) -> Summary:
+    """The summary of a body. `events`: by step, how many events come before it."""
+    devices = tuple(sorted({device for step in _distinct(steps) for device in step.devices}))
+    busy, communication = totals(steps)
+    last: dict[int, int] = {}
+    for step, before in zip(steps, events, strict=True):
+        if isinstance(step, Summary):
+            last.update((device, before + number) for device, number in step.last.items())
+        else:
+            last.update(dict.fromkeys(step.devices, before))
+    if len(devices) == 1:
+        return Summary(devices, busy[devices[0]], (), (), busy, communication, last, None)
+    rows, ends = _compose(steps, devices)
+    inline = _inline(steps, len(devices) + sum(map(len, rows)))
+    return Summary(devices, 0, rows, ends, busy, communication, last, inline)
+
+
+def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
+    """By device: for how long it is busy, and the part of that for which it communicates."""
+    counts = Counter(map(id, steps))
+    busy: Clocks = {}
+    communication: Clocks = {}
+    for step in _distinct(steps):
+        count = counts[id(step)]
+        if isinstance(step, Summary):
+            _add(busy, step.busy, count)
+            _add(communication, step.communication, count)
+        else:
+            ticks = dict.fromkeys(step.devices, step.ticks)
+            _add(busy, ticks, count)
+            if step.work.communication is not None:
+                _add(communication, ticks, count)
+    return busy, communication
+
+
+def run(steps: Iterable[Step], clocks: Clocks) -> None:
+    """Run a body: move the clocks on."""
+    for step in steps:
+        group = step.devices
+        if len(group) == 1:
+            clocks[group[0]] += step.ticks
+        elif isinstance(step, Summary):
+            advance(step, clocks)
+        else:
+            end = max([clocks[device] for device in group]) + step.ticks
+            for device in group:
+                clocks[device] = end
+
+
+def advance(summary: Summary, clocks: Clocks) -> None:
+    """Run a body on several devices by its summary."""
+    if summary.inline is not None:
+        run(summary.inline, clocks)
+        return
+    moments = [max([clocks[device] + ticks for device, ticks in row]) for row in summary.rows]
+    for device, row, ticks in summary.ends:
+        clocks[device] = moments[row] + ticks
+
+
+def retreat(steps: Iterable[Step], latest: Clocks) -> None:
+    """Run a body backwards: from when each device must be done to when it must begin."""
+    for step in steps:
+        group = step.devices
+        if len(group) == 1:
+            latest[group[0]] -= step.ticks
+        elif not isinstance(step, Summary):
+            start = min([latest[device] for device in group]) - step.ticks
+            for device in group:
+                latest[device] = start
+        elif step.inline is not None:
+            retreat(reversed(step.inline), latest)
+        else:
+            _retreat(step, latest)
+
+
+def _retreat(summary: Summary, latest: Clocks) -> None:
+    moments: dict[int, int] = {}
+    for device, row, ticks in summary.ends:
+        moment = latest[device] - ticks
+        moments[row] = min(moments.get(row, moment), moment)
+    begins: Clocks = {}
+    for row, moment in moments.items():
+        for device, ticks in summary.rows[row]:
+            begin = moment - ticks
+            begins[device] = min(begins.get(device, begin), begin)
+    latest.update(begins)
+
+
+def _distinct(steps: Sequence[Step]) -> list[Step]:
+    return list({id(step): step for step in steps}.values())
+
+
+def _add(total: Clocks, more: Clocks, times: int) -> None:
+    for device, ticks in more.items():
+        total[device] = total.get(device, 0) + times * ticks
+
+
+def _inline(steps: Sequence[Step], cost: int) -> tuple[Effect, ...] | None:
+    """The ops of a body, if to run them takes no longer than `cost` devices of rows do."""
+    found: list[Effect] = []
+    for step in steps:
+        if isinstance(step, Effect):
+            found.append(step)
+        elif step.inline is not None:
+            found += step.inline
+        else:
+            return None
+        cost -= 1 if isinstance(step, Effect) else len(step.inline or ())
+        if cost < 0:
+            return None
+    return tuple(found) if sum(len(effect.devices) for effect in found) <= cost + len(found) else None
+
+
+def _compose(steps: Iterable[Step], devices: Sequence[int]) -> tuple[tuple[Row, ...], tuple[tuple[int, int, int], ...]]:
+    """Run a body on clocks that are not known, each a row and an offset; gives the rows and the ends of devices."""
+    clocks: dict[int, tuple[Row, int]] = {device: (((device, 0),), 0) for device in devices}
+    for step in steps:
+        group = step.devices
+        if len(group) == 1:
+            row, offset = clocks[group[0]]
+            clocks[group[0]] = (row, offset + step.ticks)
+        elif isinstance(step, Summary):
+            moments = [_join([(*clocks[device], ticks) for device, ticks in row]) for row in step.rows]
+            for device, number, ticks in step.ends:
+                row, offset = moments[number]
+                clocks[device] = (row, offset + ticks)
+        else:
+            row, offset = _join([(*clocks[device], step.ticks) for device in group])
+            for device in group:
+                clocks[device] = (row, offset)
+    numbers: dict[int, int] = {}
+    rows: list[Row] = []
+    for row, _ in clocks.values():
+        if id(row) not in numbers:
+            numbers[id(row)] = len(rows)
+            rows.append(row)
+    return tuple(rows), tuple((device, numbers[id(row)], offset) for device, (row, offset) in clocks.items())
+
+
+def _join(clocks: Sequence[tuple[Row, int, int]]) -> tuple[Row, int]:
+    """The latest of clocks, each a row, its offset, and ticks after that."""
+    first = clocks[0][0]
+    if all(row is first for row, _, _ in clocks):
+        return first, max([offset + ticks for _, offset, ticks in clocks])
+    latest: Clocks = {}
+    for row, offset, ticks in clocks:
+        for device, delay in row:
+            moment = delay + offset + ticks
+            if device not in latest or moment > latest[device]:
+                latest[device] = moment
+    return tuple(latest.items()), 0

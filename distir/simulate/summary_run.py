@@ -1,0 +1,219 @@
+"""Looking into calls that were passed over by their summaries: the clocks inside one call, and what follows from them.
+
+A call is run again, from the clocks that it begins with, when something inside it is asked for; what it calls is passed
+over in turn. Times are in ticks. Knows bodies and events by number, no names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from distir.ir import Function
+from distir.simulate.body import Body
+from distir.simulate.effects import Effect
+from distir.simulate.summary import Clocks, Step, retreat, run
+
+
+class Run:
+    """One run of a body: the entry function's, or that of one call in the run that called it.
+
+    `clocks` are those that it begins with; they are moved on.
+    """
+
+    def __init__(self, body: Body, clocks: Clocks, caller: tuple[Run, int] | None = None) -> None:
+        self.body = body
+        self.caller = caller
+        """The run that called, and the statement that did."""
+        self.first = 0 if caller is None else caller[0].first + caller[0].body.first_events[caller[1]]
+        """The number of its first event."""
+        self.begins: list[int | tuple[int, ...]] = []
+        """By statement: the clocks of its devices as it begins; with one device the clock itself."""
+        for step in self._steps:
+            group = step.devices if step is not None else ()
+            if step is None or not group:
+                self.begins.append(())
+                continue
+            self.begins.append(clocks[group[0]] if len(group) == 1 else tuple([clocks[d] for d in group]))
+            run((step,), clocks)
+        self.ends = clocks
+        """By device: when it is done."""
+        self._child: Run | None = None
+
+    @cached_property
+    def _steps(self) -> list[Step | None]:
+        return [step.summary if isinstance(step, Body) else step for step in self.body.steps]
+
+    @cached_property
+    def path(self) -> tuple[tuple[Function, int], ...]:
+        """The calls that lead here."""
+        found: list[tuple[Function, int]] = []
+        caller = self.caller
+        while caller is not None:
+            found.append((caller[0].body.instance.function, caller[1]))
+            caller = caller[0].caller
+        return tuple(reversed(found))
+
+    def devices(self, statement: int) -> tuple[int, ...]:
+        step = self._steps[statement]
+        return step.devices if step is not None else ()
+
+    def clocks(self, statement: int) -> Clocks:
+        """By device: when it is free as a statement begins."""
+        return dict(zip(self.devices(statement), _tuple(self.begins[statement]), strict=True))
+
+    def enter(self, statement: int) -> Run:
+        """The run of a call. The one last entered is kept."""
+        if self._child is None or self._child.caller != (self, statement):
+            callee = self.body.steps[statement]
+            assert isinstance(callee, Body)
+            self._child = Run(callee, self.clocks(statement), (self, statement))
+        return self._child
+
+    def before(self, statement: int, devices: Container[int]) -> int | None:
+        """The last event before a statement that occupies one of the devices."""
+        for index in range(statement - 1, -1, -1):
+            if any(device in devices for device in self.devices(index)):
+                step = self.body.steps[index]
+                inside = step.summary.last.items() if isinstance(step, Body) else ()
+                within = max((number for device, number in inside if device in devices), default=0)
+                return self.first + self.body.first_events[index] + within
+        return None
+
+    def due(self, statement: int) -> Clocks:
+        """By device: when it must be free after a statement, for the program not to end later."""
+        return dict(zip(self.devices(statement), self._due[statement], strict=True))
+
+    @cached_property
+    def _due(self) -> list[tuple[int, ...]]:
+        if self.caller is None:
+            latest = dict.fromkeys(self.ends, max(self.ends.values(), default=0))
+        else:
+            outer, calling = self.caller
+            latest = outer.due(calling)
+        found: list[tuple[int, ...]] = []
+        for step in reversed(self._steps):
+            found.append(tuple([latest[device] for device in step.devices]) if step is not None else ())
+            if step is not None and step.devices:
+                retreat((step,), latest)
+        return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An event: the run and the statement that it is."""
+
+    run: Run
+    statement: int
+
+    @property
+    def index(self) -> int:
+        return self.run.first + self.run.body.first_events[self.statement]
+
+    @property
+    def effect(self) -> Effect:
+        return cast("Effect", self.run.body.steps[self.statement])
+
+    @property
+    def path(self) -> tuple[tuple[Function, int], ...]:
+        """The calls that lead to the event, and its own statement."""
+        return (*self.run.path, (self.run.body.instance.function, self.statement))
+
+    @property
+    def start(self) -> int:
+        begins = self.run.begins[self.statement]
+        return begins if isinstance(begins, int) else max(begins)
+
+    @property
+    def end(self) -> int:
+        return self.start + self.effect.ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A device that is free from `start`, but idles until an event starts; the event that that waits for."""
+
+    device: int
+    start: int
+    place: Place
+    blocker: int
+
+
+class Descent:
+    """The way down from the entry function to events by their numbers. The way last taken is kept."""
+
+    def __init__(self, body: Body, clocks: Clocks) -> None:
+        self._root = Run(body, clocks)
+        self._current = self._root
+
+    def at(self, index: int) -> Place:
+        """The event of a number. Raises IndexError if there is none."""
+        if not 0 <= index < self._root.body.events:
+            raise IndexError(f"there is no event {index}")
+        current = self._current
+        while current.caller is not None and not 0 <= index - current.first < current.body.events:
+            current = current.caller[0]
+        while True:
+            statement = bisect_right(current.body.first_events, index - current.first) - 1
+            if not isinstance(current.body.steps[statement], Body):
+                self._current = current
+                return Place(current, statement)
+            current = current.enter(statement)
+
+    def last(self) -> int | None:
+        """The last of the events that end when the program does."""
+        ends = self._root.ends
+        latency = max(ends.values(), default=0)
+        return self._root.before(len(self._root.begins), {device for device, end in ends.items() if end == latency})
+
+    def blocker(self, index: int) -> int | None:
+        """The latest event before this one, on one of its devices, that ends as it starts; None if it starts at 0."""
+        place = self.at(index)
+        start = place.start
+        if start == 0:
+            return None
+        current, statement = place.run, place.statement
+        awaited = {device for device, clock in current.clocks(statement).items() if clock == start}
+        while True:
+            found = current.before(statement, awaited)
+            if found is not None or current.caller is None:
+                return found
+            current, statement = current.caller
+
+    def spare(self, index: int) -> int:
+        """By how many ticks an event could end later without the program ending later."""
+        place = self.at(index)
+        return min(place.run.due(place.statement).values()) - place.end
+
+    def idle(self) -> Iterator[Idle]:
+        """Every time that a device idles before an event, in program order. Calls on one device are passed over."""
+        latest: Clocks = {}
+        ways = [(self._root, iter(range(len(self._root.begins))))]
+        while ways:
+            current, statements = ways[-1]
+            body = current.body
+            for statement in statements:
+                devices, step = current.devices(statement), body.steps[statement]
+                if isinstance(step, Body) and len(devices) > 1:
+                    entered = current.enter(statement)
+                    ways.append((entered, iter(range(len(entered.begins)))))
+                    break
+                place = Place(current, statement)
+                if len(devices) > 1:
+                    clocks = current.clocks(statement)
+                    busiest = max(devices, key=clocks.__getitem__)
+                    for device, clock in clocks.items():
+                        if clock < clocks[busiest]:
+                            yield Idle(device, clock, place, latest[busiest])
+                if devices:
+                    inside = step.summary.last if isinstance(step, Body) else dict.fromkeys(devices, 0)
+                    latest.update((device, place.index + number) for device, number in inside.items())
+            else:
+                ways.pop()
+
+
+def _tuple(begins: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (begins,) if isinstance(begins, int) else begins

@@ -1,0 +1,332 @@
+"""One program for many sizes of its named dimensions: planned once with the sizes left open, costed for each.
+
+What does not depend on sizes (which storages there are, when they are given back, which calls are alike) is found once,
+with bytes and seconds left open: a *pattern*. For given sizes, each distinct op is costed, once for all devices of the
+same kind, and each distinct body is summed up. Sizes for which the pattern might not hold (an op of another shape, an
+op that may now take over memory because sizes are equal by chance) are simulated from the beginning, so the results are
+those of `simulate` always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
+
+from distir.analysis import Analysis
+from distir.cost import Hardware
+from distir.diagnostics import ProgramError
+from distir.ir import (
+    HOST,
+    AnyType,
+    Apply,
+    Constant,
+    Dense,
+    Dim,
+    DimensionError,
+    Function,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir import dims as dimensions
+from distir.ir.collection import paused_collection
+from distir.ops import Reject, Value, type_of
+from distir.ops.infer import ADDRESSABLE
+from distir.simulate.body import Bodies, Body
+from distir.simulate.effects import Effect, Effects
+from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan, reached
+from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
+
+Sizes = Mapping[str, int]
+
+
+class _Differs(Exception):  # noqa: N818 - a verdict on sizes, not a failure
+    """The pattern does not hold for these sizes."""
+
+
+class Sweep:
+    """Simulates the entry function of a checked module on one machine, for one binding after the other."""
+
+    def __init__(self, analysis: Analysis, entry: Function, machine: Hardware) -> None:
+        self.analysis = analysis
+        self.entry = entry
+        self.machine = machine
+        self._patterns: dict[tuple[tuple[str, Constant], ...], _Pattern | None] = {}
+
+    def at(self, bind: Bind) -> Simulation:
+        """As `simulate` with this binding. Raises ProgramError and BindError as it does."""
+        with self.analysis.domain.room(), paused_collection():
+            known = self._costed(bind)
+        if known is not None:
+            return known
+        instance = self.analysis.instance(self.entry, arguments(self.entry, bind))
+        return plan(self.analysis.module, self.analysis.domain, instance, self.machine)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset[str]().union(*map(types.dim_names, {p.type for p in self.entry.params}))
+
+    def _costed(self, bind: Bind) -> Simulation | None:
+        """By the pattern; None where it does not hold."""
+        sizes = {name: value for name, value in bind.items() if name in self._names and isinstance(value, int)}
+        if sizes.keys() != self._names or min(sizes.values(), default=1) < 1:
+            return None
+        values = tuple(sorted((name, value) for name, value in bind.items() if name not in sizes))
+        try:
+            if values not in self._patterns:
+                self._patterns[values] = None  # for good, should it fail
+                self._patterns[values] = _Pattern(self, dict(values), sizes)
+            pattern = self._patterns[values]
+            return pattern.at(sizes) if pattern is not None else None
+        except (_Differs, BindError, DimensionError, ProgramError, Reject, Unplanned):
+            return None
+
+
+@dataclass
+class _OpenEffects(Effects):
+    """Effects whose bytes are numbers of sizes, in `sizes`. `probe` are sizes to see with what an op does at all."""
+
+    probe: Sizes = field(kw_only=True)
+    sizes: dict[Dim, int] = field(default_factory=dict[Dim, int])
+    found: list[_Found] = field(default_factory=list["_Found"])
+
+    def __post_init__(self) -> None:
+        self.closed = Effects(self.domain, self.hardware, self.place)
+
+    def _size(self, leaf: TensorType | AnyType) -> tuple[int, int] | None:
+        if leaf.device == HOST:
+            return None
+        size = leaf.nbytes if isinstance(leaf, TensorType) and leaf.device is not None else None
+        if size is None or leaf.device is None:
+            raise _Differs
+        return self.memory(leaf.device), self.sizes.setdefault(size, len(self.sizes))
+
+    def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        probed = self.closed.effect(op, _at(vs, self.probe), [types.substitute(w, self.probe) for w in ws])
+        effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
+        self.found.append(_Found(effect, op, tuple(vs), tuple(ws)))
+        return effect
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An op of the pattern, with its operands and the types of its results, sizes open."""
+
+    effect: Effect
+    op: Apply
+    vs: tuple[Value, ...]
+    ws: tuple[Type, ...]
+
+
+class _Pattern:
+    def __init__(self, sweep: Sweep, values: Bind, probe: Sizes) -> None:
+        analysis, self.sweep = sweep.analysis, sweep
+        names = frozenset(probe)
+        self.instance = analysis.instance(sweep.entry, arguments(sweep.entry, values, names))
+        places = place(analysis.domain, self.instance, sweep.machine)
+        self.effects = _OpenEffects(analysis.domain, sweep.machine, places, probe=probe)
+        storages = StorageMap(analysis.domain, self.effects)
+        bodies = Bodies(storages)
+        self.entry = bodies.entry(self.instance)
+        self.bodies = [_Shape.of(body) for body in bodies.known.values()]  # callees first
+        self.dims = _open_dims(v for i in reached(analysis.domain, self.instance) for v in i.state.values())
+        self.groups = _grouped(self.effects)
+        self.unequal = _compared(storages)
+
+    def at(self, sizes: Sizes) -> Simulation:
+        """Raises _Differs or DimensionError where the pattern does not hold."""
+        for dim in self.dims:
+            dimensions.substitute(dim, sizes)
+        nbytes = [_known(dimensions.substitute(size, sizes)) for size in self.effects.sizes]
+        if any(nbytes[a] == nbytes[b] for a, b in self.unequal):
+            raise _Differs
+        steps: dict[int, Effect | Body] = {}
+        for group in self.groups:
+            self._cost(group, sizes, nbytes, steps)
+        for shape in self.bodies:
+            steps[id(shape.body)] = made = shape.at(steps, nbytes)
+            if shape.body is not self.entry:
+                _ = made.summary  # callees first: later a long chain of calls would be too deep
+        body = steps[id(self.entry)]
+        assert isinstance(body, Body)
+        return Simulation(self.sweep.analysis.module, self.instance, self.sweep.machine, body, self.effects)
+
+    def _cost(self, group: Sequence[_Found], sizes: Sizes, nbytes: Sequence[int], steps: dict[int, Any]) -> None:
+        """Cost the ops of a group, which differ in their devices only."""
+        first, effects = group[0], self.effects
+        costed = first.effect
+        if costed.devices:  # else it is a view, or of the host, and costs nothing
+            ws = [types.substitute(w, sizes) for w in first.ws]
+            costed = effects.closed.effect(first.op, _at(first.vs, sizes), ws)
+        if _structure(costed) != _structure(first.effect):
+            raise _Differs
+        for member in group:
+            own = member.effect
+            steps[id(own)] = Effect(
+                own.op,
+                costed.work,
+                own.devices,
+                costed.cost,
+                costed.ticks,
+                tuple([None if size is None else (size[0], nbytes[size[1]]) for size in own.sizes]),
+                own.widths,
+                own.view,
+                own.takeovers,
+                effects.temporary(costed.work, own.devices) if costed.temporary else (),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A body of the pattern. `turns`: its statements that move memory, as calls or by the numbers of `kinds`."""
+
+    body: Body
+    turns: list[int | Body]
+    kinds: list[tuple[Effect, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]
+    """An op, and the memories and the numbers of the sizes that it takes as it starts and gives back as it ends."""
+
+    @classmethod
+    def of(cls, body: Body) -> _Shape:
+        kinds: dict[Any, int] = {}
+        turns: list[int | Body] = []
+        sizes = body.sizes
+        for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
+            if isinstance(step, Body):
+                turns.append(step)
+            elif step is not None and (taken or given or step.temporary):
+                kind = (step, tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
+                turns.append(kinds.setdefault(kind, len(kinds)))
+        return cls(body, turns, list(kinds))
+
+    def at(self, steps: Mapping[int, Effect | Body], nbytes: Sequence[int]) -> Body:
+        """The body for certain sizes: `steps` are its effects and bodies, by those of the pattern."""
+        body = self.body
+        pairs = {pair: (pair[0], nbytes[pair[1]]) for pair in set(body.sizes)}
+        return body.alike(
+            [None if step is None else steps[id(step)] for step in body.steps],
+            [pairs[pair] for pair in body.sizes],
+            self._memory(steps, nbytes),
+        )
+
+    def _memory(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """(change, peak) by memory, as `Body.memory` has it."""
+        moves = [_moves(steps[id(effect)], taken, given, nbytes) for effect, taken, given in self.kinds]
+        use: dict[int, int] = {}
+        peak: dict[int, int] = {}
+        for turn in self.turns:
+            moved = moves[turn] if isinstance(turn, int) else steps[id(turn)].memory.items()
+            for memory, (change, rise) in moved:
+                before = use.get(memory, 0)
+                if before + rise > peak.get(memory, 0):
+                    peak[memory] = before + rise
+                use[memory] = before + change
+        return {memory: (change, peak.get(memory, 0)) for memory, change in use.items()}
+
+
+def _moves(
+    effect: Effect, taken: Iterable[tuple[int, int]], given: Iterable[tuple[int, int]], nbytes: Sequence[int]
+) -> list[tuple[int, tuple[int, int]]]:
+    """By memory: how an op changes its use, and how far it rises while the op runs."""
+    rises: dict[int, int] = {}
+    for memory, size in taken:
+        rises[memory] = rises.get(memory, 0) + nbytes[size]
+    changes = dict(rises)
+    for memory, more in effect.temporary:
+        rises[memory] = rises.get(memory, 0) + more
+    for memory, size in given:
+        changes[memory] = changes.get(memory, 0) - nbytes[size]
+    return [(memory, (changes.get(memory, 0), rises.get(memory, 0))) for memory in {**rises, **changes}]
+
+
+def _open_dims(values: Iterable[Value]) -> set[Dim]:
+    """The dimensions that have no size yet."""
+    leaves = {leaf for t in {type_of(v) for v in values if v is not None} for leaf in types.leaves(t)}
+    shapes = [leaf.shape for leaf in leaves if isinstance(leaf, TensorType)]
+    return {dim for shape in shapes for dim in shape or () if isinstance(dim, dimensions.SymbolicDim)}
+
+
+def _known(size: Dim) -> int:
+    if not isinstance(size, int) or size >= ADDRESSABLE:
+        raise _Differs
+    return size
+
+
+def _at(vs: Sequence[Value], sizes: Sizes) -> tuple[Value, ...]:
+    """Values with named dimensions replaced. Raises DimensionError."""
+    return tuple([_value_at(v, sizes) for v in vs])
+
+
+def _value_at(v: Value, sizes: Sizes) -> Value:
+    match v:
+        case TensorType() | TupleType():
+            return types.substitute(v, sizes)
+        case Dense(dtype, shape, values) if any(isinstance(value, dimensions.SymbolicDim) for value in values):
+            known = [dimensions.substitute(x, sizes) if isinstance(x, dimensions.SymbolicDim) else x for x in values]
+            return Dense(dtype, shape, tuple(_integer(x) for x in known))
+        case tuple():
+            return _at(v, sizes)
+        case _:
+            return v
+
+
+def _integer(value: Any) -> Any:
+    if value is None:
+        raise _Differs
+    return value
+
+
+def _structure(effect: Effect) -> tuple[object, ...]:
+    """What of an effect a pattern is made of."""
+    hosts = tuple(size is None for size in effect.sizes)
+    return effect.devices, hosts, effect.widths, effect.view, effect.takeovers
+
+
+def _grouped(effects: _OpenEffects) -> list[list[_Found]]:
+    """The ops found, those together that differ only in devices of the same kinds and links."""
+    groups: dict[Any, list[_Found]] = {}
+    for found in effects.found:
+        groups.setdefault(_likeness(found, effects), []).append(found)
+    return list(groups.values())
+
+
+def _likeness(found: _Found, effects: _OpenEffects) -> Any:
+    communication = found.effect.work.communication
+    if communication is not None and communication.root is not None:
+        return id(found)  # its root is a device by name
+    numbers: dict[int, int] = {}
+    vs = tuple([_renamed(v, numbers) for v in found.vs])
+    ws = tuple([_renamed(w, numbers) for w in found.ws])
+    shape = effects.hardware.shape(tuple(effects.place[device] for device in numbers))
+    order = tuple(numbers[device] for device in found.effect.devices)
+    return found.op.op, found.op.attrs, vs, ws, shape, order
+
+
+def _renamed(v: Any, numbers: dict[int, int]) -> Any:
+    """A value with its devices numbered in the order of appearance."""
+    match v:
+        case TensorType(dtype, shape, int(device)) if device != HOST:
+            return (dtype, shape, numbers.setdefault(device, len(numbers)))
+        case TupleType(items):
+            return tuple([_renamed(item, numbers) for item in items])
+        case tuple():
+            return tuple([_renamed(item, numbers) for item in cast("tuple[Value, ...]", v)])
+        case _:
+            return v
+
+
+def _compared(storages: StorageMap) -> set[tuple[int, int]]:
+    """Pairs of sizes that keep results from taking over memory as long as they are not equal."""
+    found: set[tuple[int, int]] = set()
+    for known in storages.known.values():
+        for index, statement in enumerate(known.statements):
+            if isinstance(statement, Effect):
+                for w, v in statement.takeovers:
+                    old, new = known.operands[index][v], known.created[index][w]
+                    if NO_STORAGE not in (old, new):
+                        (here, a), (there, b) = known.sizes[old], known.sizes[new]
+                        if here == there and a != b:
+                            found.add((a, b))
+    return found

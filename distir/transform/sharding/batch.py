@@ -1,0 +1,85 @@
+"""Where the batch is: every dimension, in every function, that is one with the batch of the entry function's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from distir.analysis import Analysis, Instance
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Arg, Call, Function, Site
+from distir.ops import Value
+from distir.transform.sharding.classes import Place, Settled
+from distir.transform.sharding.flow import Flow
+
+Places = dict[Place, None]
+"""Dimensions of a function's values, in the order in which the values are made."""
+
+
+def batch_places(analysis: Analysis, entry: Function, batch: Mapping[str, int]) -> BatchPlaces:
+    """Where the batch is. `batch` gives the entry function's parameters that have it, and along which axis."""
+    found = BatchPlaces(analysis, Flow(analysis.domain, likeliest=True))
+    vs = tuple(p.type for p in entry.params)
+    found.follow(entry, vs, [(name, (), axis) for name, axis in batch.items()])
+    return found
+
+
+def tokens(analysis: Analysis, entry: Function) -> Mapping[str, Places]:
+    """By function: where the batch is, of a program whose inputs say it. Raises ProgramError where none does."""
+    batch = {p.name: axis for p in entry.params if isinstance(axis := p.roles.get("batch"), int)}
+    if not batch:
+        raise ProgramError([no_batch(entry)])
+    return batch_places(analysis, entry, batch).places
+
+
+def no_batch(entry: Function) -> Diagnostic:
+    """That no input says where the batch is."""
+    message = f"no parameter of `@{entry.name}` is marked `{{batch = …}}`"
+    hint = "mark the inputs, as in `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`"
+    return Diagnostic(codes.NO_BATCH, Site(entry.name), message, (), hint)
+
+
+@dataclass
+class BatchPlaces:
+    """Where the batch is, by function: in any call of it."""
+
+    analysis: Analysis
+    flow: Flow
+    places: dict[str, Places] = field(default_factory=dict[str, Places])
+    instances: dict[str, list[Instance]] = field(default_factory=dict[str, list[Instance]])
+    _settled: dict[tuple[str, tuple[Value, ...]], Settled] = field(
+        default_factory=dict[tuple[str, tuple[Value, ...]], Settled]
+    )
+    _seen: set[tuple[str, tuple[Value, ...], frozenset[Place]]] = field(
+        default_factory=set[tuple[str, tuple[Value, ...], frozenset[Place]]]
+    )
+
+    def follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> None:
+        """Find every dimension that is one with the seeds, in the function and in those that it calls."""
+        key = (function.name, vs, frozenset(seeds))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        settled = self._settled.get(key[:2]) or self._settled.setdefault(key[:2], self.flow.function(function, vs))
+        classes = {settled.places[seed][0] for seed in key[2] if seed in settled.places}
+        here = {place: None for place, (of, blocks) in settled.places.items() if of in classes and not blocks}
+        self.places.setdefault(function.name, {}).update(here)
+        instance = self.analysis.domain.instance(function.name, vs)
+        self.instances.setdefault(function.name, []).append(instance)
+        by_name: dict[str, list[Place]] = {}
+        for place in here:
+            by_name.setdefault(place[0], []).append(place)
+        for statement in function.body:
+            if isinstance(statement, Call):
+                callee = self.analysis.module.functions[statement.function]
+                outside: tuple[Arg, ...] = (*statement.args, *statement.results)
+                ends = zip(outside, (*(p.name for p in callee.params), *callee.returned), strict=True)
+                inner = [
+                    (there, path, axis)
+                    for name, there in ends
+                    if isinstance(name, str) and isinstance(there, str)
+                    for _, path, axis in by_name.get(name, ())
+                ]
+                if inner:
+                    self.follow(callee, instance.state(statement.args), inner)

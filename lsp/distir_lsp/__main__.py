@@ -1,0 +1,34 @@
+"""`distir-lsp`: the language server on standard input and output, or for one client on a loopback port."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+LOOPBACK = "127.0.0.1"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until the client says `exit` or goes away."""
+    parser = argparse.ArgumentParser(prog="distir-lsp", description="The DistIR language server.")
+    parser.add_argument("--stdio", action="store_true", help="standard input and output (the default)")
+    parser.add_argument("--tcp", type=int, metavar="PORT", help=f"listen for one client on {LOOPBACK}:PORT instead")
+    given = parser.parse_args(arguments)
+    serve(given.tcp)
+    return 0
+
+
+def serve(port: int | None = None) -> None:
+    """Serve on standard input and output, or on a port of this machine that others cannot reach."""
+    from distir_lsp.server import DistirServer
+
+    server = DistirServer()
+    if port is None:
+        server.start_io()
+    else:
+        server.start_tcp(LOOPBACK, port)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Code actions in the protocol's terms. What is offered, and what it changes, is `distir.ide.actions`'s."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from lsprotocol import types
+from pygls import uris
+
+from distir.diagnostics import Diagnostic, Span
+from distir.ide.actions import annotations, fixes, functions, schedule, transforms
+from distir.ide.actions.core import EXTRACT, FIX_ALL, INLINE, QUICK_FIX, REWRITE, Action
+from distir.ide.document import Document
+from distir_lsp.editing import Refused, workspace_edit
+from distir_lsp.server import DistirServer
+
+MOST_UNASKED = 2_000
+"""In texts of more statements, what takes long to find is offered only when the user asks for actions."""
+
+
+def register(server: DistirServer) -> None:
+    """Offer code actions."""
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions([QUICK_FIX, INLINE, EXTRACT, REWRITE, FIX_ALL], resolve_provider=True),
+    )
+    async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        uri = params.text_document.uri
+        await asyncio.sleep(0.005)  # the cursor may have moved on
+        document = server.document(uri)
+        if document is None:
+            return []
+        span = server.range_to_span(uri, params.range)
+        found: list[types.CodeAction] = []
+        for action in _actions(server, document, uri, span, params.context):
+            found.append(_as_code_action(server, uri, action, params.context.diagnostics))
+            await asyncio.sleep(0)
+        if _wanted(params.context, REWRITE) and _creates_files(server):
+            found += (_as_offer(uri, offer) for offer in transforms.offers(document, span))
+        return found
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    def resolve(action: types.CodeAction) -> types.CodeAction:
+        data = cast("list[Any] | None", action.data)
+        if data is None or len(data) != 3:
+            return action
+        uri, function, steps = data
+        document = server.document(uri)
+        if document is None:
+            return action
+        try:
+            text = transforms.transformed(document, function, steps)
+        except transforms.CannotTransform as error:
+            raise Refused(f"`{' '.join(steps)}`: {error}") from None
+        action.edit = _new_file(transforms.new_path(server.documents[uri].path, steps), text)
+        return action
+
+
+def _actions(
+    server: DistirServer, document: Document, uri: str, span: Span, context: types.CodeActionContext
+) -> Iterator[Action]:
+    """All that is offered at a place, what is quick first."""
+    if _wanted(context, QUICK_FIX):
+        yield from fixes.quick_fixes(document, span)
+    if _wanted(context, FIX_ALL, only_asked=True) and (everything := fixes.remove_unused(document)) is not None:
+        yield everything
+    is_asked = context.trigger_kind is not types.CodeActionTriggerKind.Automatic
+    if _wanted(context, REWRITE):
+        yield from annotations.state_types(document, span, None if is_asked else MOST_UNASKED)
+    statements = sum(len(f.starts) for f in document.program.syntax.functions)
+    if not is_asked and statements > MOST_UNASKED:
+        return
+    if _wanted(context, EXTRACT):
+        yield from functions.outline_selection(document, span)
+    if _wanted(context, INLINE):
+        yield from functions.inline_call(document, span)
+    simulated = server.simulated(uri)
+    if _wanted(context, REWRITE) and simulated is not None and simulated.text == document.text:
+        yield from schedule.faster_moves(simulated, span)
+        yield from schedule.recomputations(simulated, span)
+
+
+def _wanted(context: types.CodeActionContext, kind: str, only_asked: bool = False) -> bool:
+    """Whether the client wants actions of a kind; some only where it names them."""
+    if context.only is None:
+        return not only_asked
+    return any(
+        kind == str(getattr(o, "value", o)) or kind.startswith(f"{getattr(o, 'value', o)}.") for o in context.only
+    )
+
+
+def _as_code_action(
+    server: DistirServer, uri: str, action: Action, given: Sequence[types.Diagnostic]
+) -> types.CodeAction:
+    return types.CodeAction(
+        title=action.title,
+        kind=action.kind,
+        diagnostics=[d for d in given if any(_same(server, uri, d, f) for f in action.fixes)] or None,
+        is_preferred=True if action.preferred else None,
+        edit=workspace_edit(server, uri, action.edits),
+    )
+
+
+def _same(server: DistirServer, uri: str, given: types.Diagnostic, found: Diagnostic) -> bool:
+    place = found.site
+    same_code = str(given.code) == found.code.number
+    return same_code and isinstance(place, Span) and server.span_to_range(uri, place) == given.range
+
+
+def _as_offer(uri: str, offer: transforms.Offer) -> types.CodeAction:
+    data: Any = [uri, offer.function, list(offer.steps)]
+    return types.CodeAction(title=offer.title, kind=REWRITE, data=data)
+
+
+def _new_file(path: str, text: str) -> types.WorkspaceEdit:
+    """An edit that makes a file, or writes one that is there anew."""
+    uri = uris.from_fs_path(path) or path
+    start = types.Position(0, 0)
+    options = types.CreateFileOptions(overwrite=True, ignore_if_exists=False)
+    return types.WorkspaceEdit(
+        document_changes=[
+            types.CreateFile(uri, options=options),
+            types.TextDocumentEdit(
+                types.OptionalVersionedTextDocumentIdentifier(uri),
+                [types.TextEdit(types.Range(start, start), text)],
+            ),
+        ]
+    )
+
+
+def _creates_files(server: DistirServer) -> bool:
+    """Whether the client can make files, and asks for what an action does when it is chosen."""
+    workspace, text = server.client_capabilities.workspace, server.client_capabilities.text_document
+    edit = workspace.workspace_edit if workspace is not None else None
+    action = text.code_action if text is not None else None
+    support = action.resolve_support if action is not None else None
+    can_create = edit is not None and types.ResourceOperationKind.Create in (edit.resource_operations or ())
+    return can_create and support is not None and "edit" in support.properties and bool(action and action.data_support)

@@ -1,0 +1,103 @@
+"""Hover and inlay hints. What they say is `distir.ide`'s; here is the protocol only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from lsprotocol import types
+
+from distir.diagnostics import Span
+from distir.ide import hints as ide
+from distir.ide.hover import hover as about
+from distir.ide.instances import View
+from distir_lsp.protocol import Raw
+from distir_lsp.server import DistirServer
+
+LINES_AT_ONCE = 500
+"""Hints of longer ranges are found in pieces, so that a cancelled request ends early."""
+
+
+def register(server: DistirServer) -> None:
+    """Offer hover and inlay hints."""
+    server.after_simulation.append(lambda _: refresh(server))
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:  # pyright: ignore[reportUnusedFunction]
+        uri = params.text_document.uri
+        view = view_of(server, uri)
+        if view is None:
+            return None
+        positions = server.positions(uri)
+        said = about(view, positions.offset(params.position))
+        if said is None:
+            return None
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, said.markdown), positions.range(said.span))
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=True))
+    async def inlay_hints(params: types.InlayHintParams) -> Raw | None:  # pyright: ignore[reportUnusedFunction]
+        uri = params.text_document.uri
+        view = view_of(server, uri)
+        if view is None:
+            return None
+        positions, kinds = server.positions(uri), server.settings(uri).hints
+        texts: list[str] = []
+        first, last = params.range.start.line, params.range.end.line
+        for line in range(first, last + 1, LINES_AT_ONCE):
+            if line > first:
+                await asyncio.sleep(0.005)
+            if line >= len(positions.starts):
+                break
+            stop = min(line + LINES_AT_ONCE - 1, last, len(positions.starts) - 1)
+            span = Span(positions.starts[line], positions.line_end(stop))
+            for hint in ide.hints(view, span, kinds):
+                texts.append(_written(hint, uri, view, *positions.place(hint.offset)))
+        return server.raw(f"[{','.join(texts)}]")
+
+    @server.feature(types.INLAY_HINT_RESOLVE)
+    def resolve(hint: types.InlayHint) -> types.InlayHint:  # pyright: ignore[reportUnusedFunction]
+        data = cast("Any", hint.data)
+        if not isinstance(data, (list, tuple)) or len(cast("Sequence[Any]", data)) != 6:
+            return hint
+        uri, version, kind, function, index, part = cast("Sequence[Any]", data)
+        view = view_of(server, uri)
+        if view is None:
+            return hint
+        said = ide.tooltip(view, function, kind, index, part)
+        if said is not None:
+            hint.tooltip = types.MarkupContent(types.MarkupKind.Markdown, said)
+        inserts = ide.inserted(view, function, index, part) if kind == "type" else None
+        if inserts is not None and version == view.document.version:
+            hint.text_edits = [types.TextEdit(types.Range(hint.position, hint.position), inserts)]
+        return hint
+
+
+def refresh(server: DistirServer) -> None:
+    """Let the client ask again for what a simulation changes, where it can be told to."""
+    workspace = server.client_capabilities.workspace
+    if workspace is None:
+        return
+    if workspace.inlay_hint is not None and workspace.inlay_hint.refresh_support:
+        server.workspace_inlay_hint_refresh(None)
+    if workspace.code_lens is not None and workspace.code_lens.refresh_support:
+        server.workspace_code_lens_refresh(None)
+    if workspace.semantic_tokens is not None and workspace.semantic_tokens.refresh_support:
+        server.workspace_semantic_tokens_refresh(None)
+
+
+def view_of(server: DistirServer, uri: str) -> View | None:
+    """An open document as it is shown now; None for one that is not open."""
+    document = server.document(uri)
+    return View(document, server.simulated(uri)) if document is not None else None
+
+
+def _written(hint: ide.Hint, uri: str, view: View, line: int, column: int) -> str:
+    kind = '"kind":1,' if hint.kind == "type" else ""
+    padding = "" if hint.label.startswith(":") else '"paddingLeft":true,'
+    data = [uri, view.document.version, hint.kind, hint.function, hint.index, hint.part]
+    return (
+        f'{{"position":{{"line":{line},"character":{column}}},"label":{json.dumps(hint.label.strip())},'
+        f'{kind}{padding}"data":{json.dumps(data)}}}'
+    )

@@ -1,0 +1,279 @@
+"""Requests of our own, `distir/...`, and the commands behind lenses. Documented in `docs/lsp-requests.md`.
+
+Every answer is a JSON object with `protocol`, the version of these requests, and either what was asked for or `error`,
+why there is none. What is said comes from `distir.ide`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from pygls import uris
+
+from distir.cost import HardwareError, load
+from distir.diagnostics import Span
+from distir.ide import hardware as machines
+from distir.ide.call_choice import call_choices
+from distir.ide.compare import compare
+from distir.ide.document import Document, Setup, open_document
+from distir.ide.lenses import in_short
+from distir.ide.memory import memory_view
+from distir.ide.rank_program import rank_program
+from distir.ide.status import status
+from distir.ide.timeline import MOST_EVENTS, timeline_view
+from distir_lsp.positions import Positions
+from distir_lsp.protocol import Raw
+from distir_lsp.reading import view_of
+from distir_lsp.server import DistirServer
+
+PROTOCOL = 1
+"""The version of these requests. It grows when an answer loses or changes something, not when it gains something."""
+
+LONGEST_WAIT_S = 5.0
+"""How long a request waits for the simulation of the latest version, before it says that there is none."""
+
+Answer = dict[str, Any]
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
+    """A request cannot be answered; the text says why."""
+
+
+def register(server: DistirServer) -> None:
+    """Offer the requests."""
+    base: dict[str, tuple[str, dict[str, str]]] = {}  # by document: the profile chosen, and the figures changed
+
+    def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
+        @server.feature(f"distir/{name}")
+        async def handler(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
+            try:
+                found = answer(cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {})
+                return _written(await found if asyncio.iscoroutine(found) else found)
+            except Refused as refused:
+                return _written({"error": str(refused)})
+
+    async def timeline(asked: Mapping[str, Any]) -> Answer:
+        document, positions = await _simulated(server, _uri(server, asked))
+        devices = asked.get("devices")
+        most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
+        wanted = frozenset(map(int, cast("list[int]", devices))) if isinstance(devices, list) else None
+        found = timeline_view(document, max(0, _integer(asked, "firstEvent", 0)), most, wanted)
+        return _of(document, found, positions)
+
+    async def memory(asked: Mapping[str, Any]) -> Answer:
+        document, positions = await _simulated(server, _uri(server, asked))
+        return _of(document, memory_view(document), positions)
+
+    async def compared(asked: Mapping[str, Any]) -> Answer:
+        uri = _uri(server, asked)
+        document, positions = await _simulated(server, uri)
+        other, name, other_positions = await _other(server, uri, document, asked)
+        if other.simulation is None:
+            raise Refused(f"{name} cannot be simulated: {other.unsimulated}")
+        found = compare(other, document, name, "the document")
+        assert found is not None
+        answer = _of(document, replace(found, other_parting=None), positions)
+        answer["other_parting"] = _json(found.other_parting, other_positions)
+        return answer
+
+    async def ranked(asked: Mapping[str, Any]) -> Answer:
+        uri = _uri(server, asked)
+        document = _document(server, uri)
+        try:
+            found = rank_program(document, _integer(asked, "rank", 1))
+        except LookupError as error:
+            raise Refused(str(error.args[0] if error.args else error)) from None
+        return _of(document, found, server.positions(uri))
+
+    def stands(asked: Mapping[str, Any]) -> Answer:
+        uri = _uri(server, asked)
+        document = _document(server, uri)
+        return _of(document, status(document, server.simulated(uri)), server.positions(uri))
+
+    def called(asked: Mapping[str, Any]) -> Answer:
+        uri = _uri(server, asked)
+        name = str(asked.get("function", "")).removeprefix("@")
+        if "pick" in asked:
+            _pick(server, uri, name, _integer(asked, "pick", 0))
+        view = view_of(server, uri)
+        assert view is not None
+        if name not in view.document.program.module.functions:
+            raise Refused(f"there is no function `@{name}`")
+        return _of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
+
+    async def hardware(asked: Mapping[str, Any]) -> Answer:
+        action = asked.get("action", "list")
+        if action == "list" and "textDocument" not in asked:
+            return {"profiles": _json(machines.known(), None)}
+        uri = _uri(server, asked)
+        document = _document(server, uri)
+        name, changes = base.get(uri, (server.settings(uri).setup.hardware.name, {}))
+        if action == "list":
+            chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
+            return _of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
+        try:
+            if action == "choose":
+                name = str(asked.get("name", name))
+                server.choose(uri, hardware=load(name))
+                base[uri] = name, {}
+                return _of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
+            if action == "whatIf":
+                return await _what_if(server, uri, name, changes, asked, base)
+        except HardwareError as error:
+            raise Refused("; ".join(str(problem.message) for problem in error.problems)) from None
+        raise Refused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
+
+    offer("timeline", timeline)
+    offer("memory", memory)
+    offer("compare", compared)
+    offer("rankProgram", ranked)
+    offer("status", stands)
+    offer("calls", called)
+    offer("hardware", hardware)
+
+
+async def _what_if(
+    server: DistirServer,
+    uri: str,
+    name: str,
+    before: Mapping[str, str],
+    asked: Mapping[str, Any],
+    base: dict[str, tuple[str, dict[str, str]]],
+) -> Answer:
+    """Simulate on the machine with other figures; `keep`: look at the document for it from now on."""
+    wanted = asked.get("changes")
+    if not isinstance(wanted, Mapping) or not wanted:
+        raise Refused('expected `changes`, such as `{"levels.nvlink.send.bandwidth": "300GB/s"}`')
+    changes = {**before, **{str(k): str(v) for k, v in cast("Mapping[Any, Any]", wanted).items()}}
+    machine = machines.changed(name, changes, f"{name}, changed")
+    document, positions = await _simulated(server, uri)
+    other = document.under(replace(document.setup, hardware=machine))
+    if other.simulation is None:
+        raise Refused(f"the program cannot be simulated on it: {other.unsimulated}")
+    found = compare(document, other, name, machine.name)
+    if asked.get("keep") is True:
+        server.choose(uri, hardware=machine)
+        base[uri] = name, changes
+    return _of(document, {"changes": changes, "summary": in_short(other.simulation), "comparison": found}, positions)
+
+
+async def _other(
+    server: DistirServer, uri: str, document: Document, asked: Mapping[str, Any]
+) -> tuple[Document, str, Positions]:
+    """What a document is compared with: another one, its own file, a text, or itself on another machine."""
+    wanted = asked.get("other")
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", wanted) if isinstance(wanted, Mapping) else {"saved": True}
+    if "hardware" in given:
+        try:
+            machine = load(str(given["hardware"]))
+        except HardwareError as error:
+            raise Refused("; ".join(str(problem.message) for problem in error.problems)) from None
+        return document.under(replace(document.setup, hardware=machine)), machine.name, server.positions(uri)
+    if "text" in given:
+        return _opened(str(given["text"]), "the text given", document.setup, server)
+    target = str(given.get("uri", uri))
+    if target != uri and server.document(target) is not None:
+        other, positions = await _simulated(server, target)
+        return other, _file(target), positions
+    try:
+        text = Path(_file(target)).read_text("utf-8", "replace")
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise Refused(f"cannot read `{_file(target)}`: {reason}") from None
+    return _opened(text, _file(target), document.setup, server)
+
+
+def _opened(text: str, name: str, setup: Setup, server: DistirServer) -> tuple[Document, str, Positions]:
+    return open_document(text, name, setup), name, Positions(text, server.encoding)
+
+
+async def _simulated(server: DistirServer, uri: str) -> tuple[Document, Positions]:
+    """The latest version with its simulation, which may have to be waited for. Raises Refused."""
+    waited = 0.0
+    while True:
+        document, done = _document(server, uri), server.simulated(uri)
+        if document.program.errors:
+            raise Refused("the program has errors")
+        if done is not None and done.program is document.program and done.setup is document.setup:
+            if done.simulation is None:
+                raise Refused(f"the program cannot be simulated: {done.unsimulated}")
+            return done, server.positions(uri)
+        if waited >= LONGEST_WAIT_S:
+            raise Refused("the program is not simulated yet; ask again")
+        await asyncio.sleep(0.01)
+        waited += 0.01
+
+
+def _pick(server: DistirServer, uri: str, function: str, number: int) -> None:
+    """Show a function for one of its calls."""
+    document = _document(server, uri)
+    server.choose(uri, picked={**document.setup.picked, function: number})
+
+
+def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:
+    document = asked.get("textDocument")
+    uri = cast("Mapping[str, Any]", document).get("uri") if isinstance(document, Mapping) else None
+    if not isinstance(uri, str):
+        raise Refused("expected `textDocument` with a `uri`")
+    _document(server, uri)
+    return uri
+
+
+def _document(server: DistirServer, uri: str) -> Document:
+    """The latest version. Raises Refused for a document that is too long to be looked at."""
+    found = server.document(uri)
+    if found is None:
+        raise Refused(f"`{uri}` is not open, or longer than what the settings let be looked at")
+    return found
+
+
+def _integer(asked: Mapping[str, Any], name: str, default: int) -> int:
+    value = asked.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise Refused(f"expected an integer as `{name}`, found `{value}`")
+    return int(value)
+
+
+def _file(uri: str) -> str:
+    return uris.to_fs_path(uri) or uri
+
+
+def _of(document: Document, found: Any, positions: Positions) -> Answer:
+    answer: Answer = {"version": document.version}
+    answer.update(_json(found, positions) or {})
+    return answer
+
+
+def _written(answer: Answer) -> Raw:
+    return Raw(json.dumps({"protocol": PROTOCOL, **answer}))
+
+
+def _json(value: Any, positions: Positions | None) -> Any:
+    """Data as JSON: records as objects, places in the text as the protocol's ranges; no infinite numbers."""
+    if isinstance(value, Span):
+        return _range(value, positions) if positions is not None else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {_key(f.name): _json(getattr(value, f.name), positions) for f in fields}
+    if isinstance(value, Mapping):
+        return {str(k): _json(v, positions) for k, v in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(item, positions) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def _key(name: str) -> str:
+    return "range" if name == "span" else name.removesuffix("_span") + "_range" if name.endswith("_span") else name
+
+
+def _range(span: Span, positions: Positions) -> dict[str, Any]:
+    (line, column), (end_line, end_column) = positions.place(span.start), positions.place(span.end)
+    return {"start": {"line": line, "character": column}, "end": {"line": end_line, "character": end_column}}

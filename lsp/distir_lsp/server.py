@@ -1,0 +1,314 @@
+"""The server: open documents, and the features that are registered with it, each in a module of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import logging
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from distir import __version__
+from distir.diagnostics import Span
+from distir.ide.document import Document
+from distir_lsp import diagnostics
+from distir_lsp.positions import UTF16, Positions
+from distir_lsp.protocol import Protocol, Raw
+from distir_lsp.scheduling import Background, Debounced, pause_after
+from distir_lsp.settings import Client, Settings, settings_for
+from distir_lsp.workspace import Open, path_of, statements
+
+FEATURES = (
+    "settings",
+    "diagnostics",
+    "reading",
+    "tokens",
+    "lenses",
+    "requests",
+    "navigation",
+    "editing",
+    "actions",
+)
+"""Modules of this package; each has `register(server)`."""
+
+QUICK_S = 0.06
+"""What takes no longer is simulated at once, between two messages; the rest in the background."""
+
+PROGRESS_AFTER_S = 0.2
+
+STACK = 20_000
+"""Python frames for long chains of calls, whichever thread follows them: these take no C stack."""
+
+
+class DistirServer(LanguageServer):
+    """What handlers ask: the latest document, the last simulated one, where things stand, what is set."""
+
+    protocol: Protocol  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            "distir",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            protocol_cls=Protocol,
+            max_workers=8,
+        )
+        self.documents: dict[str, Open] = {}
+        self.client_settings = Client()
+        self.after_simulation: list[Callable[[str], None]] = []
+        """Called with a document's address when its latest version has been simulated."""
+        self.reported: set[str] = set()
+        """The settings files of which something wrong has been told."""
+        self._told: set[str] = set()
+        self._analysis = Debounced(self._analyse)
+        self._background = Background()
+        self._encoding = UTF16
+
+        @self.command("distir.simulate")
+        def simulate(uri: str) -> None:  # pyright: ignore[reportUnusedFunction]
+            self._simulate_on_demand(uri)
+
+        for name in FEATURES:
+            importlib.import_module(f"distir_lsp.{name}").register(self)
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))
+        # what is loaded stays; versions of documents hold no cycles, so looking for some is seldom worth its time
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+
+    # ---- what handlers ask
+
+    def document(self, uri: str) -> Document | None:
+        """The latest version of an open document, parsed and (when looked at) checked.
+
+        None if it is not open, or longer than what the settings let be looked at.
+        """
+        found = self.documents.get(uri)
+        return None if found is None else found.current()
+
+    def simulated(self, uri: str) -> Document | None:
+        """The last version whose simulation is done: perhaps an earlier one than `document`; None before the first.
+
+        A version with errors takes no earlier one's place.
+        """
+        found = self.documents.get(uri)
+        return None if found is None else found.simulated
+
+    def positions(self, uri: str) -> Positions:
+        """Offsets and positions of the latest version of an open document. Raises KeyError for one that is not open."""
+        return self.documents[uri].positions
+
+    def span_to_range(self, uri: str, span: Span) -> types.Range:
+        """Where a piece of the latest version stands."""
+        return self.positions(uri).range(span)
+
+    def range_to_span(self, uri: str, range: types.Range) -> Span:
+        """The piece of the latest version that a range means."""
+        return self.positions(uri).span(range)
+
+    def raw(self, json: str) -> Raw:
+        """An answer that is JSON already: for whole-file answers, which objects would make slow."""
+        return Raw(json)
+
+    def settings(self, uri: str) -> Settings:
+        """What holds for a document: `distir.toml` and the client's settings, and what was chosen for it."""
+        found = self.documents.get(uri)
+        return settings_for(path_of(uri), self.client_settings) if found is None else found.settings
+
+    def choose(self, uri: str, **changes: Any) -> None:
+        """Look at a document for something else, until it is closed: `changes` are fields of `Setup`."""
+        found = self.documents.get(uri)
+        if found is not None:
+            found.chosen.update(changes)
+            self._set_up(found)
+
+    @property
+    def encoding(self) -> str:
+        """The units of columns: `utf-8`, `utf-16` or `utf-32`."""
+        return self._encoding
+
+    @property
+    def is_asked_for_diagnostics(self) -> bool:
+        """Whether the client asks for diagnostics and can be told to ask again; else they are sent."""
+        text, workspace = self.client_capabilities.text_document, self.client_capabilities.workspace
+        asks = text is not None and text.diagnostic is not None
+        refreshed = workspace.diagnostics if workspace is not None else None
+        return asks and refreshed is not None and bool(refreshed.refresh_support)
+
+    def tell(self, message: str, kind: types.MessageType = types.MessageType.Warning) -> None:
+        """Show the user a message, once."""
+        if message not in self._told:
+            self._told.add(message)
+            self.window_show_message(types.ShowMessageParams(kind, message))
+
+    # ---- what the protocol and the settings tell
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """A document was opened; one that is open already starts anew."""
+        self.closed(item.uri)
+        capabilities = self.server_capabilities.position_encoding
+        self._encoding = str(getattr(capabilities, "value", capabilities) or UTF16)
+        settings = settings_for(path_of(item.uri), self.client_settings)
+        found = Open(item.uri, item.version, Positions(item.text, self.encoding), settings, {})
+        self.documents[item.uri] = found
+        self._tell_of(settings)
+        self._analysis.start(item.uri)
+
+    def changed(
+        self,
+        document: types.VersionedTextDocumentIdentifier,
+        changes: Sequence[types.TextDocumentContentChangeEvent],
+    ) -> None:
+        """A document was edited. Only its text is changed at once: what follows from it can wait for more."""
+        found = self.documents.get(document.uri)
+        if found is not None:
+            found.change(document.version, changes)
+            self._analysis.start(document.uri, pause_after(found.cost_s))
+
+    def closed(self, uri: str) -> None:
+        """A document was closed: nothing more is known of it, and nothing said."""
+        self._analysis.cancel(uri)
+        if self.documents.pop(uri, None) is not None and not self.is_asked_for_diagnostics:
+            cleared = types.PublishDiagnosticsParams(uri, [])
+            self.text_document_publish_diagnostics(cleared)
+
+    def settings_changed(self) -> None:
+        """Look at all documents under the settings of now."""
+        for found in self.documents.values():
+            self._set_up(found)
+
+    def shutdown(self) -> None:
+        """End, whatever is under way."""
+        self._background.close()
+        super().shutdown()
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Errors are logged; requests have their own answers, and a message on the screen helps nobody."""
+        logging.getLogger(__name__).debug("%s", error, exc_info=error)
+        if self.protocol.writer is not None:
+            message = f"{type(error).__name__}: {error}"
+            self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+
+    # ---- what is done by itself
+
+    def _set_up(self, found: Open) -> None:
+        """Look at a document under the settings of now, if they are other ones."""
+        settings = settings_for(found.path, self.client_settings)
+        setup = replace(settings.setup, **found.chosen)
+        old = found.settings
+        if setup == old.setup:
+            setup = old.setup
+        found.settings = replace(settings, setup=setup)
+        self._tell_of(settings)
+        if setup is not old.setup or settings.hints != old.hints or found.settings != old:
+            found.stamp += 1
+            self._analysis.start(found.uri)
+
+    def _tell_of(self, settings: Settings) -> None:
+        """Say what is wrong with the settings of any open document."""
+        for trouble in settings.trouble:
+            self.tell(trouble)
+        reports = [report for found in self.documents.values() for report in found.settings.reports]
+        if reports or self.reported:
+            diagnostics.publish_reports(self, reports)
+
+    def _show(self, found: Open) -> None:
+        """Send the findings, or let the client ask for them."""
+        if not self.is_asked_for_diagnostics:
+            diagnostics.publish(self, found)
+
+    async def _analyse(self, uri: str) -> None:
+        """Check the latest version of a document, then simulate it; said after each where that takes long."""
+        found = self.documents[uri]
+        document = found.current()
+        if document is None:
+            limit = f"{found.settings.read_at_most:,} characters"
+            self.tell(f"`{found.path}` is longer than {limit} and not looked at; `distir.readLimit` sets the limit")
+            self._show(found)
+            return
+        start = time.perf_counter()
+        if document.program.errors or not self._may_simulate(found, document):
+            self._show(found)
+            found.cost_s = time.perf_counter() - start
+            self._done(found, document)
+            return
+        checked_s = time.perf_counter() - start
+        if found.expected_simulation_s(document) <= QUICK_S:
+            document.simulate()
+        else:
+            self._show(found)
+            await self._in_background(found, document)
+        found.simulation_s = time.perf_counter() - start - checked_s
+        found.simulated = document
+        found.stamp += 1
+        self._show(found)
+        found.cost_s = time.perf_counter() - start
+        self._done(found, document)
+
+    def _done(self, found: Open, document: Document) -> None:
+        """Let the client ask again for what depends on the simulation."""
+        if found.simulated is document:
+            for told in self.after_simulation:
+                told(found.uri)
+            if self.is_asked_for_diagnostics:
+                self.workspace_diagnostic_refresh(None)
+
+    def _may_simulate(self, found: Open, document: Document) -> bool:
+        """Whether a program is small enough to be simulated without being asked to; else it is said, once."""
+        limit = found.settings.simulated_at_most
+        count = statements(document)
+        if count <= limit or found.is_on_demand:
+            return True
+        self.tell(
+            f"`{found.path}` has more than {limit:,} statements, so it is simulated only on demand: run the command "
+            "`distir.simulate`, or raise `distir.simulation.limit`",
+            types.MessageType.Info,
+        )
+        return False
+
+    def _simulate_on_demand(self, uri: str) -> None:
+        """The command `distir.simulate`: simulate a program of any size, now and from now on."""
+        found = self.documents.get(uri)
+        if found is not None:
+            found.is_on_demand = True
+            self._analysis.start(uri)
+
+    async def _in_background(self, found: Open, document: Document) -> None:
+        """Simulate in another thread, with progress; given up when the document is edited."""
+        async with self._progress(f"simulating {found.path.rpartition('/')[2]}"):
+            await self._background.run(document.simulate)
+
+    @asynccontextmanager
+    async def _progress(self, title: str) -> AsyncGenerator[None]:
+        """Show progress, once the block has taken a while."""
+        window = self.client_capabilities.window
+        if window is None or not window.work_done_progress:
+            yield
+            return
+        begun: list[str] = []
+        task = asyncio.ensure_future(self._begin_later(title, begun))
+        try:
+            yield
+        finally:
+            task.cancel()
+            for token in begun:
+                self.work_done_progress.end(token, types.WorkDoneProgressEnd())
+
+    async def _begin_later(self, title: str, begun: list[str]) -> None:
+        await asyncio.sleep(PROGRESS_AFTER_S)
+        token = str(uuid4())
+        try:
+            await self.work_done_progress.create_async(token)  # pyright: ignore[reportUnknownMemberType]
+        except JsonRpcException:
+            return
+        self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title, cancellable=False))
+        begun.append(token)

@@ -1,0 +1,242 @@
+"""What holds for a document: `distir.toml` beside or above it, and what the client sets, which wins as a flag would.
+
+Nothing is remembered but what the client said: a settings file that has changed is read again by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from distir import config
+from distir.config import Budget, Config, ConfigError, Hints
+from distir.config.positions import positions
+from distir.cost import Hardware, HardwareError, load
+from distir.diagnostics import Diagnostic, Report, Source
+from distir.diagnostics.codes.settings import SETTING_VALUE
+from distir.ide.document import Setup
+from distir.simulate.setup import SetupError, constants, limits
+
+if TYPE_CHECKING:
+    from distir_lsp.server import DistirServer
+
+SIMULATED_AT_MOST = 200_000
+"""Statements of the longest program that is simulated without being asked to."""
+READ_AT_MOST = 20_000_000
+"""Characters of the longest text that is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What the client set: the part `distir` of its settings. What is not set, or cannot be used, is None."""
+
+    hardware: str | None = None
+    entry: str | None = None
+    bind: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
+    budget: Budget = field(default_factory=Budget)
+    hints: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    simulated_at_most: int = SIMULATED_AT_MOST
+    read_at_most: int = READ_AT_MOST
+    trouble: tuple[str, ...] = ()
+    """What cannot be used, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for one document. `hints`: which inlay hints are shown."""
+
+    setup: Setup
+    hints: Hints = field(default_factory=Hints)
+    simulated_at_most: int = SIMULATED_AT_MOST
+    read_at_most: int = READ_AT_MOST
+    reports: tuple[Report, ...] = ()
+    """What is wrong with the settings file."""
+    trouble: tuple[str, ...] = ()
+    """What is wrong with the client's settings."""
+
+
+def client(given: Any) -> Client:
+    """The client's settings, from JSON: whatever it is, with or without the outer `distir`."""
+    table = _table(given)
+    table = _table(table.get("distir")) or table
+    trouble: list[str] = []
+    simulation, budget = _table(table.get("simulation")), _table(table.get("budget"))
+    return Client(
+        hardware=_text(table, "hardware", trouble),
+        entry=_text(table, "entry", trouble),
+        bind=_bind(_table(table.get("bind")), trouble),
+        budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
+        hints={k: v for k, v in _table(table.get("hints")).items() if isinstance(v, bool)},
+        simulated_at_most=_count(simulation, "limit", SIMULATED_AT_MOST, trouble),
+        read_at_most=_count(table, "readLimit", READ_AT_MOST, trouble),
+        trouble=tuple(trouble),
+    )
+
+
+def settings_for(path: str, given: Client | None = None) -> Settings:
+    """The settings of a file; what cannot be used is left out, and said."""
+    given = given or Client()
+    reports: list[Report] = []
+    trouble = list(given.trouble)
+    try:
+        found = config.find(Path(os.path.abspath(path)).parent)
+    except ConfigError as error:
+        found = Config()
+        reports.append(error.report)
+    hardware = _hardware(found, given, reports, trouble)
+    setup = Setup(hardware, given.entry or found.entry)
+    try:
+        setup = replace(setup, bind=constants(found.bind, "`[bind]`"))
+    except SetupError as error:
+        reports.append(_report(found, error.setting, error.message, error.help))
+    try:
+        setup = replace(setup, bind={**setup.bind, **constants(given.bind, "the client's `distir.bind`")})
+    except SetupError as error:
+        trouble.append(error.message)
+    try:
+        latency = given.budget.max_latency, "`distir.budget.max_latency`"
+        memory = given.budget.max_memory, "`distir.budget.max_memory`"
+        seconds, nbytes = limits(latency, memory, found)
+        setup = replace(setup, max_latency_s=seconds, max_memory_bytes=nbytes)
+    except SetupError as error:
+        if getattr(given.budget, error.setting[-1]) is not None:
+            trouble.append(error.message)
+        else:
+            reports.append(_report(found, error.setting, error.message, error.help))
+    known = {f.name for f in fields(Hints)}
+    hints = replace(found.hints, **{k: v for k, v in given.hints.items() if k in known})
+    return Settings(setup, hints, given.simulated_at_most, given.read_at_most, tuple(reports), tuple(trouble))
+
+
+def register(server: DistirServer) -> None:
+    """Take the client's settings when it starts and whenever they change; watch the settings files."""
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        server.client_settings = client(params.initialization_options)
+
+    @server.feature(types.INITIALIZED)
+    async def initialized(_: types.InitializedParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        _watch(server)
+        await _ask(server)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configured(  # pyright: ignore[reportUnusedFunction]
+        params: types.DidChangeConfigurationParams,
+    ) -> None:
+        if not await _ask(server):
+            server.client_settings = client(params.settings)
+            server.settings_changed()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def watched(_: types.DidChangeWatchedFilesParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        server.settings_changed()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(_: types.DidSaveTextDocumentParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        server.settings_changed()
+
+
+async def _ask(server: DistirServer) -> bool:
+    """Ask the client for its settings; False if it cannot be asked."""
+    workspace = server.client_capabilities.workspace
+    if workspace is None or not workspace.configuration:
+        return False
+    item = types.ConfigurationItem(section="distir")
+    try:
+        answer = await server.workspace_configuration_async(types.ConfigurationParams([item]))
+    except JsonRpcException:
+        return False
+    given: Any = answer[0] if answer else None
+    if given is not None:
+        server.client_settings = client(given)
+    server.settings_changed()
+    return True
+
+
+def _watch(server: DistirServer) -> None:
+    """Let the client tell when a settings file or a setting changes, where it can be told to."""
+    workspace = server.client_capabilities.workspace
+    if workspace is None:
+        return
+    wanted: list[types.Registration] = []
+    files = workspace.did_change_watched_files
+    if files is not None and files.dynamic_registration:
+        watchers = [types.FileSystemWatcher(glob_pattern=f"**/{config.FILE_NAME}")]
+        options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+        name = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        wanted.append(types.Registration(f"distir {name}", name, options))
+    changes = workspace.did_change_configuration
+    if changes is not None and changes.dynamic_registration:
+        name = types.WORKSPACE_DID_CHANGE_CONFIGURATION
+        wanted.append(types.Registration(f"distir {name}", name, {"section": "distir"}))
+    if wanted:
+        server.client_register_capability(types.RegistrationParams(wanted))
+
+
+def _hardware(found: Config, given: Client, reports: list[Report], trouble: list[str]) -> Hardware:
+    """The client's, else that of the settings file, else the default."""
+    if given.hardware is not None:
+        try:
+            return load(given.hardware)
+        except HardwareError as error:
+            trouble += (f"`distir.hardware`: {problem.message}" for problem in error.problems)
+    try:
+        return load(found.hardware)
+    except HardwareError as error:
+        for problem in error.problems:
+            reports.append(_report(found, ("hardware",), problem.message, problem.help))
+    return load(config.DEFAULT_HARDWARE)
+
+
+def _report(found: Config, key: tuple[str, ...], message: str, help: str | None) -> Report:
+    """Something wrong with a setting, where it stands in the settings file."""
+    path = found.path or Path(config.FILE_NAME)
+    try:
+        text = path.read_text("utf-8-sig", "replace")
+        statement = positions(text).get(key)
+    except (OSError, ValueError):
+        text, statement = "", None
+    span = statement.value if statement is not None else None
+    return Report(Source(str(path), text), (Diagnostic(SETTING_VALUE, span, message, help=help),))
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    """A JSON object; of what is none, an empty one. The protocol's library gives named tuples for objects."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _text(table: Mapping[str, Any], name: str, trouble: list[str]) -> str | None:
+    value = table.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    trouble.append(f"`distir` settings: expected a text as `{name}`, found `{value}`")
+    return None
+
+
+def _count(table: Mapping[str, Any], name: str, default: int, trouble: list[str]) -> int:
+    value = table.get(name, default)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    trouble.append(f"`distir` settings: expected a number from 0 as `{name}`, found `{value}`")
+    return default
+
+
+def _bind(table: Mapping[str, Any], trouble: list[str]) -> dict[str, int | str]:
+    found: dict[str, int | str] = {}
+    for name, value in table.items():
+        if isinstance(value, (int, str)) and not isinstance(value, bool):
+            found[name.removeprefix("%")] = value
+        else:
+            trouble.append(f"`distir` settings: expected a size or a literal as `bind.{name}`, found `{value}`")
+    return found

@@ -1,0 +1,96 @@
+"""The open documents: their text, its latest analysis, and the last one that was simulated. Sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lsprotocol import types
+from pygls import uris
+
+from distir.ide.document import Document, open_document
+from distir_lsp.positions import Positions
+from distir_lsp.settings import Settings
+
+STATEMENT_S = 10e-6
+"""About how long a statement takes to simulate for the first time."""
+
+
+@dataclass(eq=False)
+class Open:
+    """One open document. Its analysis follows the text when it is asked for."""
+
+    uri: str
+    version: int
+    positions: Positions
+    settings: Settings
+    chosen: dict[str, object]
+    """What the user chose for this document: fields of `Setup`."""
+    simulated: Document | None = None
+    cost_s: float = 0.0
+    """How long the last analysis took, with its simulation."""
+    simulation_s: float | None = None
+    """How long the last simulation alone took."""
+    is_on_demand: bool = False
+    """The user asked for the simulation of a program of any size."""
+    stamp: int = 0
+    """Counts what changes the findings."""
+    _document: Document | None = None
+
+    @property
+    def path(self) -> str:
+        """The file's name, as messages show it; the whole address for what is no file."""
+        return path_of(self.uri)
+
+    @property
+    def text(self) -> str:
+        return self.positions.text
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the text is too long to be looked at."""
+        return len(self.text) > self.settings.read_at_most
+
+    def current(self) -> Document | None:
+        """The document of the latest version, parsed; checked where it is looked at. None if it is too long."""
+        if self.is_too_long:
+            self._document = self.simulated = None
+            return None
+        known = self._document
+        if known is None:
+            known = open_document(self.text, self.path, self.settings.setup, self.version)
+        elif known.text is not self.text:
+            known = known.edited(self.text, self.version)
+        if known.setup is not self.settings.setup:
+            known = known.under(self.settings.setup)
+        known.version = self.version
+        self._document = known
+        return known
+
+    def expected_simulation_s(self, document: Document) -> float:
+        """About how long it takes to simulate a document."""
+        return self.simulation_s if self.simulation_s is not None else STATEMENT_S * statements(document)
+
+    def change(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
+        """Apply the edits of one notification, each to what the one before it left."""
+        positions = self.positions
+        for change in changes:
+            if isinstance(change, types.TextDocumentContentChangePartial):
+                positions = positions.edited(positions.span(change.range), change.text)
+            else:
+                positions = Positions(change.text, positions.encoding)
+        self.positions, self.version = positions, version
+        self.stamp += 1
+
+
+def statements(document: Document) -> int:
+    """How many statements a text has, calls not followed."""
+    return sum(len(function.body) for function in document.program.module)
+
+
+def path_of(uri: str) -> str:
+    """The path of a file's address; the address itself for what is no file."""
+    try:
+        return (uris.to_fs_path(uri) or uri) if uri.startswith("file:") else uri
+    except ValueError:
+        return uri

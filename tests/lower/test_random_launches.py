@@ -1,0 +1,85 @@
+"""Random programs on gloo ranks: none hangs, and each gives what the reference executor does.
+
+`DISTIR_TEST_LAUNCHES` says how many there are (500 in `make test-all`).
+"""
+
+import os
+
+import numpy as np
+import pytest
+from communicating_programs import random_program
+from lowering_samples import assert_close, entry, is_sound, reference
+from worker_pool import Pool
+
+from distir.ir import DTYPES, TupleType
+from distir.lower import tensorfile
+from distir.lower.folder import lower
+from distir.ops import numpy_dtype
+
+pytest.importorskip("torch")
+
+COUNT = int(os.environ.get("DISTIR_TEST_LAUNCHES", "40"))
+RANKS = 4
+
+
+def values_of(module, seed):
+    """Whole numbers, of which every order of summing gives the same."""
+    rng = np.random.default_rng(seed)
+    params = module.functions["main"].params
+    return {p.name: rng.integers(0, 3, p.type.shape).astype(numpy_dtype(p.type.dtype)) for p in params}
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("first")
+    lower([entry(random_program(0))]).write(folder)
+    pool = Pool(RANKS, folder)
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_a_random_program_comes_to_its_end(pool, tmp_path, seed):
+    module = random_program(seed)
+    assert is_sound(module)
+    lowered = lower([entry(module)], more={"may_idle": True})
+    lowered.write(tmp_path)
+    inputs = values_of(module, seed)
+    tensorfile.write(tmp_path / "inputs.safetensors", inputs)
+    pool.run(tmp_path)
+    found = {}
+    for rank in range(len(lowered.ranks)):
+        found |= tensorfile.read(tmp_path / f"results.{rank}.safetensors")
+    names = [f"{r['name']}" for r in result_names(lowered)]
+    assert names
+    for name, value, stated in flat(module, inputs):
+        assert_close(found[name], value, stated, f"seed {seed}, {name}")
+
+
+def result_names(lowered):
+    return [r for part in lowered.manifest["entries"]["main"].values() for r in part["results"]]
+
+
+def flat(module, inputs):
+    from distir.analysis import result_names as named
+
+    names = named(module.functions["main"])
+    for name, (value, stated) in zip(names, reference(module, inputs), strict=True):
+        yield from leaves(name, value, stated)
+
+
+def leaves(name, value, stated):
+    if isinstance(stated, TupleType):
+        for i, (item, inner) in enumerate(zip(value, stated.items, strict=True)):
+            yield from leaves(f"{name}.{i}", item, inner)
+    else:
+        yield name, value, stated
+
+
+def test_the_programs_communicate_in_every_way():
+    ops = {s.op for seed in range(100) for f in random_program(seed) for s in f.body if hasattr(s, "op")}
+    assert {n for n in ops if n.startswith("MPI") or n == "Send"} == {
+        *("Send", "MPIBroadcast", "MPIScatter", "MPIGather", "MPIAllgather", "MPIReduce", "MPIAllreduce"),
+        *("MPIReduceScatter", "MPIAlltoall"),
+    }
+    assert DTYPES

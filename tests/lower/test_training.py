@@ -1,0 +1,177 @@
+"""Lowered training steps: the loss curve of a plain PyTorch loop, weights in and out, checkpoints."""
+
+import json
+
+import pytest
+from lowering_samples import entry, load_runtime
+
+import distir
+from distir.analysis import check, result_names
+from distir.lower import Entry, Launch, launch, lower_training, training_step
+from distir.models import gpt2
+from distir.simulate import arguments
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+LAYERS, WIDTH, HEADS, TOKENS, WORDS, BATCH = 2, 16, 2, 4, 32, 4
+STEPS, RATE = 20, 0.01
+
+BATCHES = f"""
+import torch
+
+def read():
+    generator = torch.Generator().manual_seed(7)
+    while True:
+        ids = torch.randint(0, {WORDS}, ({BATCH}, {TOKENS} + 1), generator=generator)
+        yield {{"input_ids": ids[:, :-1], "target": ids[:, 1:]}}
+"""
+
+
+def model():
+    forward = gpt2(LAYERS, WIDTH, HEADS, TOKENS, batch=BATCH, dtype="Float32", vocabulary=WORDS, positions=8)
+    return distir.transform(forward, "grad", "loss=cross_entropy", "optimizer=adam", lr=RATE)
+
+
+def first_weights():
+    generator = torch.Generator().manual_seed(1)
+    main = model().functions["main"]
+    return {
+        p.name: torch.randn(p.type.shape, generator=generator) * 0.1 + (1.0 if "ln" in p.name else 0.0)
+        for p in main.params
+        if "param" in p.roles
+    }
+
+
+def logits(w, ids):
+    """GPT-2, written in PyTorch."""
+    x = w["wte.weight"][ids] + w["wpe.weight"][: ids.shape[1]]
+    for i in range(LAYERS):
+        h = {name.removeprefix(f"h.{i}."): value for name, value in w.items() if name.startswith(f"h.{i}.")}
+        normal = F.layer_norm(x, (WIDTH,), h["ln_1.weight"], h["ln_1.bias"])
+        qkv = normal @ h["attn.c_attn.weight"] + h["attn.c_attn.bias"]
+        q, k, v = (t.unflatten(-1, (HEADS, -1)).transpose(1, 2) for t in qkv.split(WIDTH, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + mixed @ h["attn.c_proj.weight"] + h["attn.c_proj.bias"]
+        normal = F.layer_norm(x, (WIDTH,), h["ln_2.weight"], h["ln_2.bias"])
+        inner = F.gelu(normal @ h["mlp.c_fc.weight"] + h["mlp.c_fc.bias"], approximate="tanh")
+        x = x + inner @ h["mlp.c_proj.weight"] + h["mlp.c_proj.bias"]
+    return F.layer_norm(x, (WIDTH,), w["ln_f.weight"], w["ln_f.bias"]) @ w["wte.weight"].t()
+
+
+def batches():
+    found = {}
+    exec(BATCHES, found)
+    return found["read"]()
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """The losses and the last weights of the plain loop."""
+    weights = {name: w.clone().requires_grad_() for name, w in first_weights().items()}
+    optimizer = torch.optim.AdamW(weights.values(), lr=RATE, weight_decay=0.0)
+    losses = []
+    for _, batch in zip(range(STEPS), batches(), strict=False):
+        loss = F.cross_entropy(logits(weights, batch["input_ids"]).flatten(0, 1), batch["target"].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, {name: w.detach() for name, w in weights.items()}
+
+
+def lowered(module, folder):
+    main = module.functions["main"]
+    found = lower_training(Entry("main", module, main, arguments(main, {})), {})
+    found.write(folder)
+    return found
+
+
+def train(folder, found, place, *words):
+    log = place / "log.jsonl"
+    log.unlink(missing_ok=True)
+    words = ["--data", "batches:read", "--log", str(log), *map(str, words)]
+    launch(
+        Launch(
+            folder, found.ranks, timeout_s=120, words=words, script="train.py", environment={"PYTHONPATH": str(place)}
+        )
+    )
+    lines = map(json.loads, log.read_text().splitlines())
+    return [loss for line in lines for name, loss in line.items() if name.startswith("mean_loss")]
+
+
+def test_the_loss_curve_is_that_of_a_plain_loop_also_resumed_on_other_degrees(plain, tmp_path):
+    losses, last = plain
+    (tmp_path / "batches.py").write_text(BATCHES)
+    data, pipeline = tmp_path / "data", tmp_path / "pipeline"
+    parallel = lowered(distir.transform(model(), "dp=2"), data)
+    runtime = load_runtime(data)
+    runtime.write_tensors(tmp_path / "first.safetensors", first_weights())
+    half, end = tmp_path / "half.safetensors", tmp_path / "end.safetensors"
+    found = train(data, parallel, tmp_path, "--steps", 10, "--weights", tmp_path / "first.safetensors", "--save", half)
+    stages = lowered(distir.transform(model(), "dtp=1,1,2", microbatches=2), pipeline)
+    found += train(pipeline, stages, tmp_path, "--steps", 10, "--skip", 10, "--resume", half, "--save", end)
+    assert found == pytest.approx(losses, abs=1e-4)
+    ended = runtime.read_tensors(end)
+    for name, w in last.items():
+        assert torch.allclose(ended[name], w, atol=1e-3), name
+    assert int(ended["step"]) == STEPS + 1
+
+
+def test_a_step_is_embedded_without_processes(plain, tmp_path):
+    losses, last = plain
+    lowered(model(), tmp_path)
+    import importlib
+    import sys
+
+    sys.path.insert(0, str(tmp_path))
+    try:
+        training = importlib.import_module("training")
+        loop = training.init(backend="gloo")
+        assert set(loop.batch_names) == {"input_ids", "target"}
+        state = loop.state(first_weights())
+        found = []
+        for _, batch in zip(range(STEPS), batches(), strict=False):
+            state, results = loop.step(state, batch)
+            found.append(results["mean_loss"].item())
+        assert found == pytest.approx(losses, abs=1e-4)
+        weights = loop.weights(state)
+        assert all(torch.allclose(weights[name], w, atol=1e-3) for name, w in last.items())
+    finally:
+        sys.path.remove(str(tmp_path))
+        for name in ("training", "runtime"):
+            sys.modules.pop(name, None)
+
+
+STRATEGIES = [
+    ["dp=2"],
+    ["tp=2"],
+    ["dtp=1,1,2", "microbatches=2"],
+    ["dtp=2,2,2", "microbatches=2"],
+    ["dp=2", "zero=1"],
+    ["dp=2", "zero=2"],
+    ["dp=2", "zero=3"],
+    ["dp=2", "zero=1", "partition=split"],
+    ["dp=2", "zero=3", "partition=split"],
+]
+
+
+@pytest.mark.parametrize("steps", STRATEGIES, ids=" ".join)
+def test_every_strategy_hands_all_of_its_state_on(steps):
+    module = distir.transform(model(), *steps)
+    main = module.functions["main"]
+    step = training_step(entry(module), {})
+    state = {p.name: p for p in main.params if "param" in p.roles or "state" in p.roles}
+    assert sorted(step.takeover.values()) == sorted(state)
+    instance = check(module).instance(main, [p.type for p in main.params])
+    results = dict(zip(result_names(main), instance.state.returned, strict=True))
+    for result, param in step.takeover.items():
+        assert results[result] == state[param].type, (result, param)
+    whole = {p.name for p in model().functions["main"].params if "param" in p.roles or "state" in p.roles}
+    assert set(step.gathered_names["main.gather.state"]) == whole
+    assert set(step.sequential.values()) == whole
+
+
+def test_what_updates_nothing_is_no_step():
+    forward = gpt2(1, 8, 2, 2, batch=2, dtype="Float32", vocabulary=8, positions=4)
+    assert training_step(entry(forward), {}) is None

@@ -1,0 +1,108 @@
+"""A session with the server over standard input and output, as an editor has one: for tests of what is read."""
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from lsprotocol import types
+from pytest_lsp import ClientServerConfig, client_capabilities, make_test_lsp_client
+
+NEOVIM = "neovim@v0.11.0"
+SERVER = [sys.executable, "-m", "distir_lsp"]
+
+
+def vs_code():
+    """What VS Code declares of the features tested here."""
+    text = types.TextDocumentClientCapabilities(
+        hover=types.HoverClientCapabilities(content_format=[types.MarkupKind.Markdown]),
+        inlay_hint=types.InlayHintClientCapabilities(
+            resolve_support=types.ClientInlayHintResolveOptions(properties=["tooltip", "textEdits"])
+        ),
+        code_lens=types.CodeLensClientCapabilities(
+            resolve_support=types.ClientCodeLensResolveOptions(properties=["command"])
+        ),
+        semantic_tokens=types.SemanticTokensClientCapabilities(
+            requests=types.ClientSemanticTokensRequestOptions(
+                range=True, full=types.ClientSemanticTokensRequestFullDelta(delta=True)
+            ),
+            token_types=[],
+            token_modifiers=[],
+            formats=[types.TokenFormat.Relative],
+        ),
+    )
+    workspace = types.WorkspaceClientCapabilities(
+        inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
+        code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
+        semantic_tokens=types.SemanticTokensWorkspaceClientCapabilities(refresh_support=True),
+    )
+    window = types.WindowClientCapabilities(show_document=types.ShowDocumentClientCapabilities(support=True))
+    general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16])
+    return types.ClientCapabilities(text_document=text, workspace=workspace, window=window, general=general)
+
+
+@asynccontextmanager
+async def session(capabilities=None):
+    """A client with a server of its own."""
+    config = ClientServerConfig(server_command=SERVER, client_factory=make_test_lsp_client)
+    client = await config.start()
+    for method in (
+        types.WORKSPACE_INLAY_HINT_REFRESH,
+        types.WORKSPACE_CODE_LENS_REFRESH,
+        types.WORKSPACE_SEMANTIC_TOKENS_REFRESH,
+    ):
+        client.feature(method)(lambda *_: None)
+    try:
+        declared = vs_code() if capabilities is None else client_capabilities(capabilities)
+        found = await client.initialize_session(types.InitializeParams(capabilities=declared, root_uri=None))
+        client.encoding = found.capabilities.position_encoding or "utf-16"
+        yield client
+    finally:
+        await asyncio.wait_for(client.shutdown_session(), 10)
+        await client.stop()
+
+
+def open_text(client, path: Path, text: str, version=1):
+    path.write_text(text, "utf-8")
+    uri = path.as_uri()
+    item = types.TextDocumentItem(uri, "dir", version, text)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    return uri
+
+
+def position_of(text, word, encoding="utf-16"):
+    """The position of the first such word."""
+    offset = text.index(word)
+    line_start = text.rfind("\n", 0, offset) + 1
+    return types.Position(text.count("\n", 0, offset), columns(text[line_start:offset], encoding))
+
+
+def columns(text, encoding):
+    """How many columns a text takes in the client's encoding."""
+    return len(text.encode("utf-16-le")) // 2 if encoding == "utf-16" else len(text.encode("utf-8"))
+
+
+async def ask(client, method, **params):
+    """A request of our own; its answer as a mapping."""
+    found = await asyncio.wait_for(client.protocol.send_request_async(method, params), 20)
+    return as_plain(found)
+
+
+def as_plain(value):
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: as_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_plain(item) for item in value]
+    return value
+
+
+async def simulated(client, uri):
+    """Wait until the latest version is simulated, or cannot be."""
+    for _ in range(500):
+        found = await ask(client, "distir/status", textDocument={"uri": uri})
+        if found["state"] in ("simulated", "failed"):
+            return found
+        await asyncio.sleep(0.02)
+    raise AssertionError("it is never simulated")

@@ -1,0 +1,97 @@
+"""Random models through random chains of transforms: they still check, read back as printed, and keep their results.
+
+`DISTIR_TEST_PROGRAMS` is how many; a few dozen ordinarily.
+"""
+
+import os
+
+import numpy as np
+from chain_samples import SIZES, chains, models
+from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
+from hypothesis import strategies as st
+
+import distir
+from distir.analysis import random_inputs
+from distir.diagnostics import ProgramError, Severity
+from distir.transform import reference, transform, verify
+
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "40"))
+
+REFUSALS = {
+    "grad": {"DIR603", "DIR605"},  # no weights; distributed already
+    "checkpoint": {"DIR680", "DIR682"},  # nothing to recompute; distributed already
+    "dp": {"DIR620"},  # does not divide
+    "tp": {"DIR620", "DIR623"},  # does not divide; nothing to split
+    "pp": {"DIR640", "DIR642", "DIR643", "DIR644"},  # batch, layers, schedule; not on one device
+    "zero": {"DIR660"},  # no data-parallel copies
+}
+REFUSALS["dtp"] = REFUSALS["dp"] | REFUSALS["tp"] | REFUSALS["pp"]
+"""What a step may refuse a program for. Those that tidy up may not refuse any."""
+
+
+def applied(module, steps):
+    """The program after the steps, without those that are refused for a reason that there may be; and those taken."""
+    taken = []
+    for step in steps:
+        name = step.split("=")[0].split()[0]
+        found, codes = attempt(module, step)
+        assert codes <= REFUSALS.get(name, set()), f"{step} after {taken}: {codes}"
+        if found is None:
+            event(f"{name} refused: {', '.join(codes)}")
+            continue
+        event(f"{name} taken")
+        taken.append(step)
+        problems = [d for d in distir.check(found) if d.severity is Severity.ERROR]
+        assert not problems, f"after {taken}: {problems[0]}"
+        assert distir.parse(distir.format(found)) == found, f"after {taken}"
+        module = found
+    return module, taken
+
+
+def attempt(module, step):
+    """The program after a step, or None and the codes of the diagnostics that refuse it."""
+    try:
+        return transform(module, *step.split()), set()
+    except ProgramError as error:
+        return None, {d.code.number for d in error.diagnostics}
+
+
+LAW = settings(
+    max_examples=PROGRAMS,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],  # not why a chain fails, which takes long
+)
+
+
+@LAW
+@given(data=st.data(), model=models(), seed=st.integers(0, 9))
+def test_results_are_kept(data, model, seed):
+    steps = data.draw(chains(model))
+    found, taken = applied(model.module, steps)
+    note(f"taken: {taken}")
+    words = [word for step in taken for word in step.split()]
+    outcome = verify(reference(model.module, words), found, seed=seed, bind=SIZES)
+    assert outcome.equal, f"{[r for r in outcome.results if not r.equal]}\n{distir.format(found)}"
+
+
+@LAW
+@given(model=models(), loss=st.sampled_from(["mse", "cross_entropy"]), seed=st.integers(0, 9))
+def test_gradients_are_slopes(model, loss, seed):
+    """What chains are compared with, from `grad` on: the gradients are the loss's, by differences along a direction."""
+    assume(any("param" in param.roles for param in model.module.entry().params))
+    module = transform(model.module, "grad", "optimizer=none", f"loss={loss}")
+    inputs = random_inputs(module.entry(), seed, SIZES)
+    weights = [param.name for param in module.entry().params if "param" in param.roles]
+    random = np.random.default_rng(seed)
+    direction = {name: random.normal(size=inputs[name].shape) for name in weights}
+
+    def outputs(step):
+        moved = {name: inputs[name] + step * direction[name] for name in weights}
+        return list(distir.run(module, inputs | moved).values())
+
+    gradients = outputs(0)[1:]
+    slope = (outputs(1e-5)[0] - outputs(-1e-5)[0]) / 2e-5
+    expected = sum(np.sum(direction[name] * g) for name, g in zip(weights, gradients, strict=True))
+    assert np.abs(slope - expected) <= 1e-6 * max(1.0, np.abs(expected))
