@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from distir.search.searching import Method
     from distir.simulate import Bind, Simulation
 
-for _room in ("simulate", "transform", "search"):  # before `distir` binds functions of these names, which that would hide
+# Before `distir` binds functions of these names, which would hide the packages.
+for _room in ("simulate", "transform", "search"):
     import_module(f"distir.{_room}")
 
 

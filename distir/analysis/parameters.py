@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import AnyType, Dim, DimensionError, Function, Part, TensorType, TupleType, Type, types
-from distir.ir.dims import solve
+from distir.ir.dims import named, solve
 from distir.ops import Reject, Value, type_of
 
 
@@ -17,6 +17,8 @@ def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ..
         names = ", ".join(f"%{p.name}" for p in function.params)
         message = f"`@{function.name}` expected {len(function.params)} arguments ({names}), found {len(vs)}"
         raise Reject(name_codes.OPERAND_COUNT, message, Part("callee"))
+    if all(v is param.type for param, v in zip(function.params, vs, strict=True)):  # the function for its own types
+        return tuple(vs), {name: named(name) for t in dict.fromkeys(vs) for name in types.dim_names(type_of(t))}
     dims: dict[str, Dim] = {}
     for param, v in zip(function.params, vs, strict=True):
         _bind(param.type, type_of(v), dims)

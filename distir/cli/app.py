@@ -24,6 +24,7 @@ from distir.cli.hardware import hardware
 from distir.cli.importing import import_
 from distir.cli.launch import launch
 from distir.cli.lower import lower
+from distir.cli.lsp import lsp
 from distir.cli.model import model
 from distir.cli.ops import ops
 from distir.cli.project import project
@@ -50,6 +51,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     ops,
     explain,
     hardware,
+    lsp,
 )
 """In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
 

@@ -22,10 +22,13 @@ def ops(
     """The ops: their signatures, attributes and documentation.
 
     In a signature, a repeated letter must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
+    The other ops of the standard ONNX domain are there by name; their documentation comes from the onnx package.
 
     For instance:
 
         distir ops MatMul
+
+        distir ops Conv
 
         distir ops
     """
@@ -35,10 +38,7 @@ def ops(
         _list([OPS[known] for known in OPS], as_json)
         return 0
     if name not in OPS:
-        from distir.diagnostics import nearest
-
-        likely = nearest(name, OPS)
-        raise Refused(f"there is no op `{name}`", f"did you mean `{likely}`?" if likely else "`distir ops` lists them")
+        raise Refused(f"there is no op `{name}`", _instead(name))
     if as_json:
         output.write_json(_described(OPS[name]))
     else:
@@ -58,7 +58,29 @@ def _list(ops: list[Op], as_json: bool) -> None:
         for op in sorted((op for op in ops if op.family == family), key=lambda op: op.name):
             listed.add_row(Text(op.name), Text(op.signature_texts[0]), Text(_first_sentence(op.documentation)))
         parts += [*([""] if parts else []), Text(family, style="bold underline"), listed]
-    output.lay_out(*parts)
+    output.lay_out(*parts, "", Text("by their ONNX names", style="bold underline"), _bridged())
+
+
+def _bridged() -> Any:
+    """The ops that ONNX gives, by family, with no more than their names: onnx is not asked."""
+    from rich.text import Text
+
+    from distir.ops.bridge import FAMILIES
+
+    listed = output.table("family", "ops")
+    for family in dict.fromkeys(meaning.family for meaning in FAMILIES.values()):
+        names = sorted(name for name, meaning in FAMILIES.items() if meaning.family == family)
+        listed.add_row(Text(family), Text(" ".join(names)))
+    return listed
+
+
+def _instead(name: str) -> str:
+    """What to do about a name that is no op."""
+    from distir.diagnostics import nearest
+    from distir.ops import OPS, bridge
+
+    likely = nearest(name, (*OPS, *bridge.NAMES))
+    return bridge.hint(name) or (f"did you mean `{likely}`?" if likely else "`distir ops` lists them")
 
 
 def _show(op: Op) -> None:

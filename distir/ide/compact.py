@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from distir.ir import HOST, AnyType, TensorType, TupleType, Type, dims
+from distir.ir import HOST, AnyType, TensorType, TupleType, Type, dims, types
+
+WIDEST_TUPLE = 8
+"""Of a tuple of more tensors, only their number is told."""
 
 
 def compact(type: Type) -> str:
     """A type in few characters: element type, dimensions, `@` device (none for host values)."""
+    if isinstance(type, TupleType) and type.width > WIDEST_TUPLE:
+        return shortened(type)
     match type:
         case TensorType(dtype, shape, device):
             kind = dtype.compact if dtype is not None else "?"
@@ -27,6 +32,23 @@ def shortened(type: Type) -> str:
             return f"({len(items)} items)"
         case AnyType():
             return compact(type)
+
+
+def in_full(type: Type, most: int = 4 * WIDEST_TUPLE) -> str:
+    """A type as the language spells it; of a tuple of more than `most` tensors, how many there are and where."""
+    if not isinstance(type, TupleType) or type.width <= most:
+        return str(type)
+    where = ", ".join(map(str, sorted(types.devices(type))))
+    return f"Tuple[… {type.width} tensors{' on ' + where if where else ''}]"
+
+
+def says_something(type: Type) -> bool:
+    """Whether anything of a type is known."""
+    match type:
+        case TensorType(None, None, None) | AnyType(None):
+            return False
+        case _:
+            return True
 
 
 def _at(device: int | None) -> str:

@@ -22,7 +22,7 @@ MOSTLY = 0.5
 """A device is said to be mostly idle if it is so for more than this share of the time."""
 
 FADED = {lints.UNUSED_VALUE.number}
-NOT_WRONG = {code.number for code in (lints.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST)}
+NOT_WRONG = {code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST)}
 """What `distir check` does not complain of: facts about performance, and why a program cannot be simulated alone."""
 
 
@@ -71,7 +71,7 @@ def idle(simulation: Simulation | None) -> Iterator[Diagnostic]:
     if waiting:
         shown = ", ".join(waiting[:8]) + (f", and {len(waiting) - 8} more" if len(waiting) > 8 else "")
         site = Site(simulation.function.name, None, Part("name"))
-        yield Diagnostic(lints.MOSTLY_IDLE, site, f"idle most of the time: {shown}")
+        yield Diagnostic(codes.MOSTLY_IDLE, site, f"idle most of the time: {shown}")
 
 
 def _finding(diagnostic: Diagnostic) -> Finding:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from distir.cost import Hardware, describe, load, parse, profiles
+from distir.cost import Hardware, HardwareError, Problem, describe, load, parse, profiles
+from distir.diagnostics import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,59 @@ def figures(hardware: Hardware) -> tuple[FigureRow, ...]:
 def changed(base: str, changes: Mapping[str, str], name: str) -> Hardware:
     """The machine `base`, a name or the path of a profile, with some figures changed.
 
-    `changes`: by the keys of the profile's format, joined by dots, the new quantity with its unit:
-    `{"levels.nvlink.send.bandwidth": "300GB/s"}`. Raises HardwareError where the result is no profile.
+    `changes`: by the names of figures as `figures` lists them, the new quantity with its unit:
+    `{"nvlink send bandwidth": "300GB/s"}`. Raises HardwareError for a figure that there is not, or a wrong quantity.
     """
+    hardware = load(base)
+    stated = {key: f"{f.value}{f.unit}" for f in hardware.figures if (key := _key(hardware, f.name)) is not None}
+    tables: set[tuple[str, ...]] = set()
+    for figure, quantity in changes.items():
+        key = _key(hardware, figure)
+        if key is None or key not in stated:
+            raise HardwareError([_unknown(hardware, figure)])
+        stated[key] = quantity
+        tables.add(_table(key))
+    # A profile that extends another replaces tables of figures as a whole, so what did not change is stated again.
     lines = [f"extends = {_quoted(base)}", f"title = {_quoted(name)}"]
-    for key, value in changes.items():
-        lines.append(f"{'.'.join(map(_quoted, key.split('.')))} = {_quoted(value)}")
+    lines += [
+        f"{'.'.join(map(_quoted, key))} = {_quoted(quantity)}"
+        for key, quantity in stated.items()
+        if _table(key) in tables
+    ]
     return parse("\n".join(lines) + "\n", name)
+
+
+_USES = ("send", "collective", "low_latency", "switch")
+
+
+def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
+    """The keys of a profile's file that state a figure; None for one that is no quantity of its own."""
+    for level in hardware.levels:
+        for use in _USES:
+            head = f"{level.name} {use} ".replace("_", " ")
+            if figure.startswith(head):
+                return "levels", level.name, use, figure.removeprefix(head)
+    for kind in hardware.kinds:
+        head = f"{kind.name} ".replace("_", " ")
+        words = figure.removeprefix(head).split()
+        if not figure.startswith(head) or not words:
+            continue
+        if words[0] == "flops":
+            return ("kinds", kind.name, *words) if "as" not in words else None
+        return ("kinds", kind.name, "memory_bandwidth", *words[2:]) if len(words) > 1 else ("kinds", kind.name, *words)
+    return None
+
+
+def _table(key: tuple[str, ...]) -> tuple[str, ...]:
+    """The table of figures that a figure belongs to: all that is stated together."""
+    return key[:4] if key[2] == "flops" else key[:3]
+
+
+def _unknown(hardware: Hardware, figure: str) -> Problem:
+    known = [f.name for f in hardware.figures if _key(hardware, f.name) is not None]
+    likely = nearest(figure, known)
+    hint = f"did you mean `{likely}`?" if likely else f"`{hardware.name}` has: {', '.join(known)}"
+    return Problem(f"`{hardware.name}` has no figure `{figure}` that could be changed", help=hint)
 
 
 def _quoted(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 from distir.config import Hints
 from distir.cost import show_seconds
 from distir.diagnostics import Span
-from distir.ide.compact import compact, shortened
+from distir.ide.compact import compact, says_something, shortened
 from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
@@ -132,7 +132,7 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int) -> It
             continue
         value = view.value(function.name, match[1])
         found = type_of(value)
-        if not _says_something(found):
+        if not says_something(found):
             continue
         line = text.rfind("\n", 0, match.start())
         room = left.setdefault(line, MOST_CHARACTERS)
@@ -189,7 +189,7 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, kinds: Hints)
             values.append((part, shown))
         elif kinds.types:
             found = type_of(value)
-            if found != claim and _says_something(found):
+            if found != claim and says_something(found):
                 at = offset if claim is None else _after_claim(view, function, index, part, offset)
                 colon = ": " if claim is None else " "
                 label, short = f"{colon}{compact(found)}", f"{colon}{shortened(found)}"
@@ -237,10 +237,6 @@ def _shown(value: Value) -> str | None:
     """A known value in few characters; None for others."""
     shown = show_value(value) if isinstance(value, Dense) else None
     return shown if shown is not None and len(shown) <= WIDEST_VALUE else None
-
-
-def _says_something(found: Type) -> bool:
-    return compact(found) not in ("?", "?[??]")
 
 
 def _says_all(found: Type) -> bool:

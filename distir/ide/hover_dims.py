@@ -37,20 +37,33 @@ class Origin:
 
 
 class Definitions:
-    """Which statement defines a value, function by function; found from the end when first asked for."""
+    """Which statement defines a value. Looked for near where it is used; further away by a table of the function."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[str, int]] = {}
+        self._params: dict[int, frozenset[str]] = {}
         self._kept: list[Function] = []
 
-    def __call__(self, function: Function, name: str) -> int | None:
-        known = self._known.get(id(function))
-        if known is None:
-            known = {n: index for index, s in enumerate(function.body) for n in results(s)}
-            self._known[id(function)] = known
+    def __call__(self, function: Function, name: str, before: int | None = None) -> int | None:
+        """The number of the statement; None for parameters. `before`: one that comes after it, or is it."""
+        key = id(function)
+        if key not in self._params:
+            self._params[key] = frozenset(param.name for param in function.params)
             self._kept.append(function)  # so that its identity stays its own
+        if name in self._params[key]:
+            return None
+        known = self._known.get(key)
+        if known is None:
+            if before is not None:
+                for index in range(before, max(before - NEAR, -1), -1):
+                    if name in results(function.body[index]):
+                        return index
+            known = self._known[key] = {n: index for index, s in enumerate(function.body) for n in results(s)}
         return known.get(name)
 
+
+NEAR = 1000
+"""So many statements are looked through before a table is made of all."""
 
 _TRAILS: dict[object, tuple[int, int] | None] = {}
 """By op, attributes and operands: which operand's dimension a result's dimension is. Layers repeat theirs."""
@@ -58,15 +71,17 @@ _TRAILS: dict[object, tuple[int, int] | None] = {}
 MOST_TRAILS = 20_000
 
 
-def origin(facts: Facts, definitions: Definitions, occurrence: Occurrence, name: str, axis: int) -> Origin | None:
-    """Where dimension `axis` of a tensor of an occurrence comes from; None for what is no tensor of known rank."""
+def origin(
+    facts: Facts, definitions: Definitions, occurrence: Occurrence, name: str, axis: int, used: int | None = None
+) -> Origin:
+    """Where dimension `axis` of a tensor of an occurrence comes from. `used`: a statement that names the value."""
     size = _dim(occurrence.instance.state[name], axis)
     passed = 0
     callers: list[tuple[Occurrence, int]] = []
     inside: tuple[int, ...] = ()  # of the tuple that `name` is, if it is one: the item looked at, outermost first
     while True:
         function = occurrence.instance.function
-        index = definitions(function, name)
+        index = definitions(function, name, used)
         here = Origin(size, function, name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1])
         if passed >= LONGEST_TRAIL:
             return here
@@ -74,7 +89,7 @@ def origin(facts: Facts, definitions: Definitions, occurrence: Occurrence, name:
             step = _argument(facts, occurrence, name, callers)
             if step is None:
                 return here
-            occurrence, name = step
+            occurrence, name, used = step
             passed += 1
             continue
         statement = function.body[index]
@@ -86,7 +101,9 @@ def origin(facts: Facts, definitions: Definitions, occurrence: Occurrence, name:
             if not isinstance(inner, str):
                 return here
             callers.append((occurrence, index))
-            occurrence, name = callee, inner
+            occurrence, name, used = callee, inner, len(callee.instance.function.body) - 1
+            passed += 1
+            continue
         elif isinstance(statement, Apply) and statement.op == "UnpackTuple" and isinstance(statement.args[0], str):
             inside = (statement.results.index(name), *inside)
             name = statement.args[0]
@@ -102,13 +119,13 @@ def origin(facts: Facts, definitions: Definitions, occurrence: Occurrence, name:
             name, axis = step
         else:
             return here
-        passed += 1
+        passed, used = passed + 1, index
 
 
 def _argument(
     facts: Facts, occurrence: Occurrence, name: str, callers: list[tuple[Occurrence, int]]
-) -> tuple[Occurrence, str] | None:
-    """What a parameter is at the call that is shown: the caller and its value."""
+) -> tuple[Occurrence, str, int] | None:
+    """What a parameter is at the call that is shown: the caller, its value, and the number of the call."""
     if occurrence.caller is None:
         return None
     position = next(i for i, p in enumerate(occurrence.instance.function.params) if p.name == name)
@@ -123,7 +140,7 @@ def _argument(
     call = caller.instance.function.body[index]
     assert isinstance(call, Call)
     arg = call.args[position] if position < len(call.args) else None
-    return (caller, arg) if isinstance(arg, str) else None
+    return (caller, arg, index) if isinstance(arg, str) else None
 
 
 def _operand(statement: Apply, occurrence: Occurrence, name: str, axis: int) -> tuple[str, int] | None:

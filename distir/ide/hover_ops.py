@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distir.cost import Hardware, show_bytes, show_seconds
+from distir.ide.compact import in_full
 from distir.ide.hover_values import line_of, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, listed, paragraphs
@@ -39,8 +40,12 @@ def about_op(view: View, function: Function, index: int) -> str | None:
 def signature_here(view: View, function: Function, statement: Apply | Call) -> str:
     """The statement with the types that its operands and results have here."""
     state = view.state(function.name)
-    operands = ", ".join(str(type_of(v)) for v in state(statement.args)) if state is not None else "…"
-    found = [str(type_of(view.value(function.name, name))) if name != DISCARD else "_" for name in statement.results]
+    most = 8  # tensors of a tuple: a signature is to be read at a glance
+    operands = ", ".join(in_full(type_of(v), most) for v in state(statement.args)) if state is not None else "…"
+    found = [
+        in_full(type_of(view.value(function.name, name)), most) if name != DISCARD else "_"
+        for name in statement.results
+    ]
     name = statement.op if isinstance(statement, Apply) else f"@{statement.function}"
     return f"{name}({operands}) -> {', '.join(found)}"
 

@@ -33,7 +33,7 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     if written is None or _in_comment(written, offset):
         return None
     index = written.statement_at(offset)
-    whole = written.statement(index) if index is not None else written.head
+    whole = written.statement(index) if index is not None else _line(syntax, written.head, offset)
     if not whole.start <= offset <= whole.end:
         return None
     piece = words_of(syntax, written, whole)
@@ -44,6 +44,13 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     token = piece.tokens[number]
     place = Span(whole.start + span[0], whole.start + span[1])
     return Target(kind, token.lstrip("%@") if kind in ("value", "function") else token, place, written, index)
+
+
+def _line(syntax: Syntax, head: Span, offset: int) -> Span:
+    """The line of a head that an offset is in: heads may be long, and no word of one goes over lines."""
+    text = syntax.source.text
+    end = text.find("\n", offset, head.end)
+    return Span(max(head.start, text.rfind("\n", 0, offset) + 1), head.end if end < 0 else end)
 
 
 def _in_comment(written: FunctionSyntax, offset: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from distir.cost import show_bytes
+from distir.ide.compact import in_full
 from distir.ide.hover_dims import Definitions, Origin, origin
 from distir.ide.instances import Facts, View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
@@ -19,18 +20,17 @@ WORTH_TELLING = 8
 
 def about_value(view: View, function: Function, name: str, index: int | None) -> str | None:
     """What is known of a value of a function. `index`: the statement that the question comes from."""
-    del index
     value = view.value(function.name, name)
     parameter = next((p for p in function.params if p.name == name), None)
-    made = _definition(view, function, name)
+    made = _definitions(view.facts)(function, name, index)
     if parameter is None and made is None:
         return None
     parts = [
-        block(f"%{name}: {type_of(value)}"),
+        block(f"%{name}: {in_full(type_of(value))}"),
         " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
         _used(view, function, name, made),
         _known(value),
-        items(_shape(view, function, name, value)),
+        items(_shape(view, function, name, value, made)),
         shown_for(view, function),
     ]
     return paragraphs(parts)
@@ -74,10 +74,6 @@ def line_of(view: View, function: str, index: int | None, parameter: str = "") -
         place = word.search(program.source.text, written.head.start, written.head.end)
         start = place.start() if place is not None else start
     return program.source.position(start)[0]
-
-
-def _definition(view: View, function: Function, name: str) -> int | None:
-    return _definitions(view.facts)(function, name)
 
 
 def _definitions(facts: Facts) -> Definitions:
@@ -136,8 +132,8 @@ def _known(value: Value) -> str:
     return f"value {code(shown)}" if shown is not None else f"value known, {counted(len(value.values), 'element')}"
 
 
-def _shape(view: View, function: Function, name: str, value: Value) -> list[str]:
-    """A line for each dimension: where it was fixed."""
+def _shape(view: View, function: Function, name: str, value: Value, made: int | None) -> list[str]:
+    """A line for each dimension: where it was fixed. `made`: the statement that defines the value."""
     found = type_of(value)
     occurrence = view.shown(function.name) if view.is_current else None
     facts = view.timed if occurrence is not None else view.facts
@@ -150,8 +146,8 @@ def _shape(view: View, function: Function, name: str, value: Value) -> list[str]
         return []
     lines: list[str] = []
     for axis, dim in enumerate(found.shape[:WORTH_TELLING]):
-        come = origin(facts, _definitions(view.facts), occurrence, name, axis)
-        if dim is None or come is None or (come.function is function and come.name == name and come.index is None):
+        come = origin(facts, _definitions(view.facts), occurrence, name, axis, made)
+        if dim is None or (come.function is function and come.name == name and come.index is None):
             continue  # a parameter's own
         lines.append(f"{code(dims.show(dim))} {_from(view, function, name, come)}")
     return lines

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from distir.analysis import check
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.freeing import Freed
+from distir.importers.functions import Functions
 from distir.importers.host_values import host_values
 from distir.importers.names import dimension_name, value_name
 from distir.importers.onnx_file import check_model, read_model, weight
-from distir.importers.onnx_graph import SMALL, Functions, Translation
+from distir.importers.onnx_graph import SMALL, Translation
 from distir.importers.onnx_nodes import needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset

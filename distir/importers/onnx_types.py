@@ -20,7 +20,8 @@ def tensor_type(value: onnx.ValueInfoProto, device: int) -> TensorType:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         what = (kind or "value without a type").removesuffix("_type").replace("_", " ")
-        raise ImportRefused(f"the input `{value.name}` is a {what}, which the language lacks")
+        article = "an" if what.startswith("o") else "a"
+        raise ImportRefused(f"the input `{value.name}` is {article} {what}, which the language lacks")
     tensor = value.type.tensor_type
     dtype = dtype_numbered(tensor.elem_type)
     if dtype is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from distir.ir import dims
@@ -52,11 +53,7 @@ class TensorType:
     @property
     def nbytes(self) -> Dim:
         """Size in bytes; `None` if unknown."""
-        elements = self.elements
-        if self.dtype is None or elements is None:
-            return None
-        size = dims.multiply(elements, self.dtype.bytes)
-        return dims.divide_up(size, self.dtype.packed)
+        return _nbytes(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +101,14 @@ UNKNOWN: Final = AnyType()
 def show_shape(shape: Shape) -> str:
     inner = ", ".join(map(dims.show, shape))
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+@lru_cache(maxsize=1 << 12)  # programs have few types, and ask for their sizes often
+def _nbytes(type: TensorType) -> Dim:
+    elements = type.elements
+    if type.dtype is None or elements is None:
+        return None
+    return dims.divide_up(dims.multiply(elements, type.dtype.bytes), type.dtype.packed)
 
 
 def leaves(type: Type) -> Iterator[TensorType | AnyType]:

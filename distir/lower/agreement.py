@@ -8,7 +8,7 @@ started the ranks' communications are matched, as the processes would match them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.analysis import Checker, Instance, check
@@ -41,14 +41,17 @@ class Step:
     text: str
 
 
-def communications(module: Module, name: str | None = None) -> list[Step]:
-    """What a rank's program communicates, in order, calls followed. Raises ProgramError if it does not check."""
+def communications(module: Module, name: str | None = None, args: Sequence[Value] | None = None) -> list[Step]:
+    """What a rank's program communicates, in order, calls followed. Raises ProgramError if it does not check.
+
+    `args`: what is known of the parameters, by default what their types state.
+    """
     analysis = check(module)
     entry = module.entry(name)
     if analysis.errors or entry is None:
         raise ProgramError(analysis.errors)
     with analysis.domain.room():
-        instance = analysis.instance(entry, [p.type for p in entry.params])
+        instance = analysis.instance(entry, args or [p.type for p in entry.params])
         return list(_steps(analysis.domain, instance, {}))
 
 
@@ -81,13 +84,16 @@ def _described(v: Value) -> Type | None:
     return None if v is None or isinstance(v, Literal) else type_of(v)
 
 
-def check_order(programs: Mapping[int, Module], name: str | None = None) -> dict[int, list[int]]:
+def check_order(
+    programs: Mapping[int, Module], name: str | None = None, args: Mapping[int, Sequence[Value]] | None = None
+) -> dict[int, list[int]]:
     """Match the communications of all ranks, given by device; number them, and give each rank's in its order.
 
-    Raises ProgramError (DIR703) where the ranks would wait for each other for ever, or tell each other different
-    things. The programs' entry functions are called `name`, if that is given.
+    Raises ProgramError (DIR702) where the ranks would wait for each other for ever, or tell each other different
+    things. The programs' entry functions are called `name`, if that is given; `args`: their arguments, by device.
     """
-    steps = {device: iter(communications(module, name)) for device, module in programs.items()}
+    given = args or {}
+    steps = {device: iter(communications(module, name, given.get(device))) for device, module in programs.items()}
     heads = {device: next(own, None) for device, own in steps.items()}
     numbers: dict[int, list[int]] = {device: [] for device in programs}
     matched = 0

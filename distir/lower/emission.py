@@ -151,6 +151,8 @@ class _Body:
         self.rows: list[Row] = []
         self.communicates = False
         self.overwritten: dict[str, None] = {}
+        self.moved = ""
+        """The variable that hands arguments over, if there is one."""
         self.last = last_uses(instance.function)
 
     def emitted(self) -> Emitted:
@@ -199,7 +201,8 @@ class _Body:
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
             return  # known before the program runs, or of no use
         try:
-            lines = self._apply(index, statement, vs) if isinstance(statement, Apply) else self._call(statement, vs)
+            is_op = isinstance(statement, Apply)
+            lines = self._apply(index, statement, vs) if is_op else self._call(index, statement, vs)
         except (Unlowerable, Reject) as refusal:
             told = refusal if isinstance(refusal, Unlowerable) else Unlowerable(refusal.message)
             self.rank.emission.refuse(self.instance.function.name, statement, told)
@@ -232,11 +235,40 @@ class _Body:
     def _roots(self, name: str) -> list[tuple[str, tuple[int, ...]]]:
         return [root for leaf in leaves(self.sharing.trees[name]) for root in leaf.roots]
 
-    def _call(self, call: Call, vs: tuple[Value, ...]) -> list[Line]:
+    def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> list[Line]:
         found = self.rank.of(callee(self.rank.domain, self.instance, call))
         self.communicates |= found.communicates
-        args = ", ".join(self._passed(call.args[i], vs[i]) for i in found.params)
+        texts = [self._passed(call.args[i], vs[i]) for i in found.params]
+        args = ", ".join(self._moved(index, call, [call.args[i] for i in found.params], texts))
         return [Line(found.results, f"{found.name}({args})", unpacks=len(found.results) > 1)]
+
+    def _moved(self, index: int, call: Call, args: Sequence[Arg], texts: Sequence[str]) -> list[str]:
+        """The arguments of a call, those that are needed no more handed over: the callee alone holds them then.
+
+        An argument that a list gives up goes to the callee without a trace here; a variable would keep it until the
+        callee returns.
+        """
+        mentioned = list(names(call.args))
+        own = self._own_params()
+        gone = [
+            arg
+            for arg in args
+            if isinstance(arg, str) and self.last.get(arg) == index and mentioned.count(arg) == 1 and arg not in own
+        ]
+        variables = {self.texts[arg]: arg for arg in gone if self.texts.get(arg, NONE) != NONE}
+        if not variables:
+            return list(texts)
+        if not self.moved:
+            self.moved = self.names.fresh("moved")
+        self.rows.append(Row(f"{self.moved} = [{', '.join(variables)}]"))
+        self.rows.append(Row(f"del {', '.join(variables)}"))
+        for arg in variables.values():
+            self.texts[arg] = NONE
+        return [f"{self.moved}.pop(0)" if text in variables else text for text in texts]
+
+    def _own_params(self) -> frozenset[str]:
+        """Parameters that are not dropped: those of the entry are the caller's."""
+        return frozenset(p.name for p in self.instance.function.params) if self.is_entry else frozenset()
 
     def _passed(self, arg: Arg, v: Value) -> str:
         """An argument of a call, known values too."""
@@ -289,7 +321,7 @@ class _Body:
 
     def _drop(self, index: int, statement: Apply | Call) -> None:
         """Drop what is used no more: a variable would keep its memory. The entry's parameters are the caller's."""
-        params = {p.name for p in self.instance.function.params} if self.is_entry else frozenset[str]()
+        params = self._own_params()
         mentioned = dict.fromkeys([*names(statement.args), *statement.results])
         gone = [n for n in mentioned if n != DISCARD and self.last.get(n) == index and n not in params]
         variables = [self.texts[n] for n in gone if self.texts.get(n, NONE) != NONE]

@@ -130,7 +130,7 @@ def lower_ranks(
 ) -> Lowered:
     """Lower programs of ranks, by entry and device.
 
-    Raises ProgramError (DIR703) where their communications do not match, Unwritten with all that has no form in torch.
+    Raises ProgramError (DIR702) where their communications do not match, Unwritten with all that has no form in torch.
     """
     matched = {name: _matched(ranks) for name, ranks in entries.items()}
     devices = tuple(sorted({device for ranks in entries.values() for device in ranks}))
@@ -181,8 +181,9 @@ class Unwritten(Exception):  # noqa: N818 - a verdict on a program
 
 
 def _matched(ranks: Mapping[int, Entry]) -> dict[int, list[int]]:
-    """The communications of all ranks, matched. Raises ProgramError (DIR703)."""
-    return check_order({d: e.module for d, e in ranks.items()}, next(iter(ranks.values())).function.name)
+    """The communications of all ranks, matched. Raises ProgramError (DIR702)."""
+    name = next(iter(ranks.values())).function.name
+    return check_order({d: e.module for d, e in ranks.items()}, name, {d: e.args for d, e in ranks.items()})
 
 
 def _placed(problems: Sequence[Problem], entries: Sequence[Entry]) -> list[Diagnostic]:

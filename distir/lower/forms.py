@@ -196,6 +196,9 @@ class TorchForm:
 FORMS: dict[str, TorchForm] = {}
 """Forms by op."""
 
+TOGETHER: dict[str, Callable[..., Local]] = {}
+"""Forms of communications of tuples, which are one message: by op, of the operands of each leaf."""
+
 
 def torch_form(*names: str, fresh: bool = False) -> Callable[[Form], Form]:
     """Declare how ops are written in torch. A later declaration takes the place of an earlier one."""
@@ -203,6 +206,19 @@ def torch_form(*names: str, fresh: bool = False) -> Callable[[Form], Form]:
     def register(form: Form) -> Form:
         for name in names:
             FORMS[name] = TorchForm(form, fresh)
+        return form
+
+    return register
+
+
+def together(name: str) -> Callable[[Callable[..., Local]], Callable[..., Local]]:
+    """Declare how a communication of a tuple is written, all leaves at once.
+
+    The form takes a list with the operands of each leaf, all leaves having the same members, and the attributes.
+    """
+
+    def register(form: Callable[..., Local]) -> Callable[..., Local]:
+        TOGETHER[name] = form
         return form
 
     return register

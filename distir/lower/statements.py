@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from distir.diagnostics.codes import lowering as codes
-from distir.ir import Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
+from distir.ir import HOST, Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
 from distir.lower.forms import (
     FORMS,
     STORED_ONLY,
+    TOGETHER,
     Local,
     Operand,
     Unlowerable,
@@ -40,6 +41,11 @@ class Program(Protocol):
     def constant(self, value: Dense | External) -> str: ...
     def rank(self, device: int) -> int: ...
     def group(self, devices: Sequence[int]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Local):
+    """A communication of all leaves of a tuple at once; the expression gives the tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +103,7 @@ def lowered(
     statement = _Statement(op.op, bound, program, device, overwritable)
     if count is None:
         return _lines(statement.written(texts, strong, ws), range(len(op.results)), device, ws)
-    leaves = [
-        statement.written(
-            [_item_text(t, v, i) for t, v in zip(texts, strong, strict=True)],
-            [_item(v, i) for v in strong],
-            [cast("TupleType", w).items[i] for w in ws],
-        )
-        for i in range(count)
-    ]
-    return _leafwise(leaves, len(op.results), program)
+    return _leafwise(statement.leaves(texts, strong, ws, count), len(op.results), program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +124,45 @@ class _Statement:
         self._check(operands)
         writer = Writer(self.program, self.device, cast("Sequence[TensorType]", ws), self.overwritable)
         return FORMS[self.op].write(writer, *operands, **self.attrs)
+
+    def leaves(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type], count: int) -> list[Written]:
+        """The form of the op on each leaf of tuples; of tuples in tuples, too."""
+        parts = [
+            (
+                [_item_text(t, v, i) for t, v in zip(texts, vs, strict=True)],
+                [_item(v, i) for v in vs],
+                [cast("TupleType", w).items[i] for w in ws],
+            )
+            for i in range(count)
+        ]
+        if (message := self._together(parts)) is not None:
+            return [message]
+        return [self._leaf(*part) for part in parts]
+
+    def _leaf(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> Written:
+        count = tuple_structure(OPS[self.op], vs)
+        if count is None:
+            return self.written(texts, vs, ws)
+        lines = _leafwise(self.leaves(texts, vs, ws, count), len(ws), self.program)
+        if len(lines) > 1:
+            raise Unlowerable("the parts of a tuple have their members in different orders")
+        (line,) = lines
+        if OPS[self.op].communication is not None:
+            return Local(line.targets, line.text)
+        return Unpacked(line.text) if line.unpacks else line.text
+
+    def _together(self, parts: Sequence[tuple[Sequence[Any], Sequence[Value], Sequence[Type]]]) -> Whole | None:
+        """A communication of all leaves as one message, where they are tensors that all have the same members."""
+        if self.op not in TOGETHER or len(parts) < 2:
+            return None
+        members = {tuple(_member(v) for v in [*vs, *ws]) for _, vs, ws in parts}
+        (places, *others) = members
+        if others or None in places or self.device not in places:
+            return None
+        operands = [[self._operand(t, v) for t, v in zip(texts, vs, strict=True)] for texts, vs, _ in parts]
+        writer = Writer(self.program, self.device, (), self.overwritable)
+        written = TOGETHER[self.op](writer, operands, **self.attrs)
+        return Whole(written.results, written.text)
 
     def _operand(self, text: str, v: Value) -> Operand:
         stated = cast("TensorType", type_of(v))
@@ -150,6 +187,12 @@ class _Statement:
             dtype_name(operand.type.dtype)
             if operand.dtype.name in STORED_ONLY and family not in MOVING and self.op not in CONVERTING:
                 raise Unlowerable(f"torch cannot compute `{self.op}` of {operand.dtype} elements")
+
+
+def _member(v: Value) -> int | None:
+    """The device of a tensor; None for anything else."""
+    found = v.device if isinstance(v, TensorType) else None
+    return None if found == HOST else found
 
 
 def rounded(value: Dense) -> Dense:
@@ -194,6 +237,8 @@ def _leafwise(leaves: Sequence[Written], results: int, program: Program) -> list
     """The results as tuples of what the op gives for each leaf."""
     if not leaves:
         return [Line((i,), "()") for i in range(results)]
+    if isinstance(leaves[0], Whole):
+        return [Line(leaves[0].results, leaves[0].text)]
     if all(isinstance(leaf, str) for leaf in leaves):
         return [Line((0,), items([cast("str", leaf) for leaf in leaves]))]
     if not any(isinstance(leaf, Local) for leaf in leaves):

@@ -7,7 +7,8 @@ over in turn. Times are in ticks. Knows bodies and events by number, no names.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -30,15 +31,20 @@ class Run:
         """The run that called, and the statement that did."""
         self.first = 0 if caller is None else caller[0].first + caller[0].body.first_events[caller[1]]
         """The number of its first event."""
+        self.groups = [step.devices if step is not None else () for step in self._steps]
+        """By statement: the devices that it occupies."""
         self.begins: list[int | tuple[int, ...]] = []
         """By statement: the clocks of its devices as it begins; with one device the clock itself."""
-        for step in self._steps:
-            group = step.devices if step is not None else ()
+        for step, group in zip(self._steps, self.groups, strict=True):
             if step is None or not group:
                 self.begins.append(())
-                continue
-            self.begins.append(clocks[group[0]] if len(group) == 1 else tuple([clocks[d] for d in group]))
-            run((step,), clocks)
+            elif len(group) == 1:
+                begin = clocks[group[0]]
+                self.begins.append(begin)
+                clocks[group[0]] = begin + step.ticks
+            else:
+                self.begins.append(tuple([clocks[device] for device in group]))
+                run((step,), clocks)
         self.ends = clocks
         """By device: when it is done."""
         self._child: Run | None = None
@@ -57,13 +63,9 @@ class Run:
             caller = caller[0].caller
         return tuple(reversed(found))
 
-    def devices(self, statement: int) -> tuple[int, ...]:
-        step = self._steps[statement]
-        return step.devices if step is not None else ()
-
     def clocks(self, statement: int) -> Clocks:
         """By device: when it is free as a statement begins."""
-        return dict(zip(self.devices(statement), _tuple(self.begins[statement]), strict=True))
+        return dict(zip(self.groups[statement], _tuple(self.begins[statement]), strict=True))
 
     def enter(self, statement: int) -> Run:
         """The run of a call. The one last entered is kept."""
@@ -73,19 +75,24 @@ class Run:
             self._child = Run(callee, self.clocks(statement), (self, statement))
         return self._child
 
-    def before(self, statement: int, devices: Container[int]) -> int | None:
-        """The last event before a statement that occupies one of the devices."""
+    def before(self, statement: int, devices: AbstractSet[int]) -> int | None:
+        """The last statement before another that occupies one of the devices."""
+        groups = self.groups
         for index in range(statement - 1, -1, -1):
-            if any(device in devices for device in self.devices(index)):
-                step = self.body.steps[index]
-                inside = step.summary.last.items() if isinstance(step, Body) else ()
-                within = max((number for device, number in inside if device in devices), default=0)
-                return self.first + self.body.first_events[index] + within
+            if not devices.isdisjoint(groups[index]):
+                return index
         return None
+
+    def last(self, statement: int, devices: AbstractSet[int]) -> int:
+        """The last event of a statement that occupies one of the devices."""
+        step = self.body.steps[statement]
+        inside = step.summary.last.items() if isinstance(step, Body) else ()
+        within = max((number for device, number in inside if device in devices), default=0)
+        return self.first + self.body.first_events[statement] + within
 
     def due(self, statement: int) -> Clocks:
         """By device: when it must be free after a statement, for the program not to end later."""
-        return dict(zip(self.devices(statement), self._due[statement], strict=True))
+        return dict(zip(self.groups[statement], self._due[statement], strict=True))
 
     @cached_property
     def _due(self) -> list[tuple[int, ...]]:
@@ -163,25 +170,37 @@ class Descent:
                 return Place(current, statement)
             current = current.enter(statement)
 
-    def last(self) -> int | None:
-        """The last of the events that end when the program does."""
-        ends = self._root.ends
+    def critical(self) -> Iterator[int]:
+        """The critical path, last event first."""
+        ends, root = self._root.ends, self._root
         latency = max(ends.values(), default=0)
-        return self._root.before(len(self._root.begins), {device for device, end in ends.items() if end == latency})
+        place = self._before(root, len(root.begins), {device for device, end in ends.items() if end == latency})
+        while place is not None:
+            yield place.index
+            place = self._blocker(place)
 
     def blocker(self, index: int) -> int | None:
         """The latest event before this one, on one of its devices, that ends as it starts; None if it starts at 0."""
-        place = self.at(index)
-        start = place.start
+        place = self._blocker(self.at(index))
+        return None if place is None else place.index
+
+    def _blocker(self, place: Place) -> Place | None:
+        start, group = place.start, place.run.groups[place.statement]
         if start == 0:
             return None
-        current, statement = place.run, place.statement
-        awaited = {device for device, clock in current.clocks(statement).items() if clock == start}
-        while True:
-            found = current.before(statement, awaited)
-            if found is not None or current.caller is None:
-                return found
+        begins = _tuple(place.run.begins[place.statement])
+        awaited = {device for device, clock in zip(group, begins, strict=True) if clock == start}
+        return self._before(place.run, place.statement, awaited)
+
+    def _before(self, current: Run, statement: int, devices: AbstractSet[int]) -> Place | None:
+        """The last event before a statement that occupies one of the devices, in the callers too."""
+        while (found := current.before(statement, devices)) is None:
+            if current.caller is None:
+                return None
             current, statement = current.caller
+        if isinstance(current.body.steps[found], Body):
+            return self.at(current.last(found, devices))
+        return Place(current, found)
 
     def spare(self, index: int) -> int:
         """By how many ticks an event could end later without the program ending later."""
@@ -194,23 +213,25 @@ class Descent:
         ways = [(self._root, iter(range(len(self._root.begins))))]
         while ways:
             current, statements = ways[-1]
-            body = current.body
+            body, first = current.body, current.first
             for statement in statements:
-                devices, step = current.devices(statement), body.steps[statement]
-                if isinstance(step, Body) and len(devices) > 1:
+                group, step = current.groups[statement], body.steps[statement]
+                if not group:
+                    continue
+                number = first + body.first_events[statement]
+                if len(group) == 1:
+                    latest[group[0]] = number + (step.summary.last[group[0]] if isinstance(step, Body) else 0)
+                elif isinstance(step, Body):
                     entered = current.enter(statement)
                     ways.append((entered, iter(range(len(entered.begins)))))
                     break
-                place = Place(current, statement)
-                if len(devices) > 1:
+                else:
                     clocks = current.clocks(statement)
-                    busiest = max(devices, key=clocks.__getitem__)
+                    busiest = max(group, key=clocks.__getitem__)
                     for device, clock in clocks.items():
                         if clock < clocks[busiest]:
-                            yield Idle(device, clock, place, latest[busiest])
-                if devices:
-                    inside = step.summary.last if isinstance(step, Body) else dict.fromkeys(devices, 0)
-                    latest.update((device, place.index + number) for device, number in inside.items())
+                            yield Idle(device, clock, Place(current, statement), latest[busiest])
+                    latest.update(dict.fromkeys(group, number))
             else:
                 ways.pop()
 

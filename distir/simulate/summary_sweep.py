@@ -125,7 +125,11 @@ class _Pattern:
     def __init__(self, sweep: Sweep, values: Bind, probe: Sizes) -> None:
         analysis, self.sweep = sweep.analysis, sweep
         names = frozenset(probe)
-        self.instance = analysis.instance(sweep.entry, arguments(sweep.entry, values, names))
+        self.instance = (
+            analysis.instance(sweep.entry, arguments(sweep.entry, values, names))
+            if values or sweep.entry.name not in analysis.domain.own
+            else analysis.domain.own[sweep.entry.name]  # for the types that its parameters state
+        )
         places = place(analysis.domain, self.instance, sweep.machine)
         self.effects = _OpenEffects(analysis.domain, sweep.machine, places, probe=probe)
         storages = StorageMap(analysis.domain, self.effects)

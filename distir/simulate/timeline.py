@@ -118,12 +118,7 @@ class Timeline:
 
     def critical_path(self) -> list[int]:
         """Events that end to end make up the latency, first to last: each starts when the one before it ends."""
-        last = self._descent.last()
-        path: list[int] = []
-        while last is not None:
-            path.append(last)
-            last = self.blocker(last)
-        return path[::-1]
+        return [*self._descent.critical()][::-1]
 
     def blocker(self, index: int) -> int | None:
         """The event that this one waited for: the latest before it, on one of its devices, that ends as it starts."""

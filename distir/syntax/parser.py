@@ -128,6 +128,32 @@ class _Parser:
             function, found = unchanged
             self.diagnostics += found
             return function
+        return self.continued(start) or self.read_function(start)
+
+    def continued(self, start: int) -> FunctionSyntax | None:
+        """The function that begins at `start`, if its head and some statements are those of the version before."""
+        prefix = self.earlier.prefix(start) if self.earlier is not None else None
+        if prefix is None or self.earlier is None:
+            return None
+        old = prefix.function
+        if not self.text.startswith("{", scan.skip(self.text, old.head.end, [])):
+            return None
+        self.diagnostics += self.earlier.diagnostics(start, old.head.end + 1, 0)
+        body = _Body(self, prefix.end, [])
+        body.reuse(prefix, self.earlier.tail(start))
+        end = body.read(old.name)
+        function = old.function
+        return FunctionSyntax(
+            Function(function.name, function.params, tuple(body.statements), function.result_types),
+            Span(start, end),
+            old.head,
+            old.name,
+            body.starts,
+            body.ends,
+            tuple(body.comments),
+        )
+
+    def read_function(self, start: int) -> FunctionSyntax:
         comments: scan.Comments = []
         extent = scan.head(self.text, start, comments)
         self.check_comments(comments)
@@ -143,7 +169,7 @@ class _Parser:
             self.report(codes.UNEXPECTED, end, end, "expected `{` after the function's head", "add `{`")
         body = _Body(self, extent.end + is_open, comments)
         if self.earlier is not None and is_open:
-            body.reuse(self.earlier.prefix(start), self.earlier.tail(start))
+            body.reuse(None, self.earlier.tail(start))
         end = body.read(name if is_open else None)
         return FunctionSyntax(
             Function(head.name, head.params, tuple(body.statements), head.result_types),

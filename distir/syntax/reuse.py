@@ -41,6 +41,7 @@ class Prefix:
 
     def __init__(self, earlier: Earlier, old: FunctionSyntax, boundary: int) -> None:
         count = bisect.bisect_left(old.starts, boundary)
+        self.function = old
         self.end = boundary
         self.statements = old.function.body[:count]
         self.starts, self.ends = old.starts[:count], old.ends[:count]

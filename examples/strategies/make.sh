@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 DISTIR=${DISTIR:-distir}
 
-"$DISTIR" model mlp --layers 4 --width 256 --batch 1024 --dtype Float32 -o mlp.dir
+"$DISTIR" model mlp --layers 4 --width 128 --batch 512 --dtype Float32 -o mlp.dir
 "$DISTIR" transform grad optimizer=adam mlp.dir -o mlp_training.dir
 "$DISTIR" transform dp=2 mlp_training.dir -o mlp_dp.dir
 "$DISTIR" transform tp=2 mlp_training.dir -o mlp_tp.dir

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -21,9 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(port: int | None = None) -> None:
     """Serve on standard input and output, or on a port of this machine that others cannot reach."""
+    gc.disable()  # while what stays is loaded; the server decides what follows
     from distir_lsp.server import DistirServer
 
     server = DistirServer()
+    gc.enable()
     if port is None:
         server.start_io()
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types
@@ -38,6 +40,8 @@ def register(server: DistirServer) -> None:
         for action in _actions(server, document, uri, span, params.context):
             found.append(_as_code_action(server, uri, action, params.context.diagnostics))
             await asyncio.sleep(0)
+            if server.document(uri) is not document:
+                return []  # the text has changed meanwhile: what was found is about another one
         if _wanted(params.context, REWRITE) and _creates_files(server):
             found += (_as_offer(uri, offer) for offer in transforms.offers(document, span))
         return found
@@ -55,7 +59,7 @@ def register(server: DistirServer) -> None:
             text = transforms.transformed(document, function, steps)
         except transforms.CannotTransform as error:
             raise Refused(f"`{' '.join(steps)}`: {error}") from None
-        action.edit = _new_file(transforms.new_path(server.documents[uri].path, steps), text)
+        action.edit = _new_file(_free(transforms.new_path(server.documents[uri].path, steps)), text)
         return action
 
 
@@ -115,11 +119,18 @@ def _as_offer(uri: str, offer: transforms.Offer) -> types.CodeAction:
     return types.CodeAction(title=offer.title, kind=REWRITE, data=data)
 
 
+def _free(path: str) -> str:
+    """The path, or one like it of which there is no file yet."""
+    wanted = Path(path)
+    numbered = (wanted.with_name(f"{wanted.stem}.{number}{wanted.suffix}") for number in count(2))
+    return str(next(p for p in chain([wanted], numbered) if not p.exists()))
+
+
 def _new_file(path: str, text: str) -> types.WorkspaceEdit:
-    """An edit that makes a file, or writes one that is there anew."""
+    """An edit that makes a file."""
     uri = uris.from_fs_path(path) or path
     start = types.Position(0, 0)
-    options = types.CreateFileOptions(overwrite=True, ignore_if_exists=False)
+    options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
     return types.WorkspaceEdit(
         document_changes=[
             types.CreateFile(uri, options=options),

@@ -1,9 +1,11 @@
-"""Code lenses, and the commands behind them. Positions come from the parse alone, texts when a lens is shown."""
+"""Code lenses, and the commands behind them. Positions come from the parse alone, texts when a lens is shown.
+
+What only commands need is imported when one runs: the server starts sooner.
+"""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,11 +13,7 @@ from typing import Any, cast
 from lsprotocol import types
 from pygls import uris
 
-from distir.cost import load
 from distir.ide import lenses as ide
-from distir.ide.compare import compare, in_words
-from distir.ide.document import open_document
-from distir.ide.hardware import known
 from distir.ir import Site
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
@@ -77,6 +75,8 @@ def register(server: DistirServer) -> None:
         if done is None or done.simulation is None:
             _say(server, "there is no simulation to show")
             return
+        import tempfile
+
         from distir.simulate.page import timeline_page
 
         page = timeline_page(done.simulation, done.program.source, done.program.syntax.source_map)
@@ -91,6 +91,9 @@ def register(server: DistirServer) -> None:
 
     @server.command("distir.compare")
     def compare_with_file(uri: str) -> None:  # pyright: ignore[reportUnusedFunction]
+        from distir.ide.compare import compare, in_words
+        from distir.ide.document import open_document
+
         done, path = server.simulated(uri), uris.to_fs_path(uri)
         try:
             text = Path(path).read_text("utf-8", "replace") if path else None
@@ -104,6 +107,9 @@ def register(server: DistirServer) -> None:
 
     @server.command("distir.hardware")
     async def hardware(uri: str) -> None:  # pyright: ignore[reportUnusedFunction]
+        from distir.cost import load
+        from distir.ide.hardware import known
+
         names = [profile.name for profile in known()]
         asked = types.ShowMessageRequestParams(
             types.MessageType.Info, "Simulate on which hardware?", [types.MessageActionItem(name) for name in names]

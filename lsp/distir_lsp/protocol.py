@@ -87,6 +87,14 @@ class Protocol(LanguageServerProtocol):
         if handler is not None:
             yield handler, (params,), None
 
+    def _handle_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
+        """An answer of the client; nobody waits any more for that to a request that was given up."""
+        waiting = self._request_futures.get(msg_id)
+        if waiting is not None and waiting.done():
+            self._request_futures.pop(msg_id, None)
+        else:
+            super()._handle_response(msg_id, result, error)
+
     def _send_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
         if error is None and isinstance(result, Raw):
             self._result_types.pop(msg_id, None)

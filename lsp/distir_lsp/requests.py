@@ -1,7 +1,7 @@
 """Requests of our own, `distir/...`, and the commands behind lenses. Documented in `docs/lsp-requests.md`.
 
 Every answer is a JSON object with `protocol`, the version of these requests, and either what was asked for or `error`,
-why there is none. What is said comes from `distir.ide`.
+why there is none. What is said comes from `distir.ide`, imported with the first request: the server starts sooner.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ from pygls import uris
 
 from distir.cost import HardwareError, load
 from distir.diagnostics import Span
-from distir.ide import hardware as machines
-from distir.ide.call_choice import call_choices
-from distir.ide.compare import compare
 from distir.ide.document import Document, Setup, open_document
-from distir.ide.lenses import in_short
-from distir.ide.memory import memory_view
-from distir.ide.rank_program import rank_program
-from distir.ide.status import status
-from distir.ide.timeline import MOST_EVENTS, timeline_view
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
@@ -59,6 +51,8 @@ def register(server: DistirServer) -> None:
                 return _written({"error": str(refused)})
 
     async def timeline(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.timeline import MOST_EVENTS, timeline_view
+
         document, positions = await _simulated(server, _uri(server, asked))
         devices = asked.get("devices")
         most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
@@ -67,10 +61,14 @@ def register(server: DistirServer) -> None:
         return _of(document, found, positions)
 
     async def memory(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.memory import memory_view
+
         document, positions = await _simulated(server, _uri(server, asked))
         return _of(document, memory_view(document), positions)
 
     async def compared(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.compare import compare
+
         uri = _uri(server, asked)
         document, positions = await _simulated(server, uri)
         other, name, other_positions = await _other(server, uri, document, asked)
@@ -83,6 +81,8 @@ def register(server: DistirServer) -> None:
         return answer
 
     async def ranked(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.rank_program import rank_program
+
         uri = _uri(server, asked)
         document = _document(server, uri)
         try:
@@ -92,11 +92,15 @@ def register(server: DistirServer) -> None:
         return _of(document, found, server.positions(uri))
 
     def stands(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.status import status
+
         uri = _uri(server, asked)
         document = _document(server, uri)
         return _of(document, status(document, server.simulated(uri)), server.positions(uri))
 
     def called(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.call_choice import call_choices
+
         uri = _uri(server, asked)
         name = str(asked.get("function", "")).removeprefix("@")
         if "pick" in asked:
@@ -107,7 +111,23 @@ def register(server: DistirServer) -> None:
             raise Refused(f"there is no function `@{name}`")
         return _of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
 
+    async def transformed(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide.actions import transforms
+
+        uri = _uri(server, asked)
+        document = _document(server, uri)
+        words = asked.get("steps")
+        if words is None:
+            return _of(document, {"steps": transforms.known_steps()}, server.positions(uri))
+        if not isinstance(words, (list, tuple)) or not words:
+            raise Refused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
+        name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
+        steps = [str(word) for word in cast("Sequence[Any]", words)]
+        return _of(document, await asyncio.to_thread(_transformed, document, name, steps), server.positions(uri))
+
     async def hardware(asked: Mapping[str, Any]) -> Answer:
+        from distir.ide import hardware as machines
+
         action = asked.get("action", "list")
         if action == "list" and "textDocument" not in asked:
             return {"profiles": _json(machines.known(), None)}
@@ -126,7 +146,7 @@ def register(server: DistirServer) -> None:
             if action == "whatIf":
                 return await _what_if(server, uri, name, changes, asked, base)
         except HardwareError as error:
-            raise Refused("; ".join(str(problem.message) for problem in error.problems)) from None
+            raise Refused(_problems(error)) from None
         raise Refused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
 
     offer("timeline", timeline)
@@ -136,6 +156,28 @@ def register(server: DistirServer) -> None:
     offer("status", stands)
     offer("calls", called)
     offer("hardware", hardware)
+    offer("transform", transformed)
+
+
+def _transformed(document: Document, function: str, steps: Sequence[str]) -> Answer:
+    """What steps make of a function, and what that gains."""
+    from distir.ide.actions import transforms
+    from distir.ide.compare import compare
+
+    if document.program.errors:
+        raise Refused("the program has errors")
+    try:
+        text = transforms.transformed(document, function, steps)
+    except transforms.CannotTransform as error:
+        raise Refused(str(error)) from None
+    except HardwareError as error:
+        raise Refused(_problems(error)) from None
+    setup = replace(document.setup, entry=None)
+    after = open_document(text, " ".join(steps), setup)
+    before = document.under(replace(document.setup, entry=function))
+    found = compare(before, after, "the document", " ".join(steps))
+    why = None if after.unsimulated is None else str(after.unsimulated)
+    return {"function": function, "text": text, "why": why, "comparison": found}
 
 
 async def _what_if(
@@ -147,9 +189,13 @@ async def _what_if(
     base: dict[str, tuple[str, dict[str, str]]],
 ) -> Answer:
     """Simulate on the machine with other figures; `keep`: look at the document for it from now on."""
+    from distir.ide import hardware as machines
+    from distir.ide.compare import compare
+    from distir.ide.lenses import in_short
+
     wanted = asked.get("changes")
     if not isinstance(wanted, Mapping) or not wanted:
-        raise Refused('expected `changes`, such as `{"levels.nvlink.send.bandwidth": "300GB/s"}`')
+        raise Refused('expected `changes`, such as `{"nvlink send bandwidth": "300GB/s"}`')
     changes = {**before, **{str(k): str(v) for k, v in cast("Mapping[Any, Any]", wanted).items()}}
     machine = machines.changed(name, changes, f"{name}, changed")
     document, positions = await _simulated(server, uri)
@@ -173,7 +219,7 @@ async def _other(
         try:
             machine = load(str(given["hardware"]))
         except HardwareError as error:
-            raise Refused("; ".join(str(problem.message) for problem in error.problems)) from None
+            raise Refused(_problems(error)) from None
         return document.under(replace(document.setup, hardware=machine)), machine.name, server.positions(uri)
     if "text" in given:
         return _opened(str(given["text"]), "the text given", document.setup, server)
@@ -223,6 +269,10 @@ def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:
         raise Refused("expected `textDocument` with a `uri`")
     _document(server, uri)
     return uri
+
+
+def _problems(error: HardwareError) -> str:
+    return "; ".join(f"{p.message} ({p.help})" if p.help else p.message for p in error.problems)
 
 
 def _document(server: DistirServer, uri: str) -> Document:

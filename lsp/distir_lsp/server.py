@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import importlib
 import logging
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
+from pygls.io_ import run_async
 from pygls.lsp.server import LanguageServer
 
 from distir import __version__
@@ -41,10 +43,13 @@ FEATURES = (
 )
 """Modules of this package; each has `register(server)`."""
 
-QUICK_S = 0.06
+QUICK_S = 0.1
 """What takes no longer is simulated at once, between two messages; the rest in the background."""
 
 PROGRESS_AFTER_S = 0.2
+
+SWITCH_S = 0.0005
+"""How long messages wait for a simulation in the background, at each step that reading one takes."""
 
 STACK = 20_000
 """Python frames for long chains of calls, whichever thread follows them: these take no C stack."""
@@ -81,6 +86,7 @@ class DistirServer(LanguageServer):
         for name in FEATURES:
             importlib.import_module(f"distir_lsp.{name}").register(self)
         sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))
+        sys.setswitchinterval(SWITCH_S)
         # what is loaded stays; versions of documents hold no cycles, so looking for some is seldom worth its time
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
@@ -191,6 +197,28 @@ class DistirServer(LanguageServer):
         self._background.close()
         super().shutdown()
 
+    def start_tcp(self, host: str, port: int) -> None:
+        """Serve one client; ends when it goes away, however it does. Raises OSError where the port is taken."""
+        self._stop_event = stop = threading.Event()
+
+        async def serve() -> None:
+            gone = asyncio.Event()
+
+            async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                self.protocol.set_writer(writer)  # pyright: ignore[reportArgumentType]
+                with contextlib.suppress(ConnectionError):
+                    await run_async(stop, reader, self.protocol, error_handler=self.report_server_error)
+                gone.set()
+
+            listening = await asyncio.start_server(connected, host, port)
+            await gone.wait()
+            listening.close()
+
+        try:
+            asyncio.run(serve())
+        finally:
+            self.shutdown()
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Errors are logged; requests have their own answers, and a message on the screen helps nobody."""
         logging.getLogger(__name__).debug("%s", error, exc_info=error)
@@ -287,7 +315,7 @@ class DistirServer(LanguageServer):
         async with self._progress(f"simulating {found.path.rpartition('/')[2]}"):
             await self._background.run(document.simulate)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _progress(self, title: str) -> AsyncGenerator[None]:
         """Show progress, once the block has taken a while."""
         window = self.client_capabilities.window
@@ -307,7 +335,8 @@ class DistirServer(LanguageServer):
         await asyncio.sleep(PROGRESS_AFTER_S)
         token = str(uuid4())
         try:
-            await self.work_done_progress.create_async(token)  # pyright: ignore[reportUnknownMemberType]
+            create: Any = self.work_done_progress.create_async  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            await asyncio.shield(create(token))
         except JsonRpcException:
             return
         self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title, cancellable=False))

@@ -12,7 +12,7 @@ from distir.ide.document import Document, open_document
 from distir_lsp.positions import Positions
 from distir_lsp.settings import Settings
 
-STATEMENT_S = 10e-6
+STATEMENT_S = 5e-6
 """About how long a statement takes to simulate for the first time."""
 
 

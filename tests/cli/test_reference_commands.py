@@ -56,6 +56,14 @@ def test_an_unknown_op_is_refused_with_the_nearest(distir):
     assert "did you mean `MatMul`?" in ended.err
 
 
+def test_ops_of_onnx_are_listed_by_name_and_documented_from_their_schemas(distir):
+    assert " Conv " in distir("ops").out
+    assert "The convolution operator" in distir("ops", "Conv").out
+    assert json.loads(distir("ops", "Conv", "--json").out)["family"] == "onnx convolution"
+    assert "did you mean `MaxPool`?" in distir("ops", "MaxPoool").err
+    assert "ONNX's `If` is control flow" in distir("ops", "If").err
+
+
 def test_codes_are_all_listed_and_explained(distir):
     listed = json.loads(distir("explain", "--json").out)
     assert [code["code"] for code in listed] == sorted(CODES)

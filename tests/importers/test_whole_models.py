@@ -15,7 +15,13 @@ from distir.importers.names import value_name
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 MODELS = sorted(path.name for path in LIGHT.glob("*.onnx"))
-QUICK = ["light_bvlc_alexnet.onnx", "light_resnet50.onnx", "light_squeezenet.onnx", "light_zfnet512.onnx"]
+QUICK = [
+    "light_bvlc_alexnet.onnx",
+    "light_resnet50.onnx",
+    "light_shufflenet.onnx",
+    "light_squeezenet.onnx",
+    "light_zfnet512.onnx",
+]
 """Those that the reference executor runs within seconds."""
 
 

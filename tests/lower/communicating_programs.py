@@ -2,7 +2,21 @@
 
 import random
 
-from distir.ir import DTYPES, Apply, Attributes, Call, Function, Literal, Module, Param, Return, TensorType, TupleType
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Apply,
+    Attributes,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    TensorType,
+    TupleType,
+    names,
+)
 
 MOVED = ("Float32", "Float64", "Float16", "Int64", "Int16", "Bool")
 SUMMED = ("Float32", "Float64", "Int64", "Int16")
@@ -152,6 +166,14 @@ def tuple_of(body):
     body.add("MakeTuple", names, [TupleType(tuple(body.types[n] for n in names))])
 
 
+def nested(body):
+    """A tuple in a tuple."""
+    pairs = [n for n, t in body.types.items() if isinstance(t, TupleType) and t.width < 5]
+    if pairs:
+        args = [body.rng.choice(pairs), body.rng.choice(tensors(body))[0]]
+        body.add("MakeTuple", args, [TupleType(tuple(body.types[n] for n in args))])
+
+
 def tuple_sum(body):
     """A sum of tuples, whose leaves may live on different devices."""
     pairs = [(n, t) for n, t in body.types.items() if isinstance(t, TupleType)]
@@ -177,7 +199,7 @@ def transpose(body):
 
 
 STEPS = (
-    *(send, broadcast, scatter, gather, uneven, reduce, reduce, all_to_all, tuple_of, tuple_sum, compute),
+    *(send, broadcast, scatter, gather, uneven, reduce, reduce, all_to_all, tuple_of, nested, tuple_sum, compute),
     *(transpose,),
 )
 
@@ -203,16 +225,26 @@ def random_program(seed):
             break
     made = [n for n in body.types if n.startswith("v")] or ["s"]
     returned = tuple(rng.sample(made, min(len(made), rng.randint(1, 4))))
+    if rng.random() < 0.3:
+        discard_unused(body, returned)
     if rng.random() < 0.5:
         return Module([Function("main", tuple(params), (*body.statements, Return(returned)))])
     return with_function(rng, body, params, returned)
+
+
+def discard_unused(body, returned):
+    """Write `_` for results that nobody uses: they are made and sent all the same."""
+    used = {*returned, *(n for s in body.statements for n in names(s.args))}
+    for i, s in enumerate(body.statements):
+        results = tuple(n if n in used else DISCARD for n in s.results)
+        body.statements[i] = Apply(results, s.op, s.args, s.attrs)
 
 
 def with_function(rng, body, params, returned):
     """The program with its last statements in a function of their own, which is called twice."""
     cut = rng.randint(0, len(body.statements))
     first, rest = body.statements[:cut], body.statements[cut:]
-    known = [p.name for p in params] + [n for s in first for n in s.results]
+    known = [p.name for p in params] + [n for s in first for n in s.results if n != DISCARD]
     inner = Function("inner", tuple(Param(n, on_none(body.types[n])) for n in known), (*rest, Return(returned)))
     again = tuple(f"w{i}" for i in range(len(returned)))
     twice = tuple(f"u{i}" for i in range(len(returned)))

@@ -203,7 +203,7 @@ def test_another_order_on_one_rank_is_refused():
     with pytest.raises(ProgramError) as caught:
         check_order(found)
     (problem,) = caught.value.diagnostics
-    assert problem.code.number == "DIR703"
+    assert problem.code.number == "DIR702"
     assert "rank 1 would wait for ever for rank 2" in problem.message
     assert any("rank 2 is about to run `%b = Send" in note.message or "Send" in note.message for note in problem.notes)
 

@@ -210,6 +210,6 @@ def test_ops_without_a_form_are_refused_all_at_once():
     second = one_op("%z = Hardmax(%x: Tensor[Float32, (3, 3), 1])")
     with pytest.raises(ProgramError) as caught:
         lower([entry(module, "a"), entry(second, "b")])
-    assert [d.code.number for d in caught.value.diagnostics] == ["DIR704", "DIR704"]
+    assert [d.code.number for d in caught.value.diagnostics] == ["DIR703", "DIR703"]
     assert "`Det` has no form in torch" in str(caught.value)
     assert "`Hardmax` has no form in torch" in str(caught.value)

@@ -238,10 +238,14 @@ async def test_gains_and_new_files(editor: LanguageClient):
     assert text.index("%p_1: D2 =") < text.index("%ar_2: D2 =")
     found = await actions_at(editor, document, place(PIPELINE, "func @mlpPP"))
     offer = next(a for a in found if "`dce`" in a.title)
+    (editor.folder / "program.dce.dir").write_text("mine\n")
     made = await editor.code_action_resolve_async(offer)
     create, change = made.edit.document_changes
-    assert create.uri.endswith("program.dce.dir")
+    assert create.uri.endswith("program.dce.2.dir")  # no file is written over
     assert "func @mlpPP(" in change.edits[0].new_text
+    offer = next(a for a in found if "`grad`" in a.title)
+    with pytest.raises(JsonRpcException, match="`grad`: "):
+        await editor.code_action_resolve_async(offer)
 
 
 @pytest.mark.asyncio(loop_scope="function")

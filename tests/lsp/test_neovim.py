@@ -1,5 +1,7 @@
 """A real Neovim, without a screen: opening, editing, hovering, renaming, formatting, writing."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,3 +38,27 @@ def test_a_day_in_neovim(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert program.read_text("utf-8") == PROGRAM.replace("%h", "%hidden")
+
+
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
+def test_the_configuration_to_paste_works(tmp_path):
+    newer, older = re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
+    program = tmp_path / "program.dir"
+    program.write_text(PROGRAM.replace("Relu", "Reul"), "utf-8")
+    (tmp_path / "init.lua").write_text(f"if vim.lsp.config then\n{newer}\nelse\n{older}\nend\n", "utf-8")
+    command = tmp_path / "bin" / "distir-lsp"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:{ROOT / "lsp"}" exec "{sys.executable}" -m distir_lsp "$@"\n')
+    command.chmod(0o755)
+    seen = "vim.wait(30000, function() return #vim.diagnostic.get(0) > 0 end, 20)"
+    done = subprocess.run(
+        ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(tmp_path / "init.lua"), str(program)]
+        + ["-c", f"lua vim.cmd({seen} and 'qall!' or 'cquit 1')"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr

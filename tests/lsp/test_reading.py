@@ -153,14 +153,18 @@ def test_comparing_and_other_machines(tmp_path):
 
             listed = await ask(client, "distir/hardware")
             assert "dgx2-v100" in [profile["name"] for profile in listed["profiles"]]
-            change = {"levels.nvlink.send.bandwidth": "1GB/s"}
+            change = {"nvlink send bandwidth": "1GB/s"}
             tried = await ask(client, "distir/hardware", textDocument=document, action="whatIf", changes=change)
             assert tried["comparison"]["this"]["latency_s"] > before["latency_s"]
             assert (await simulated(client, uri))["latency_s"] == before["latency_s"], "trying changes nothing"
             wrong = await ask(
-                client, "distir/hardware", textDocument=document, action="whatIf", changes={"levels.no.such": "1GB/s"}
+                client,
+                "distir/hardware",
+                textDocument=document,
+                action="whatIf",
+                changes={"nvlink sendbandwidth": "1GB/s"},
             )
-            assert "error" in wrong
+            assert "did you mean `nvlink send bandwidth`?" in wrong["error"]
             await ask(client, "distir/hardware", textDocument=document, action="choose", name="dgx2-v100")
             after = await simulated(client, uri)
             assert after["hardware"] == "dgx2-v100"

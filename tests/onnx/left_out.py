@@ -10,6 +10,7 @@ from pathlib import Path
 from node_case_samples import node_cases, outcome
 
 from distir.ops import bridge
+from distir.ops.bridge.definition import DIFFERENTIABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-ops.md"
 
@@ -43,17 +44,19 @@ def page_of_ops():
     ops = defaultdict(list)
     for name, reason in bridge.LEFT_OUT.items():
         ops[reason].append(name)
+    differentiable = ", ".join(f"`{name}`" for name in DIFFERENTIABLE)
     listed = [f"- {', '.join(f'`{name}`' for name in sorted(names))}: {reason}." for reason, names in ops.items()]
-    return "\n".join([HEAD.format(opset=bridge.OPSET), *listed])
+    return "\n".join([HEAD.format(opset=bridge.OPSET, differentiable=differentiable), *listed])
 
 
 HEAD = """\
 # ONNX's ops
 
-Every op of the standard ONNX domain, at operator set {opset}, can be used in a program by its ONNX name: those that
-`distir ops` lists have definitions of their own, the others come from ONNX itself (`pip install 'distir[onnx]'`): their
-operands, attributes and documentation from its schemas, result types from its shape inference, values from its
-reference implementation.
+Every op of the standard ONNX domain, at operator set {opset}, can be used in a program by its ONNX name. `distir ops`
+lists them: first those that have definitions of their own, then by name alone those that come from ONNX itself
+(`pip install 'distir[onnx]'`), with operands, attributes and documentation from its schemas (`distir ops Conv`), result
+types from its shape inference, values from its reference implementation. Of the latter these have gradients:
+{differentiable}.
 
 Where ONNX leaves something open, this is how it is settled:
 
@@ -61,6 +64,7 @@ Where ONNX leaves something open, this is how it is settled:
 - An attribute that ONNX declares as an integer and means as a flag is written `true` or `false`; one that it means as
   an element type is written as that type: `output_dtype = Float16`.
 - An operand that decides a shape (`sizes` of `Resize`) must be a host value.
+- `MaxPool` and grouped `ConvTranspose` are computed here, where ONNX's implementation (1.23) errs.
 - All operands that live on a device live on the same one, and so do the results; of host values alone the results are
   host values.
 

@@ -79,7 +79,7 @@ def reason(refusal):
     """Why a model is refused, without the names that are its own."""
     assert "\n" not in str(refusal)
     text = re.sub(r"^the input `.*?` (is|has)", r"an input \1", refusal.message)
-    return re.sub(r"^the (`\w+`) node `.*?` is", r"\1 is", text).replace("a optional", "an optional")
+    return re.sub(r"^the (`\w+`) node `.*?` is", r"\1 is", text)
 
 
 def may_differ(name):

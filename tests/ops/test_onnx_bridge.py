@@ -8,7 +8,7 @@ import textwrap
 import numpy as np
 import onnx.defs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_samples import apply, close, is_instance, random_array, random_value, rejects, seeds
 from test_all_ops import OURS, parsed, values_of
@@ -299,6 +299,37 @@ def test_a_recurrent_network_multiplies_with_both_weights_at_every_step():
     assert done.flops == 5 * 2 * (2 * 16 * 3 + 2 * 16 * 4 + 18 * 4)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(3, 5), min_size=1, max_size=3),
+    window=st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 1)),
+    columns_first=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_places_of_a_pool_are_where_its_results_stand(sizes, window, columns_first, seed):
+    kernel, stride, dilation, pad = window
+    n = len(sizes)
+    pad = pad if kernel > 1 and (kernel - 1) * dilation + 1 <= 3 else 0
+    kernel = kernel if (kernel - 1) * dilation + 1 <= 3 else 1
+    attrs = {"kernel_shape": (kernel,) * n, "strides": (stride,) * n, "dilations": (dilation,) * n}
+    attrs |= {"pads": (pad,) * 2 * n, "storage_order": int(columns_first)}
+    x = np.random.default_rng(seed).normal(size=(2, 3, *sizes)).astype(np.float32)
+    op = OPS["MaxPool"]
+    (alone,) = run(op, [x], bind(op, Attributes({**attrs, "storage_order": 0})), 1)
+    pooled, places = run(op, [x], bind(op, Attributes(attrs)), 2)
+    close(pooled, alone)
+    flat = np.concatenate([plane.ravel(order="F" if columns_first else "C") for plane in x.reshape(6, *sizes)])
+    close(flat[places], pooled)
+
+
+def test_a_grouped_transposed_convolution_is_one_of_each_group():
+    x, w, bias = (np.random.default_rng(i).normal(size=s) for i, s in enumerate([(3, 4, 5), (4, 2, 3), (4,)]))
+    op = OPS["ConvTranspose"]
+    (whole,) = run(op, [x, w, bias], bind(op, Attributes({"group": 2})), 1)
+    parts = [run(op, [x[:, i : i + 2], w[i : i + 2], None], bind(op, NO_ATTRIBUTES), 1)[0] for i in (0, 2)]
+    close(whole, np.concatenate(parts, 1) + bias[:, None])
+
+
 # Splitting over devices
 
 SPLIT = {
@@ -310,6 +341,8 @@ SPLIT = {
     "convolution with a state": ("CausalConvWithState", [(2, 4, 5), (4, 1, 2), (4,), (2, 4, 1)], {"count": 2}),
     "pooling": ("MaxPool", [(2, 4, 6)], {"kernel_shape": (2,)}),
     "pooling with places": ("MaxPool", [(2, 4, 6)], {"kernel_shape": (2,), "count": 2}),
+    "averages": ("AveragePool", [(2, 4, 6)], {"kernel_shape": (3,), "pads": (1, 1)}),
+    "norms": ("LpPool", [(2, 4, 6)], {"kernel_shape": (2,)}),
     "global pooling": ("GlobalAveragePool", [(2, 4, 6)], {}),
     "batch normalisation": ("BatchNormalization", [(2, 4, 6), (4,), (4,), (4,), (4,)], {}),
     "batch normalisation in training": (
@@ -340,6 +373,10 @@ SPLIT = {
         {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear", "count": 2},
     ),
     "cache": ("TensorScatter", [(2, 4, 3), (2, 2, 3)], {}),
+    "gated": ("SwiGLU", [(2, 4), (2, 4)], {}),
+    "columns": ("Col2Im", [(2, 4, 5), [5], [1]], {}),
+    "determinants": ("Det", [(2, 4, 3, 3)], {}),
+    "frames": ("STFT", [(2, 8, 1), 2, None, 4], {}),
     "depth to space": ("DepthToSpace", [(2, 4, 6, 6)], {"blocksize": 2}),
 }
 
@@ -350,7 +387,14 @@ def test_what_may_be_split_can_be_computed_in_parts(case):
     count = attrs.pop("count", 1)
     dtype = attrs.pop("dtype", "Float32")
     op, attributes = OPS[name], Attributes(attrs)
-    args = [tensor(*s, dtype=dtype) if isinstance(s, tuple) else s if s is None else Literal(tuple(s)) for s in shapes]
+    args = [
+        tensor(*s, dtype=dtype)
+        if isinstance(s, tuple)
+        else s
+        if s is None
+        else Literal(s if isinstance(s, int) else tuple(s))
+        for s in shapes
+    ]
     strong = strengthen(op, args, attributes)
     values = [
         distir.ops.to_array(s)

@@ -15,7 +15,7 @@ from distir.analysis import random_inputs
 from distir.diagnostics import ProgramError, Severity
 from distir.transform import reference, transform, verify
 
-PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "30"))
 
 REFUSALS = {
     "grad": {"DIR603", "DIR605"},  # no weights; distributed already

@@ -16,17 +16,8 @@ State the device in the types of the entry function's parameters: `%x: Tensor[Fl
 """,
 )
 
-NO_SUCH_RANK = code(
-    "DIR702",
-    "no-such-rank",
-    """
-The program uses no such device. A rank is named by its device, as in the types of the program's values: a program
-over the devices 1 and 2 has the ranks 1 and 2.
-""",
-)
-
 ORDER = code(
-    "DIR703",
+    "DIR702",
     "communication-order",
     """
 The programs of the ranks do not communicate in the same order: started together, they would wait for each other for
@@ -36,7 +27,7 @@ rank was changed by hand. The message names what each rank is about to do when n
 )
 
 NO_TORCH_FORM = code(
-    "DIR704",
+    "DIR703",
     "no-torch-form",
     """
 The op has no form in torch, so the program cannot be lowered. The diagnostic names every such op of the program.
@@ -54,7 +45,7 @@ def cube(write, x):
 )
 
 UNKNOWN_VALUE = code(
-    "DIR705",
+    "DIR704",
     "unknown-when-lowered",
     """
 The torch program is written for fixed sizes, and this statement needs a number (a shape, an axis, an amount) that is
@@ -64,7 +55,7 @@ follow from constants and from the shapes of other values.
 )
 
 UNSUPPORTED = code(
-    "DIR706",
+    "DIR705",
     "no-torch-counterpart",
     """
 torch cannot do what this statement asks for: it lacks the element type, or the op takes an attribute that torch's own

@@ -160,3 +160,23 @@ B = 64
 ```
 """,
 )
+
+MOSTLY_IDLE = code(
+    "DIR509",
+    "mostly-idle",
+    """
+A device waits most of the time. Editors say so of the function that is simulated; it makes no program wrong.
+
+```dir
+func @main(%x: Tensor[Float32, (4096, 4096), 1], %y: Tensor[Float32, (16, 16), 2]) {
+  %a = MatMul(%x, %x)
+  %b = Relu(%y)
+  return %a, %b
+}
+```
+
+Here device 2 is done long before device 1. `distir simulate` lists the longest waits and what each waits for; more
+microbatches, another schedule or another split of the work even them out.
+""",
+    severity=Severity.WARNING,
+)

@@ -66,7 +66,8 @@ def faster_moves(document: Document, span: Span) -> Iterator[Action]:
         if after is None or after.latency_s * LEAST_GAIN > simulation.latency_s or _overflows(simulation, after):
             continue
         gain = simulation.latency_s / after.latency_s
-        yield Action(f"{_title(written, index, move)}: {gain:.2f}x faster", REWRITE, edits)
+        more = [f", {show_bytes(-n)} more on device {d}" for d, n in _saved(simulation, after).items() if n < 0]
+        yield Action(f"{_title(written, index, move)}: {gain:.2f}x faster{''.join(more)}", REWRITE, edits)
 
 
 def recomputations(document: Document, span: Span) -> Iterator[Action]:

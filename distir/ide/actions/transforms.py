@@ -50,6 +50,42 @@ def offers(document: Document, span: Span) -> list[Offer]:
     return [Offer(f"apply `{' '.join(s)}` to `@{name}` in a new file", name, s) for s in OFFERED]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a step takes: `kind` as its parameter is annotated; `required`, or else `default`."""
+
+    name: str
+    kind: str
+    required: bool
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStep:
+    """A step that can be chosen: what stands behind its `=`, if anything, and its options."""
+
+    name: str
+    documentation: str
+    value: Choice | None
+    options: tuple[Choice, ...]
+
+
+def known_steps() -> tuple[KnownStep, ...]:
+    """All steps, as a form asks for them."""
+    from distir.transform import STEPS
+    from distir.transform.steps import Option
+
+    def choice(option: Option) -> Choice:
+        default = option.default
+        stated = "" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
+        return Choice(option.name, option.kind, option.required, stated)
+
+    return tuple(
+        KnownStep(s.name, s.documentation, choice(s.value) if s.value else None, tuple(map(choice, s.options.values())))
+        for s in STEPS.values()
+    )
+
+
 def transformed(document: Document, function: str, steps: Sequence[str]) -> str:
     """The text of a function and all that it calls, transformed. Raises CannotTransform."""
     from distir.transform import StepError, transform  # all steps are loaded only here

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distir.ir import HOST, TensorType
-from distir.lower.forms import Local, Operand, Unlowerable, Write, dtype_name, items, torch_form
+from distir.lower.forms import Local, Operand, Unlowerable, Write, dtype_name, items, together, torch_form
 
 
 def _result(type: TensorType) -> str:
@@ -41,6 +41,15 @@ def _(write: Write, x: Operand, *, device: int) -> Local:
     if write.device == device:
         return Local((0,), f"{write.kernel('receive')}({_result(write.results[0])}, {write.rank(_device(x))})")
     return Local((), f"{write.kernel('send')}({x}, {write.rank(device)})")
+
+
+@together("Send")
+def _(write: Write, leaves: Sequence[Sequence[Operand]], *, device: int) -> Local:
+    xs = [leaf[0] for leaf in leaves]
+    if write.device == device:
+        shapes = items([items([items(x.shape), dtype_name(x.dtype)]) for x in xs])
+        return Local((0,), f"{write.kernel('receive_together')}({shapes}, {write.rank(_device(xs[0]))})")
+    return Local((), f"{write.kernel('send_together')}({items(xs)}, {write.rank(device)})")
 
 
 @torch_form("MPIBroadcast", fresh=True)
@@ -115,6 +124,16 @@ def _(write: Write, *xs: Operand) -> Local:
     into = ", overwrite=True" if write.may_overwrite(mine or 0) else ""
     group = write.group([_device(x) for x in xs])
     return Local(results, f"{write.kernel('all_reduce')}({xs[mine or 0]}, {group}{into})")
+
+
+@together("MPIAllreduce")
+def _(write: Write, leaves: Sequence[Sequence[Operand]]) -> Local:
+    _, mine = _members(write, leaves[0])
+    assert mine is not None
+    if len(leaves[0]) == 1:
+        return Local((mine,), items([f"{leaf[0]}.clone()" for leaf in leaves]))
+    group = write.group([_device(x) for x in leaves[0]])
+    return Local((mine,), f"{write.kernel('all_reduce_together')}({items([leaf[mine] for leaf in leaves])}, {group})")
 
 
 @torch_form("MPIReduceScatter", fresh=True)

@@ -45,3 +45,13 @@ def _(write: Write, indices: Operand, depth: Operand, values: Operand, *, axis: 
 def _(write: Write, input: Operand, k: Operand | None = None, *, upper: bool) -> str:
     diagonal = 0 if k is None else int(k.scalar("the diagonal"))
     return f"torch.{'triu' if upper else 'tril'}({input}, {diagonal})"
+
+
+@torch_form("Shape", fresh=True)
+def _(write: Write, data: Operand, *, start: int, end: int | None = None) -> str:
+    return f"torch.tensor({list(data.shape[start:end])}, dtype=torch.int64, device=DEVICE)"
+
+
+@torch_form("Size", fresh=True)
+def _(write: Write, data: Operand) -> str:
+    return f"torch.tensor({data.elements}, dtype=torch.int64, device=DEVICE)"

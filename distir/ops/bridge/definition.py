@@ -35,6 +35,10 @@ DATA_DECIDES = ("Compress", "NonZero")
 """Ops whose results' shape depends on their operands' values, and is no larger than those: computed ahead if known."""
 
 
+DIFFERENTIABLE = ("AveragePool", "BatchNormalization", "Conv", "GlobalAveragePool", "MaxPool")
+"""Ops with a gradient; the rules are in `gradients`."""
+
+
 @cache
 def _installed() -> bool:
     try:
@@ -86,7 +90,20 @@ def _defined(name: str, meaning: Meaning) -> Op:
     defined.sharding(sharding)
     if name in DATA_DECIDES:
         defined.partial(partial)
+    if name in DIFFERENTIABLE:
+        defined.grad(_gradient_rule(name))
     return defined
+
+
+def _gradient_rule(name: str) -> Any:
+    """The rule, loaded when the op is differentiated."""
+
+    def rule(g: Any) -> Any:
+        from distir.ops.bridge.gradients import RULES
+
+        return RULES[name](g)
+
+    return rule
 
 
 def _attributes(attrs: dict[str, Any]) -> Attributes:

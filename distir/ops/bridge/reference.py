@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Attributes, DType
+from distir.ir import Attributes, DType, TensorType
+from distir.ops.bridge.inference import infer_results
+from distir.ops.bridge.max_pool import pooled_with_places
 from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_node
 from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
 from distir.ops.unify import Reject
@@ -29,11 +31,36 @@ def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes
 def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> Sequence[Any]:
     if own := _OWN.get(name):
         return [own(*operands, **attrs)]
+    if name == "ConvTranspose" and attrs.get("group", 1) != 1:
+        return [_grouped_transpose(operands, attrs)]
+    if name == "MaxPool" and operands[0] is not None:
+        return _max_pool(operands[0], attrs)
     present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
     given = list(operands)
     while given and given[-1] is None:
         given.pop()
     return _implementation(name, attrs, present, count)(*given)
+
+
+def _grouped_transpose(operands: Sequence[Array | None], attrs: Attributes) -> Array:
+    """Group by group: ONNX's implementation takes grouped ones for a single element of the batch only (1.23)."""
+    x, w, *rest = operands
+    assert x is not None
+    assert w is not None
+    groups = int(cast(Any, attrs["group"]))
+    alone = Attributes({**attrs, "group": 1})
+    pairs = zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True)
+    parts = [_computed("ConvTranspose", (data, weights), alone, 1)[0] for data, weights in pairs]
+    whole = np.concatenate(parts, 1)
+    bias = rest[0] if rest else None
+    return whole if bias is None else whole + bias.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def _max_pool(x: Array, attrs: Attributes) -> list[Array]:
+    (found,) = infer_results("MaxPool", (TensorType(dtype_of(x), x.shape),), attrs, 1)
+    assert isinstance(found, TensorType)
+    assert found.shape is not None
+    return pooled_with_places(x, tuple(size for size in found.shape if isinstance(size, int)), attrs)
 
 
 @lru_cache(maxsize=1024)

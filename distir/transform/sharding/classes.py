@@ -87,7 +87,8 @@ class Classes:
     def settled(self) -> Settled:
         """Groups joined over their blocks, once all is known."""
         blocks: dict[int, Blocks] = {}
-        above = {self.find(n): self.find(n) for n in range(len(self._parent))}
+        roots = [self.find(n) for n in range(len(self._parent))]
+        above = {root: root for root in roots}
 
         def top(root: int) -> int:
             while above[root] != root:
@@ -96,30 +97,30 @@ class Classes:
 
         spoiled: set[int] = set()
         for joined, part, sizes in self._links:
-            a, b = self.find(joined), self.find(part)
+            a, b = roots[joined], roots[part]
             if blocks.setdefault(a, sizes) != sizes or a == b:
                 spoiled.add(a)
             above[top(a)] = top(b)
+        tops = {root: top(root) for root in above}
         traits: dict[int, Traits] = {}
         for root in above:
             own = self._traits[root]
             if root in spoiled or (root in blocks and own.contiguous):
                 own.whole = True
-            traits.setdefault(top(root), Traits()).absorb(own)
+            traits.setdefault(tops[root], Traits()).absorb(own)
         for _, part, sizes in self._links:
-            found = traits[top(self.find(part))]
-            found.whole |= self.find(part) in blocks
+            found = traits[tops[roots[part]]]
+            found.whole |= roots[part] in blocks
             found.sizes |= {size for size in sizes if isinstance(size, int)}
-        pairs: set[frozenset[int]] = set()
-        for conflict in self._conflicts:
-            tops = [top(self.find(node)) for node in conflict]
-            pairs.update(frozenset(pair) for pair in combinations(tops, 2))
+        classes = [tops[root] for root in roots]
+        conflicts = {tuple([classes[node] for node in conflict]) for conflict in self._conflicts}  # few are distinct
+        pairs = {frozenset(pair) for conflict in conflicts for pair in combinations(conflict, 2)}
         for pair in pairs:
             if len(pair) == 1:
                 traits[min(pair)].whole = True
-        roots = {place: self.find(node) for place, node in self._nodes.items()}
+        placed = {root: (tops[root], blocks.get(root, ())) for root in above}
         return Settled(
-            {place: (top(root), blocks.get(root, ())) for place, root in roots.items()},
+            {place: placed[roots[node]] for place, node in self._nodes.items()},
             traits,
             frozenset(pair for pair in pairs if len(pair) == 2),
         )

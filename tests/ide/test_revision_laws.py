@@ -1,0 +1,207 @@
+"""However a text is edited, what is known of its next version is what a fresh analysis of that text finds."""
+
+import gc
+import weakref
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from revision_samples import CALLS, KINDS, PROGRAMS, SHAPES, edited, flat
+
+from distir.analysis.revision import change
+from distir.cost import load
+from distir.ide.diagnostics import findings
+from distir.ide.document import Document, Setup, open_document
+
+SETUP = Setup(load("dgx-a100"), max_latency_s=1e-6, max_memory_bytes=500)
+
+numbers = st.integers(0, 10_000)
+edits = st.lists(
+    st.tuples(st.one_of(st.sampled_from(KINDS), st.just("back")), numbers, numbers, st.sampled_from("lllldn")),
+    min_size=1,
+    max_size=12,
+)
+"""Each: what is done, where, and whether the document is then looked at (wholly, its types alone, or not)."""
+
+
+def types_of(document):
+    analysis = document.program.analysis
+    return {name: (dict(state), state.returned) for name, state in analysis.states.items()}
+
+
+def simulated(document):
+    """All that can be seen of a simulation."""
+    simulation = document.simulation
+    if simulation is None:
+        return str(document.unsimulated), document.findings
+    timeline, memory = simulation.timeline(), simulation.memory()
+    return (
+        (simulation.latency_s, simulation.ops, simulation.devices, simulation.peaks, document.findings),
+        [(e.index, e.start, e.end, [(f.name, i) for f, i in e.path]) for e in timeline.events()],
+        (timeline.critical_path(), timeline.waits, list(timeline.slack)),
+        [(p.time, p.memory, p.nbytes, p.event) for p in memory.points()],
+        [
+            (memory.peak(m), memory.first_over(m, peak // 2), memory.first_over(m, peak - 1))
+            for m, peak in simulation.peaks.items()
+        ],
+        bodies(simulation.body),
+        {name: (shown.first_event, shown.instance.args) for name, shown in document.shown.items()},
+    )
+
+
+def bodies(entry):
+    """What each distinct body holds in all, callers first."""
+    found = {id(entry): entry}
+    for body in list(found.values()):
+        found.update({id(step): step for step in body.steps if isinstance(step, type(entry))})
+    return [(b.instance.function.name, b.events, b.ops, list(b.first_events), b.memory) for b in found.values()]
+
+
+def assert_same(document, fresh):
+    assert document.program.diagnostics == fresh.program.diagnostics
+    assert types_of(document) == types_of(fresh)
+
+
+@pytest.mark.parametrize("program", range(len(PROGRAMS)))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(edits)
+def test_every_version_is_as_if_read_anew(program, steps):
+    text = good = PROGRAMS[program]
+    document = open_document(text, "x", SETUP)
+    for version, (kind, a, b, looked_at) in enumerate(steps):
+        text = good if kind == "back" else edited(text, kind, a, b)
+        document = document.edited(text, version)
+        if looked_at == "n":
+            continue
+        fresh = open_document(text, "x", SETUP)
+        assert_same(document, fresh)
+        if looked_at == "l":
+            assert simulated(document) == simulated(fresh)
+            good = text if fresh.simulation is not None else good
+
+
+@pytest.mark.parametrize("bind", [{"B": 4}, {"B": 8, "unknown": 1}])
+def test_bound_sizes_are_kept_through_errors(bind):
+    text = "func @main(%x: Tensor[Float32, (B, 8), 1]) {\n  %y = Relu(%x)\n  %z = Exp(%y)\n  return %z\n}\n"
+    setup = Setup(load("dgx-a100"), bind=bind)
+    document = open_document(text, "x", setup)
+    assert document.simulation is not None
+    for version, new in enumerate([text.replace("Exp", "Ex("), text.replace("Exp", "Tanh"), text.replace("8", "16")]):
+        document = document.edited(new, version)
+        assert simulated(document) == simulated(open_document(new, "x", setup))
+
+
+def test_an_edit_leaves_what_it_does_not_reach():
+    """The point of it all: other statements keep their effects, other functions their instances and bodies."""
+    document = open_document(CALLS, "x", SETUP)
+    before = document.simulation
+    after = document.edited(CALLS.replace("Mul(%z, 2.0)", "Mul(%z, 3.0)"), 1).simulation
+    assert before is not None
+    assert after is not None
+    assert after.body is not before.body
+    assert after.body.steps[0] is before.body.steps[0]
+    kept = [step is old for step, old in zip(after.body.steps, before.body.steps, strict=True)]
+    assert kept.count(False) <= 1
+
+
+def test_a_change_of_a_callee_reaches_its_callers():
+    document = open_document(SHAPES, "x", SETUP)
+    assert document.simulation is not None
+    text = SHAPES.replace("%h = Relu(%x)", "%g = Relu(%x)\n  %h = Exp(%g)")
+    assert simulated(document.edited(text, 1)) == simulated(open_document(text, "x", SETUP))
+
+
+def test_the_machine_can_be_changed_and_changed_back():
+    document = open_document(CALLS, "x", SETUP)
+    other = Setup(load("dgx2-v100"))
+    slow = document.under(other)
+    assert slow.simulation.latency_s != document.simulation.latency_s
+    text = CALLS.replace("2.0", "4.0")
+    assert simulated(slow.edited(text, 1)) == simulated(open_document(text, "x", other))
+    assert simulated(slow.under(SETUP)) == simulated(document)
+
+
+def test_old_versions_are_let_go_of_at_once():
+    """Without the help of the garbage collector, which the server seldom calls."""
+    text = flat(100, 3)
+    document = open_document(text, "x", SETUP)
+    seen = []
+    gc.collect()
+    gc.disable()
+    try:
+        for version in range(20):
+            if version % 3 == 1:
+                document = document.edited(text.replace("Relu(%a", "Relu((%a", 1), version)
+                assert document.program.errors
+            text = text.replace("1.", "1.0", 1) if version % 2 else text.replace("1.0", "1.", 1)
+            document = document.edited(text, version)
+            assert document.simulation is not None
+            assert document.findings is not None
+            seen += [weakref.ref(document), weakref.ref(document.program.analysis.domain)]
+            seen += [weakref.ref(document.simulation)]
+        assert sum(reference() is not None for reference in seen) == 3
+    finally:
+        gc.enable()
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_a_change_takes_one_body_to_another(old, new):
+    edit = change(old, new)
+    assert [*old[: edit.first], *new[edit.first : edit.new_end], *old[edit.old_end :]] == new
+    assert edit.first <= edit.old_end <= len(old)
+    for index in range(len(old)):
+        moved = edit.new_index(index)
+        assert (moved is None) == (edit.first <= index < edit.old_end)
+        assert moved is None or (new[moved] == old[index] and edit.old_index(moved) == index)
+
+
+def levels(found):
+    return [(f.diagnostic.code.number, str(f.level), f.faded) for f in found]
+
+
+def test_findings_of_simulation_stay_until_new_ones_come():
+    setup = Setup(load("dgx-a100"), max_memory_bytes=500)
+    document = open_document(CALLS, "x", setup)
+    document.simulate()
+    first = levels(findings(document))
+    assert ("DIR507", "error", False) in first
+    typing = document.edited("// a comment\n" + CALLS.replace("2.0", "3.0"), 1)
+    kept = findings(typing, document)
+    assert levels(kept) == first
+    typing.simulate()
+    assert [f.span for f in findings(typing)] == [f.span for f in kept]
+
+
+def test_findings_go_with_their_statements():
+    big = "  %big = Concat[axis = 0]([%x, %x])\n"
+    text = f"func @main(%x: Tensor[Float32, (8, 8), 1]) {{\n{big}  %y = Exp(%x)\n  return %y\n}}\n"
+    document = open_document(text, "x", Setup(load("dgx-a100"), max_memory_bytes=700))
+    document.simulate()
+    assert "DIR507" in {number for number, _, _ in levels(findings(document))}
+    without = document.edited(text.replace(big, ""), 1)
+    assert levels(findings(without, document)) == []
+
+
+def test_what_is_unused_is_faded_and_what_idles_is_told():
+    text = (
+        "func @main(%x: Tensor[Float32, (2048, 2048), 1], %y: Tensor[Float32, (4, 4), 2]) {\n"
+        "  %a = MatMul(%x, %x)\n  %b = Relu(%y)\n  %c = Exp(%a)\n  return %a, %b\n}\n"
+    )
+    document = open_document(text, "x", Setup(load("dgx-a100")))
+    document.simulate()
+    assert levels(findings(document)) == [("DIR509", "information", False), ("DIR901", "warning", True)]
+
+
+def test_what_cannot_be_simulated_alone_is_no_error():
+    text = "func @main(%x: Tensor[Float32, (B, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
+    document = open_document(text, "x", Setup(load("dgx-a100")))
+    document.simulate()
+    assert levels(findings(document)) == [("DIR508", "information", False)]
+
+
+def test_a_document_is_a_document_whatever_the_text():
+    for text in ("", "}", "func @", "\ufeff", "func @main(", "\0", "%x = "):
+        document = open_document(text, "x", SETUP)
+        assert isinstance(document, Document)
+        assert document.simulation is None
+        assert document.unsimulated is not None

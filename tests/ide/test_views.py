@@ -1,0 +1,94 @@
+"""Timeline, memory, comparison, other machines, programs of ranks: what views beside a text are told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading_samples import PIPELINE, opened
+
+from distir.cost import HardwareError, load, profiles
+from distir.ide.compare import compare, in_words
+from distir.ide.hardware import changed, figures
+from distir.ide.memory import memory_view, thinned
+from distir.ide.rank_program import rank_program
+from distir.ide.status import status
+from distir.ide.timeline import timeline_view
+from distir.syntax import parse
+
+
+def test_the_timeline_names_places_in_the_text():
+    found = timeline_view(opened(PIPELINE))
+    assert len(found.bars) == found.events
+    for bar in found.bars:
+        assert PIPELINE[bar.span.start : bar.span.end].startswith(bar.label) or "," in PIPELINE[bar.span.start :]
+    assert sum(found.bars[e].duration_s for e in found.critical_path) == pytest.approx(found.latency_s)
+    assert all(found.bars[w.before].start_s == pytest.approx(w.start_s + w.duration_s) for w in found.waits)
+
+
+def test_memory_is_that_of_the_simulation():
+    document = opened(PIPELINE)
+    found = memory_view(document)
+    assert [curve.peak_bytes for curve in found.memories] == [
+        use.peak_memory_bytes for use in document.simulation.devices.values()
+    ]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 100)), max_size=200), st.integers(2, 50))
+def test_a_thinned_curve_keeps_its_peak_its_order_and_its_end(points, most):
+    points = sorted(points, key=lambda point: point[0])
+    found = thinned(points, most)
+    assert len(found) <= max(most, 1) or len(points) <= most
+    assert [point[0] for point in found] == sorted(point[0] for point in found)
+    if points:
+        assert max(n for _, n in found) == max(n for _, n in points)
+        assert found[-1] == points[-1]
+
+
+def test_a_comparison_says_what_changed():
+    found = compare(opened(PIPELINE), opened(PIPELINE.replace("Relu", "Tanh")), "before", "after")
+    assert found.shared == 2
+    assert (found.other_parting.op, found.this_parting.op) == ("Relu", "Tanh")
+    assert in_words(found).startswith("before → after: 29.0us →")
+
+
+def test_each_figure_of_each_machine_can_be_changed():
+    for name in profiles():
+        machine = load(name)
+        for figure in figures(machine):
+            if not figure.unit or figure.figure.endswith("blocks"):
+                continue
+            factor = 0.5 if "achieved" in figure.figure else 2  # never above the peak
+            other = changed(name, {figure.figure: f"{float(figure.value) * factor}{figure.unit}"}, "other")
+            rows = {row.figure: row.value for row in figures(other) if row.unit}
+            assert float(rows.pop(figure.figure)) == pytest.approx(factor * float(figure.value))
+            assert rows == {r.figure: r.value for r in figures(machine) if r.unit and r.figure != figure.figure}
+
+
+@pytest.mark.parametrize("figure", ["no such", "a100", "", "nvlink send", "a100 flops BFloat16", 'a"\n'])
+def test_a_figure_that_is_none_is_refused(figure):
+    with pytest.raises(HardwareError):
+        changed("dgx-a100", {figure: "1GB"}, "other")
+
+
+def test_the_program_of_a_rank_links_to_the_whole():
+    found = rank_program(opened(PIPELINE), 2)
+    lines = found.text.splitlines()
+    assert not parse(found.text).diagnostics
+    for link in found.links:
+        name = lines[link.line - 1].split(":")[0].split("=")[0].split(",")[0].strip()
+        assert name in PIPELINE[link.span.start : link.span.end]
+    with pytest.raises(LookupError, match="nothing runs on device 9"):
+        rank_program(opened(PIPELINE), 9)
+    with pytest.raises(LookupError, match="has errors"):
+        rank_program(opened(PIPELINE.replace("Relu(", "Relu((")), 1)
+
+
+def test_status():
+    document = opened(PIPELINE)
+    assert status(document, None).state == "pending"
+    document.simulate()
+    assert status(document, document).state == "simulated"
+    edited = document.edited(PIPELINE.replace("Relu", "Tanh"), 1)
+    assert status(edited, document).state == "stale"
+    assert not edited.is_simulated
+    broken = document.edited(PIPELINE.replace("Relu(", "Relu(("), 2)
+    assert (status(broken, document).state, status(broken, document).why) == ("failed", "the program has errors")

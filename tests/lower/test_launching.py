@@ -1,0 +1,140 @@
+"""Starting ranks and watching them: with scripts in the place of programs, for how they end is all that counts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from distir.lower import Launch, LaunchError, launch
+
+SCRIPT = """
+import argparse, json, os, signal, sys, time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+for name in ("backend", "timeout", "store", "errors", "report"):
+    parser.add_argument(f"--{name}")
+parser.add_argument("--supervised", action="store_true")
+options = parser.parse_args()
+rank = int(os.environ["RANK"])
+(Path(__file__).parent / f"{rank}.pid").write_text(str(os.getpid()))
+
+
+def fail(message, after=0.0, **more):
+    time.sleep(after)
+    told = {"message": message, "kind": "RuntimeError", "time": time.time(), **more}
+    (Path(options.errors) / f"{rank}.json").write_text(json.dumps(told))
+    sys.exit(1)
+
+"""
+
+
+def run(folder, body, ranks=2, timeout_s=30.0):
+    (folder / "run.py").write_text(SCRIPT + body)
+    return launch(Launch(folder, [5 + rank for rank in range(ranks)], timeout_s=timeout_s))
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def assert_nothing_is_left(folder, ranks=2):
+    pids = [int((folder / f"{rank}.pid").read_text()) for rank in range(ranks) if (folder / f"{rank}.pid").exists()]
+    assert pids
+    assert not any(map(is_alive, pids))
+
+
+def test_the_report_is_what_the_first_rank_writes(tmp_path):
+    body = "if rank == 0:\n    Path(options.report).write_text(json.dumps({'world': os.environ['WORLD_SIZE']}))\n"
+    assert run(tmp_path, body, ranks=3) == {"world": "3"}
+    assert_nothing_is_left(tmp_path, 3)
+
+
+def test_a_killed_rank_is_named_and_the_others_end(tmp_path):
+    body = "if rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n"
+    start = time.monotonic()
+    with pytest.raises(LaunchError, match=r"rank 6 was killed by signal 9 \(SIGKILL\)"):
+        run(tmp_path, body)
+    assert time.monotonic() - start < 25
+    assert_nothing_is_left(tmp_path)
+
+
+def test_of_several_errors_the_first_is_told_once(tmp_path):
+    body = (
+        "if rank == 2:\n    fail('no room', 0.1, statement='%y = Relu(%x)', function='main')\n"
+        "fail('Connection reset by peer', 0.4)\n"
+    )
+    with pytest.raises(LaunchError) as caught:
+        run(tmp_path, body, ranks=3)
+    assert str(caught.value) == "rank 7 failed in `%y = Relu(%x)` of `@main`: no room"
+
+
+def test_running_out_of_memory_names_the_op_and_the_largest_values(tmp_path):
+    body = "fail('x', statement='%y = Relu(%x)', function='f', live=[['x', 2000], ['w', 10]])\n".replace(
+        '"kind": "RuntimeError"', ""
+    )
+    body = body.replace("fail('x',", "fail('x', kind='OutOfMemoryError',")
+    with pytest.raises(LaunchError) as caught:
+        run(tmp_path, body, ranks=1)
+    assert str(caught.value) == "rank 5 ran out of memory in `%y = Relu(%x)` of `@f`"
+    assert "`x` 2.00kB, `w` 10B" in caught.value.help
+
+
+def test_a_rank_that_says_nothing_is_shown_with_its_last_words(tmp_path):
+    with pytest.raises(LaunchError, match="rank 5 ended with code 3") as caught:
+        run(tmp_path, "print('so it goes', file=sys.stderr)\nsys.exit(3)\n", ranks=1)
+    assert caught.value.help == "so it goes"
+
+
+def test_the_time_is_up(tmp_path):
+    with pytest.raises(LaunchError, match=r"rank 6 did not end within 2 s"):
+        run(tmp_path, "time.sleep(60 if rank == 1 else 0)\n", timeout_s=2.0)
+    assert_nothing_is_left(tmp_path)
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from distir.lower import Launch, launch
+launch(Launch(Path(sys.argv[1]), [1, 2], timeout_s=60))
+"""
+
+WATCHING = """
+import threading
+def wait():
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+threading.Thread(target=wait, daemon=True).start()
+(Path(__file__).parent / f"{rank}.ready").touch()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_ranks_end_with_whoever_started_them(tmp_path, how):
+    (tmp_path / "run.py").write_text(SCRIPT + WATCHING)
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: all((tmp_path / f"{rank}.ready").exists() for rank in range(2)))
+    finally:
+        starter.send_signal(how)
+        starter.wait(20)
+    pids = [int((tmp_path / f"{rank}.pid").read_text()) for rank in range(2)]
+    wait_for(lambda: not any(map(is_alive, pids)))
+
+
+def wait_for(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)

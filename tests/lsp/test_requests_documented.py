@@ -1,0 +1,44 @@
+"""`docs/lsp-requests.md` names every request and command that the server has, and every name of their answers."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+from distir_lsp.requests import PROTOCOL, _key
+from distir_lsp.server import DistirServer
+
+from distir.ide.call_choice import CallChoice
+from distir.ide.compare import Comparison, Cost, Parting
+from distir.ide.hardware import FigureRow, Profile
+from distir.ide.memory import Curve, MemoryView, Resident
+from distir.ide.rank_program import Link, RankProgram
+from distir.ide.status import Status
+from distir.ide.timeline import Bar, DeviceLane, TimelineView, Waiting
+
+PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
+ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
+    Link,
+    RankProgram,
+    Status,
+    Bar,
+    DeviceLane,
+    TimelineView,
+    Waiting,
+)
+
+
+def test_every_request_and_command_is_documented():
+    server = DistirServer()
+    requests = {name for name in server.protocol.fm.features if name.startswith("distir/")}
+    assert requests == set(re.findall(r"^## `(distir/\w+)`", PAGE, re.MULTILINE))
+    commands = {name for name in server.protocol.fm.commands if name.startswith("distir.")}
+    documented = set(re.findall(r"^\| `(distir\.\w+)`", PAGE, re.MULTILINE))
+    assert documented <= commands
+    assert f"now **{PROTOCOL}**" in PAGE
+
+
+def test_every_name_of_an_answer_is_documented():
+    words = set(re.findall(r"\w+", PAGE))
+    for answer in ANSWERS:
+        missing = {_key(f.name) for f in dataclasses.fields(answer)} - words
+        assert not missing, f"{answer.__name__}: {missing}"

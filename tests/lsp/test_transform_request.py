@@ -1,0 +1,44 @@
+"""`distir/transform`: the steps that there are, what one makes of the entry function, and what that gains."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
+from reading_session import ask, open_text, session, simulated
+
+PROGRAM = (Path(__file__).parents[2] / "examples" / "mlp_sequential.dir").read_text()
+
+
+def of(uri):
+    return {"textDocument": {"uri": uri}}
+
+
+def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
+    async def scenario():
+        async with session() as client:
+            uri = open_text(client, tmp_path / "mlp.dir", PROGRAM)
+            await simulated(client, uri)
+            known = (await ask(client, "distir/transform", **of(uri)))["steps"]
+            pipeline = next(step for step in known if step["name"] == "pp")
+            assert (pipeline["value"]["kind"], pipeline["value"]["required"]) == ("int", True)
+            assert {"name": "microbatches", "kind": "int", "required": False, "default": "1"} in pipeline["options"]
+
+            done = await ask(client, "distir/transform", **of(uri), steps=["dp=2"])
+            assert (done["function"], done["why"]) == ("mlp", None)
+            assert "MPIAllreduce" in done["text"]
+            before, after = done["comparison"]["other"], done["comparison"]["this"]
+            assert (len(before["busy_s"]), len(after["busy_s"])) == (1, 2)
+            assert done["comparison"]["speedup"] == before["latency_s"] / after["latency_s"]
+
+            assert "does not split" in (await ask(client, "distir/transform", **of(uri), steps=["dp=7"]))["error"]
+            assert "dq" in (await ask(client, "distir/transform", **of(uri), steps=["dq=2"]))["error"]
+            unknown = await ask(client, "distir/transform", **of(uri), steps=["pp=2", "hardware=nowhere"])
+            assert "nowhere" in unknown["error"]
+            assert "expected `steps`" in (await ask(client, "distir/transform", **of(uri), steps=[]))["error"]
+            assert (
+                "there is no function"
+                in (await ask(client, "distir/transform", **of(uri), steps=["dce"], function="q"))["error"]
+            )
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

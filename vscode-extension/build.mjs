@@ -1,0 +1,24 @@
+// Bundles the extension into dist/, with the timeline and the pages' scripts; --tests: what the tests run, into dist-test/.
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { build, context } from "esbuild";
+
+const shared = { bundle: true, platform: "node", format: "cjs", target: "node20", external: ["vscode"], logLevel: "warning" };
+const page = "../distir/simulate/page";
+
+if (process.argv.includes("--tests")) {
+  rmSync("dist-test", { recursive: true, force: true });
+  const named = (folder) => readdirSync(folder).filter((name) => name.endsWith(".test.ts")).map((name) => `${folder}/${name}`);
+  await build({ ...shared, entryPoints: named("tests/unit"), outdir: "dist-test/unit" });
+  await build({ ...shared, entryPoints: ["tests/host/index.ts"], outdir: "dist-test/host" });
+} else {
+  rmSync("dist", { recursive: true, force: true });
+  mkdirSync("dist");
+  cpSync("media", "dist/media", { recursive: true });
+  for (const name of ["timeline.js", "timeline.css"]) {
+    if (existsSync(`${page}/${name}`)) cpSync(`${page}/${name}`, `dist/${name}`);
+    else console.warn(`${page}/${name} is missing: build the timeline first (timeline/README.md)`);
+  }
+  const options = { ...shared, entryPoints: ["src/extension.ts"], outfile: "dist/extension.js", minify: true };
+  if (process.argv.includes("--watch")) await (await context({ ...options, sourcemap: true, minify: false })).watch();
+  else await build(options);
+}
