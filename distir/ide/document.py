@@ -9,7 +9,7 @@ from functools import cached_property
 from distir.analysis.program import Program
 from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.ir import Constant, Function
+from distir.ir import Constant, Function, Param
 from distir.ops import Value, canonical
 from distir.simulate.revision import Plan, go_on, replan
 from distir.simulate.setup import SetupError, fitting
@@ -33,6 +33,15 @@ class Setup:
     picked: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """What parameters stand for under a binding: the same from version to version while the head is."""
+
+    params: tuple[Param, ...]
+    bind: Mapping[str, Constant]
+    values: tuple[Value, ...]
+
+
 @dataclass(eq=False)
 class Document:
     """One version of one text. An edit gives another document, which shares what did not change.
@@ -45,6 +54,7 @@ class Document:
     version: int = 0
     earlier: Plan | None = None
     _outcome: Plan | Exception | None = field(default=None, init=False)
+    _arguments: Arguments | None = field(default=None, init=False)
 
     @property
     def text(self) -> str:
@@ -59,10 +69,14 @@ class Document:
 
     @property
     def arguments(self) -> tuple[Value, ...]:
-        """What the entry function's parameters stand for. Raises BindError, ProgramError, LookupError."""
+        """What the entry function's parameters stand for. Raises BindError, SetupError, ProgramError, LookupError."""
         if self.entry is None:
             raise LookupError("the text holds no function")
-        return arguments(self.entry, fitting(self.setup.bind, self.entry))
+        known = self._arguments
+        if known is None or known.params is not self.entry.params or known.bind != self.setup.bind:
+            found = arguments(self.entry, fitting(self.setup.bind, self.entry))
+            known = self._arguments = Arguments(self.entry.params, self.setup.bind, found)
+        return known.values
 
     def simulate(self, pause: Callable[[], None] = go_on) -> None:
         """Simulate the entry function, once. `pause` is called now and then, and may raise to give up."""
@@ -108,11 +122,16 @@ class Document:
 
     def edited(self, text: str, version: int) -> Document:
         """The document after an edit."""
-        return Document(self.program.edited(text), self.setup, version, self._last_plan())
+        return self._followed_by(self.program.edited(text), self.setup, version)
 
     def under(self, setup: Setup) -> Document:
         """The same text, looked at for something else."""
-        return Document(self.program, setup, self.version, self._last_plan())
+        return self._followed_by(self.program, setup, self.version)
+
+    def _followed_by(self, program: Program, setup: Setup, version: int) -> Document:
+        following = Document(program, setup, version, self._last_plan())
+        following._arguments = self._arguments
+        return following
 
     def _last_plan(self) -> Plan | None:
         """The last simulation of this version or an earlier one."""

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from distir.analysis import Instance, check, result_names
 from distir.diagnostics import Diagnostic, Note, ProgramError
+from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
     HOST,
     Apply,
@@ -24,6 +25,7 @@ from distir.ir import (
     External,
     Function,
     Module,
+    Part,
     Return,
     Site,
     Statement,
@@ -38,7 +40,7 @@ from distir.lower.emission import INDENT, Emission, Emitted, Problem
 from distir.lower.forms import dtype_name, known_numbers
 from distir.lower.naming import comment
 from distir.lower.ops import FAMILIES
-from distir.lower.projection import held_results, project
+from distir.lower.projection import concrete, held_results, project
 from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
 
@@ -107,12 +109,29 @@ def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | 
         analysis = check(entry.module)
         if analysis.errors:
             raise ProgramError(analysis.errors)
+        _check_arguments(entry)
         instance = analysis.instance(entry.function, entry.args)
         ranks[entry.name] = {d: _part(m, entry, instance, d) for d, m in project(analysis, instance).items()}
     try:
         return lower_ranks(ranks, source, more)
     except Unwritten as unwritten:
         raise ProgramError(_placed(unwritten.problems, entries)) from None
+
+
+def _check_arguments(entry: Entry) -> None:
+    """Raises ProgramError (DIR704) for parameters whose types leave something open."""
+    problems = [
+        Diagnostic(
+            codes.UNKNOWN_VALUE,
+            Site(entry.function.name, None, Part("param_type", i)),
+            f"`%{param.name}` needs an element type and a size for each dimension, found `{type_of(v)}`",
+            help="state them in its type, or give sizes to named dimensions with `--bind`",
+        )
+        for i, (param, v) in enumerate(zip(entry.function.params, entry.args, strict=True))
+        if not concrete(type_of(v))
+    ]
+    if problems:
+        raise ProgramError(problems)
 
 
 def _part(module: Module, entry: Entry, instance: Instance, device: int) -> Entry:
@@ -167,7 +186,7 @@ def lower_ranks(
         "program.json": json.dumps(manifest, indent=1) + "\n",
         "runtime.py": templates.text("runtime"),
         "run.py": templates.text("run"),
-        "README.md": _readme(devices, source),
+        "README.md": readme(devices, source),
     }
     return Lowered(devices, manifest, files, tensors, matched)
 
@@ -208,7 +227,8 @@ def _same(whole: Statement, part: Statement) -> bool:
     return isinstance(whole, Return) and isinstance(part, Return)
 
 
-def _readme(devices: Sequence[int], source: str, more: str = "") -> str:
+def readme(devices: Sequence[int], source: str, more: str = "") -> str:
+    """The text of README.md. `more`: rows about further files."""
     shown = {
         "source": comment(source).replace("`", "'"),
         "count": str(len(devices)),

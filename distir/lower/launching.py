@@ -82,7 +82,7 @@ def _start(wanted: Launch, rank: int, room: Path, report: Path, log: Path) -> su
         "PYTHONFAULTHANDLER": "1",
         **(wanted.environment or {}),
     }
-    if wanted.backend == "gloo":
+    if wanted.backend == "gloo" and sys.platform == "linux":
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the ranks are all here, whatever this machine is called
     words = [sys.executable, str(wanted.folder / wanted.script), "--backend", wanted.backend, "--supervised"]
     words += ["--timeout", str(wanted.timeout_s), "--store", str(room / "store"), "--errors", str(room)]

@@ -16,7 +16,7 @@ from distir.analysis import Analysis, Checker, Instance, check
 from distir.analysis import result_names as named_results
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
 from distir.lower import templates
-from distir.lower.folder import Entry, Lowered, lower
+from distir.lower.folder import Entry, Lowered, lower, readme
 from distir.lower.projection import callee
 from distir.ops import OPS, Value, type_of
 from distir.simulate import Bind, arguments
@@ -28,6 +28,12 @@ CARRYING = frozenset(
     ]
 )
 """Ops whose results are parts of their operands, beside those that communicate."""
+
+ROWS = """\
+| `training.py` | the step in a loop of your own: `init`, `state`, `step`, `weights`, `save` |
+| `train.py` | such a loop, as `torchrun --nproc-per-node=... train.py --data module:function --save FILE` |
+"""
+"""What README.md says of these files."""
 
 STATE = ("param", "state")
 """The roles of parameters that a step hands on to the next."""
@@ -76,7 +82,11 @@ def lower_training(entry: Entry, bind: Bind, source: str = "") -> Lowered | None
         "gathered_names": step.gathered_names,
     }
     lowered = lower(step.entries, source, {"training": described})
-    files = {"training.py": templates.text("training"), "train.py": templates.text("train")}
+    files = {
+        "training.py": templates.text("training"),
+        "train.py": templates.text("train"),
+        "README.md": readme(lowered.ranks, source, ROWS),
+    }
     return replace(lowered, files={**lowered.files, **files})
 
 

@@ -136,7 +136,8 @@ class _Pattern:
         bodies = Bodies(storages)
         self.entry = bodies.entry(self.instance)
         self.bodies = [_Shape.of(body) for body in bodies.known.values()]  # callees first
-        self.dims = _open_dims(v for i in reached(analysis.domain, self.instance) for v in i.state.values())
+        named = [v for i in reached(analysis.domain, self.instance) for v in i.state.values()]
+        self.dims = _open_dims([*named, *(w for found in self.effects.found for w in found.ws)])  # `_` has a type too
         self.groups = _grouped(self.effects)
         self.unequal = _compared(storages)
 

@@ -138,7 +138,8 @@ class _Parser:
         old = prefix.function
         if not self.text.startswith("{", scan.skip(self.text, old.head.end, [])):
             return None
-        self.diagnostics += self.earlier.diagnostics(start, old.head.end + 1, 0)
+        found = self.earlier.diagnostics(start, old.head.end + 1, 0)
+        self.diagnostics += (d for d in found if d.code is not codes.MISSING_BRACE)  # which the body's end decides
         body = _Body(self, prefix.end, [])
         body.reuse(prefix, self.earlier.tail(start))
         end = body.read(old.name)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.004, 0.25
 
-PAUSE_PER_COST = 0.35
+PAUSE_PER_COST = 0.7
 """How long to wait for more typing, by how long the last work took: waiting costs less than working in vain."""
 
 

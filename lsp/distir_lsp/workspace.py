@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types
 from pygls import uris
 
 from distir.ide.document import Document, open_document
+from distir.simulate.revision import go_on
 from distir_lsp.positions import Positions
 from distir_lsp.settings import Settings
 
-STATEMENT_S = 5e-6
-"""About how long a statement takes to simulate for the first time."""
+STATEMENT_S, KNOWN_STATEMENT_S = 5e-6, 1e-6
+"""About how long a statement takes to simulate for the first time, and after an edit elsewhere."""
 
 
 @dataclass(eq=False)
@@ -28,9 +30,9 @@ class Open:
     """What the user chose for this document: fields of `Setup`."""
     simulated: Document | None = None
     cost_s: float = 0.0
-    """How long the last analysis took, with its simulation."""
+    """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""
     simulation_s: float | None = None
-    """How long the last simulation alone took."""
+    """How long the last simulation alone took that had an earlier one to go on from; likewise."""
     is_on_demand: bool = False
     """The user asked for the simulation of a program of any size."""
     stamp: int = 0
@@ -69,7 +71,16 @@ class Open:
 
     def expected_simulation_s(self, document: Document) -> float:
         """About how long it takes to simulate a document."""
-        return self.simulation_s if self.simulation_s is not None else STATEMENT_S * statements(document)
+        if document.earlier is None:
+            return STATEMENT_S * statements(document)
+        return self.simulation_s if self.simulation_s is not None else KNOWN_STATEMENT_S * statements(document)
+
+    def simulate(self, document: Document, pause: Callable[[], None] = go_on) -> None:
+        """Simulate a document, and note how long it takes. In any thread; `pause` may raise to give up."""
+        goes_on, start = document.earlier is not None, time.thread_time()
+        document.simulate(pause)
+        if goes_on:
+            self.simulation_s = time.thread_time() - start
 
     def change(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Apply the edits of one notification, each to what the one before it left."""

@@ -23,8 +23,7 @@ from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, Module, TensorType
 from distir.ir.builder import FunctionBuilder
-from distir.simulate import simulate
-from distir.simulate.summary_sweep import Sweep
+from distir.simulate import Sweep, simulate
 
 HARDWARE = "dgx2-v100"
 DEVICES = 16

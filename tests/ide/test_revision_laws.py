@@ -205,3 +205,29 @@ def test_a_document_is_a_document_whatever_the_text():
         assert isinstance(document, Document)
         assert document.simulation is None
         assert document.unsimulated is not None
+
+
+class GivenUp(Exception):  # noqa: N818 - what a caller may raise
+    pass
+
+
+@pytest.mark.parametrize("pauses", [0, 1, 3])
+def test_a_simulation_that_is_given_up_leaves_all_as_it_was(pauses):
+    first = open_document(CALLS, "x", SETUP)
+    first.simulate()
+    text = CALLS.replace("%d = Relu(%c)", "%d = Exp(%c)").replace("%r = Relu(%h)", "%r = Tanh(%h)")
+    document = first.edited(text, 1)
+    left = iter([None] * pauses)
+
+    def pause():
+        try:
+            next(left)
+        except StopIteration:
+            raise GivenUp from None
+
+    with pytest.raises(GivenUp):
+        document.under(Setup(load("dgx2-v100"))).simulate(pause)
+    assert not document.is_simulated
+    again = text.replace("Mul(%z, 2.0)", "Mul(%z, 3.0)")
+    assert simulated(document.edited(again, 2)) == simulated(open_document(again, "x", SETUP))
+    assert simulated(document) == simulated(open_document(text, "x", SETUP))

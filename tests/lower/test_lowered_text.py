@@ -237,6 +237,15 @@ def test_sizes_must_be_known():
     assert Literal
 
 
+@pytest.mark.parametrize(
+    "stated", ["D1", "Tensor[Float32, (?, 2), 1]", "Tensor[Float32, ??, 1]", "Tuple[D1, Float32[1]]"]
+)
+def test_a_parameter_must_be_typed(stated):
+    module = distir.parse(f"func @main(%x: {stated}) {{\n  return %x\n}}\n")
+    with pytest.raises(ProgramError, match="`%x` needs an element type and a size for each dimension"):
+        lower([entry(module)])
+
+
 def test_large_constants_and_host_values_are_computed(tmp_path):
     pytest.importorskip("torch")
     module = distir.parse(
@@ -285,3 +294,32 @@ def test_memory_is_given_back_as_simulated_in_calls_too(tmp_path):
     assert [program.manifest["statements"][str(line)]["op"] for line, *_ in seen.events] == [
         *("Neg", "Neg", "Relu", "MatMul", "Tanh", "Add", "Relu", "MatMul", "Tanh", "Add", "Concat")
     ]
+
+
+class Evil:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('executed')",)
+
+
+def test_files_with_tensors_are_data_only(tmp_path):
+    torch = pytest.importorskip("torch")
+    import pickle
+
+    from lowering_samples import load_runtime
+
+    lower([entry(distir.parse(CHAIN))]).write(tmp_path)
+    runtime = load_runtime(tmp_path)
+    tensors = {"a": torch.arange(6).reshape(2, 3), "b": torch.zeros(0, 2), "c": torch.tensor(1.5, dtype=torch.bfloat16)}
+    runtime.write_tensors(tmp_path / "good.safetensors", tensors)
+    torch.save(tensors, tmp_path / "good.pt")
+    for name in ("good.safetensors", "good.pt"):
+        found = runtime.read_tensors(tmp_path / name)
+        assert all(torch.equal(found[n], t) and found[n].dtype == t.dtype for n, t in tensors.items())
+    torch.save({"a": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        runtime.read_tensors(tmp_path / "evil.pt")
+    good = (tmp_path / "good.safetensors").read_bytes()
+    for bad in (b"", good[:20], b"\xff" * 40, good.replace(b"[2, 3]", b"[9, 9]"), good.replace(b"[0, 48]", b"[0, 99]")):
+        (tmp_path / "bad.safetensors").write_bytes(bad)
+        with pytest.raises(runtime.Refused, match="is no safetensors file"):
+            runtime.read_tensors(tmp_path / "bad.safetensors")

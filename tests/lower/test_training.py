@@ -12,6 +12,7 @@ from distir.models import gpt2
 from distir.simulate import arguments
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # threads that wait for each other cost more than small tensors do
 F = torch.nn.functional
 
 LAYERS, WIDTH, HEADS, TOKENS, WORDS, BATCH = 2, 16, 2, 4, 32, 4

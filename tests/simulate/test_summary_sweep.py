@@ -16,8 +16,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import Call, Function, Module, TensorType, dims
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, op
-from distir.simulate import BindError, simulate
-from distir.simulate.summary_sweep import Sweep
+from distir.simulate import BindError, Sweep, simulate
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 MACHINE = machine()

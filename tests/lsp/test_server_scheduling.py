@@ -1,0 +1,69 @@
+"""Work that nobody waits for: the latest only, and given up when it is no longer wanted."""
+
+import asyncio
+import threading
+
+import pytest
+from distir_lsp.scheduling import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Background, Debounced, Stopped, pause_after
+
+
+def test_only_the_last_of_quick_calls_is_done():
+    done = []
+
+    async def work(key):
+        done.append(key)
+
+    async def scenario():
+        tasks = Debounced(work)
+        for _ in range(20):
+            tasks.start("a", 0.01)
+            tasks.start("b", 0.01)
+            await asyncio.sleep(0)
+        tasks.cancel("b")
+        await asyncio.sleep(0.2)
+
+    asyncio.run(scenario())
+    assert done == ["a"]
+
+
+def test_the_pause_follows_the_cost_within_bounds():
+    pauses = [pause_after(cost) for cost in (0.0, 0.02, 0.05, 60.0)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == SHORTEST_PAUSE_S
+    assert pauses[-1] == LONGEST_PAUSE_S
+
+
+def test_cancelled_work_stops_where_it_pauses():
+    started, stopped = threading.Event(), threading.Event()
+
+    def work(pause):
+        started.set()
+        try:
+            while True:
+                pause()
+        except Stopped:
+            stopped.set()
+            raise
+
+    async def scenario():
+        background = Background()
+        task = asyncio.ensure_future(background.run(work))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(stopped.wait, 30)
+        done = []
+        await background.run(lambda pause: done.append(pause()))
+        assert done == [None]
+        background.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_fails_in_the_background_is_told():
+    async def scenario():
+        await Background().run(lambda pause: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(scenario())

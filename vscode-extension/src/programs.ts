@@ -1,0 +1,92 @@
+// Which program a command is about, and the read-only programs that this extension itself makes up.
+
+import { basename, posix } from "node:path";
+
+import * as vscode from "vscode";
+
+import { type Asked, type Hardware, ask } from "./requests";
+
+/** Programs that nobody has written yet: results of transforms, other versions. */
+export const PREVIEW = "distir-preview";
+
+/** The program that a command is about: the one given, else that in the active editor, else the last one there. */
+export class Programs implements vscode.Disposable {
+  private last: vscode.TextDocument | undefined;
+  private readonly watching: vscode.Disposable;
+
+  constructor() {
+    this.last = written(vscode.window.activeTextEditor?.document);
+    this.watching = vscode.window.onDidChangeActiveTextEditor((editor) => (this.last = written(editor?.document) ?? this.last));
+  }
+
+  /** The document; undefined, after a message, where there is none. */
+  async about(given?: unknown): Promise<vscode.TextDocument | undefined> {
+    const uri = given instanceof vscode.Uri ? given : typeof given === "string" ? vscode.Uri.parse(given, true) : undefined;
+    if (uri !== undefined) {
+      const open = vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri.toString());
+      return open ?? (await vscode.workspace.openTextDocument(uri));
+    }
+    const active = written(vscode.window.activeTextEditor?.document);
+    if (active !== undefined) return active;
+    if (this.last !== undefined && !this.last.isClosed) return this.last;
+    void vscode.window.showInformationMessage("Open a .dir program first.");
+    return undefined;
+  }
+
+  dispose(): void {
+    this.watching.dispose();
+  }
+}
+
+/** Texts of programs that are shown and can be simulated, and are no files. */
+export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
+  private readonly texts = new Map<string, string>();
+  private readonly changed = new vscode.EventEmitter<vscode.Uri>();
+  private readonly closing = vscode.workspace.onDidCloseTextDocument((document) => this.texts.delete(document.uri.toString()));
+  private count = 0;
+
+  readonly onDidChange = this.changed.event;
+
+  /** A document with a text, beside a program: so it has the same settings, and finds the same files. */
+  async open(beside: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
+    const path = posix.join(posix.dirname(beside.path), name);
+    const uri = vscode.Uri.from({ scheme: PREVIEW, path: path.startsWith("/") ? path : `/${path}`, query: String(++this.count) });
+    this.texts.set(uri.toString(), text);
+    const document = await vscode.workspace.openTextDocument(uri);
+    return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
+  }
+
+  provideTextDocumentContent(uri: vscode.Uri): string {
+    return this.texts.get(uri.toString()) ?? "";
+  }
+
+  dispose(): void {
+    this.closing.dispose();
+    this.changed.dispose();
+  }
+}
+
+/** Look at one document for the machine that another one is looked at for. */
+export async function onTheSameHardware(server: Asked, of: vscode.Uri, to: vscode.Uri): Promise<void> {
+  const chosen = (await ask<Hardware>(server, "hardware", of.toString())).chosen;
+  if (chosen === undefined) return;
+  await ask(server, "hardware", to.toString(), { action: "choose", name: chosen.name });
+  if (Object.keys(chosen.changes).length > 0) {
+    await ask(server, "hardware", to.toString(), { action: "whatIf", changes: chosen.changes, keep: true });
+  }
+}
+
+/** The file's name, as titles show it. */
+export function nameOf(uri: vscode.Uri): string {
+  return basename(uri.path) || "program";
+}
+
+/** A name beside a program's own: `mlp.dir` and `dp2` give `mlp.dp2.dir`. */
+export function nameWith(uri: vscode.Uri, suffix: string): string {
+  const words = suffix.replace(/[^\w.-]+/g, "_").replace(/^_+|_+$/g, "");
+  return `${nameOf(uri).replace(/\.dir$/, "")}.${words}.dir`;
+}
+
+function written(document: vscode.TextDocument | undefined): vscode.TextDocument | undefined {
+  return document?.languageId === "distir" && ["file", "untitled"].includes(document.uri.scheme) ? document : undefined;
+}

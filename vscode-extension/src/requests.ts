@@ -1,0 +1,122 @@
+// The server's requests of our own, as docs/lsp-requests.md has them: their answers, and how to ask.
+
+import type { Range } from "vscode-languageclient/node";
+
+/** The version of the requests that this extension knows. */
+export const PROTOCOL = 1;
+
+export interface Status {
+  state: "simulated" | "stale" | "pending" | "failed";
+  why: string | null;
+  version: number;
+  function: string | null;
+  hardware: string;
+  errors: number;
+  warnings: number;
+  statements: number;
+  latency_s: number | null;
+  ops: number | null;
+  peak_memory_bytes: number | null;
+}
+
+export interface Cost {
+  name: string;
+  function: string;
+  hardware: string;
+  latency_s: number;
+  ops: number;
+  busy_s: Record<string, number>;
+  peak_memory_bytes: Record<string, number>;
+  communication_bytes: Record<string, number>;
+}
+
+export interface Comparison {
+  other: Cost;
+  this: Cost;
+  speedup: number | null;
+}
+
+export interface RankProgram {
+  rank: number;
+  ranks: number[];
+  text: string;
+  links: { line: number; function: string; statement: number; range: Range | null }[];
+}
+
+export interface Choice {
+  name: string;
+  kind: string;
+  required: boolean;
+  default: string;
+}
+
+export interface Step {
+  name: string;
+  documentation: string;
+  value: Choice | null;
+  options: Choice[];
+}
+
+export interface Transformed {
+  function: string;
+  text: string;
+  why: string | null;
+  comparison: Comparison | null;
+}
+
+export interface Hardware {
+  profiles: { name: string; title: string; devices: number }[];
+  chosen?: {
+    name: string;
+    changes: Record<string, string>;
+    figures: { figure: string; value: string; unit: string; source: string }[];
+  };
+}
+
+export interface WhatIf {
+  changes: Record<string, string>;
+  summary: string;
+  comparison: Comparison;
+}
+
+export interface Calls {
+  function: string;
+  calls: { number: number; caller: string; range: Range | null; shown: boolean; start_s: number | null; duration_s: number | null; devices: number[] }[];
+}
+
+export interface TimelinePiece {
+  version: number;
+  next_event: number | null;
+  [name: string]: unknown;
+}
+
+/** A request was answered with a reason why not; the message is for the user. */
+export class Refused extends Error {}
+
+/** What sends requests: a language client, or a stand-in. */
+export interface Asked {
+  sendRequest(method: string, params: unknown): Promise<unknown>;
+}
+
+/** Ask about a document. Throws Refused with the server's reason. */
+export async function ask<T>(server: Asked, name: string, uri: string | undefined, params: object = {}): Promise<T> {
+  const about = uri === undefined ? {} : { textDocument: { uri } };
+  const answer = (await server.sendRequest(`distir/${name}`, { ...about, ...params })) as { error?: string; protocol?: number };
+  if (typeof answer.protocol === "number" && answer.protocol > PROTOCOL) {
+    throw new Refused(`The server answers in version ${answer.protocol} of its requests, this extension knows ${PROTOCOL}: update the extension.`);
+  }
+  if (typeof answer.error === "string") throw new Refused(answer.error);
+  return answer as T;
+}
+
+/** The whole timeline of a document, in pieces. */
+export async function timeline(server: Asked, uri: string): Promise<TimelinePiece[]> {
+  const pieces: TimelinePiece[] = [];
+  for (let first: number | null = 0; first !== null; ) {
+    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000 });
+    if (pieces.length > 0 && piece.version !== pieces[0]?.version) return timeline(server, uri);
+    pieces.push(piece);
+    first = piece.next_event;
+  }
+  return pieces;
+}

@@ -1,0 +1,214 @@
+// The server's life: found, started, watched, restarted, given up. One language client at a time.
+
+import * as vscode from "vscode";
+import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, State as ClientState, type LanguageClientOptions, type Middleware } from "vscode-languageclient/node";
+
+import { Crashes } from "./crashes";
+import { type Choice, OLDEST_SERVER, type Probed, candidates, choose, describe, environment, isOlder } from "./interpreters";
+import { pythonExtension } from "./python-extension";
+import { Single } from "./queue";
+
+export type State =
+  | { readonly kind: "starting" }
+  | { readonly kind: "running"; readonly version: string; readonly argv: readonly string[] }
+  | { readonly kind: "stopped" }
+  | { readonly kind: "missing"; readonly choice: Choice }
+  | { readonly kind: "crashed"; readonly why: string };
+
+/** Schemes of documents that the server is told of; the last two are this extension's own, and read-only. */
+export const SCHEMES = ["file", "untitled", "distir-preview", "distir-rank"];
+
+export class Server implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<State>();
+  private readonly crashes = new Crashes();
+  private readonly single = new Single();
+  private readonly output: vscode.LogOutputChannel;
+  private client: LanguageClient | undefined;
+  private latest: State = { kind: "stopped" };
+
+  /** Told whenever the state has changed. */
+  readonly onDidChange = this.changed.event;
+
+  constructor(
+    private readonly memory: vscode.Memento,
+    readonly log: vscode.LogOutputChannel,
+    private readonly middleware: Middleware,
+  ) {
+    this.output = vscode.window.createOutputChannel("DistIR Server", { log: true });
+  }
+
+  get state(): State {
+    return this.latest;
+  }
+
+  /** The client, when the server runs. */
+  get running(): LanguageClient | undefined {
+    return this.latest.kind === "running" ? this.client : undefined;
+  }
+
+  /** Start, or stop and start again. Asked for while that is under way, it happens once more. */
+  restart(): Promise<void> {
+    this.crashes.forget();
+    return this.single.run(() => this.startAnew());
+  }
+
+  /** Start with what is found now, unless it runs already. */
+  ensure(): Promise<void> {
+    return this.latest.kind === "running" || this.latest.kind === "starting" ? Promise.resolve() : this.restart();
+  }
+
+  async stop(): Promise<void> {
+    await this.single.run(() => this.stopped());
+    this.become({ kind: "stopped" });
+  }
+
+  showOutput(): void {
+    this.output.show();
+  }
+
+  dispose(): void {
+    this.changed.dispose();
+    this.output.dispose();
+  }
+
+  private async startAnew(): Promise<void> {
+    await this.stopped();
+    this.become({ kind: "starting" });
+    const found = await this.found();
+    if (found === undefined) return;
+    await this.start(found.argv, found.isKnown);
+  }
+
+  /** The command that runs the server's Python; one that did before is not probed again. */
+  private async found(): Promise<{ argv: readonly string[]; isKnown: boolean } | undefined> {
+    const all = candidates(await surroundings());
+    const first = all[0];
+    if (first !== undefined && this.memory.get<string>(remembered(first.argv)) !== undefined) return { argv: first.argv, isKnown: true };
+    const choice = await choose(all);
+    if (choice.kind === "found") {
+      const argv = choice.server.candidate.argv;
+      this.log.info(`the server is in ${describe(choice.server)}`);
+      await this.memory.update(remembered(argv), choice.server.distir);
+      return { argv, isKnown: false };
+    }
+    const tried: readonly Probed[] = choice.kind === "none" ? choice.tried : [choice.server];
+    for (const probed of tried) this.log.warn(`no server in ${describe(probed)}`);
+    this.become({ kind: "missing", choice });
+    return undefined;
+  }
+
+  private async start(argv: readonly string[], isKnown: boolean): Promise<void> {
+    const [command, ...args] = argv;
+    const server = [...args, "-m", "distir_lsp"];
+    this.log.info(`starting: ${[command, ...server].join(" ")}`);
+    const cwd = vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file")?.uri.fsPath;
+    const options = { env: environment(), ...(cwd === undefined ? {} : { cwd }) };
+    const client: LanguageClient = new Quiet("distir", "DistIR", { command: command ?? "", args: server, options }, this.options(() => client));
+    this.client = client;
+    const begun = performance.now();
+    try {
+      await client.start();
+    } catch (error) {
+      this.client = undefined;
+      return this.failed(error, argv, isKnown);
+    }
+    if (client.state !== ClientState.Running) {
+      this.client = undefined;
+      return this.failed(new Error("it stopped after its first answer"), argv, isKnown);
+    }
+    const version = client.initializeResult?.serverInfo?.version ?? "0";
+    this.log.info(`DistIR ${version} answers after ${Math.round(performance.now() - begun)} ms`);
+    if (isOlder(version, OLDEST_SERVER)) {
+      await this.memory.update(remembered(argv), undefined);
+      await this.stopped();
+      this.become({ kind: "missing", choice: { kind: "old", server: { candidate: { argv, from: "the last start" }, distir: version, lacks: [] } } });
+      return;
+    }
+    this.become({ kind: "running", version, argv });
+  }
+
+  /** A server that did not start. One that was not probed this time is forgotten and looked for again. */
+  private async failed(error: unknown, argv: readonly string[], isKnown: boolean): Promise<void> {
+    this.log.error(`the server did not start: ${error instanceof Error ? error.message : String(error)}`);
+    await this.memory.update(remembered(argv), undefined);
+    if (isKnown) return this.startAnew();
+    return this.stoppedByItself();
+  }
+
+  private async stoppedByItself(): Promise<void> {
+    if (this.crashes.again()) {
+      this.log.warn("the server stopped by itself; it is started again");
+      return this.startAnew();
+    }
+    this.log.error("the server stopped three times within three minutes; it is not started again");
+    this.become({ kind: "crashed", why: "The DistIR server stopped three times in a row." });
+  }
+
+  private options(self: () => LanguageClient): LanguageClientOptions {
+    return {
+      documentSelector: SCHEMES.map((scheme) => ({ language: "distir", scheme })),
+      outputChannel: this.output,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      middleware: this.middleware,
+      initializationOptions: { ...vscode.workspace.getConfiguration("distir") },
+      // A start that fails is told by us, once.
+      initializationFailedHandler: () => false,
+      errorHandler: {
+        error: () => ({ action: ErrorAction.Continue, handled: true }),
+        closed: () => {
+          const isOurs = this.client === self();
+          if (isOurs && this.latest.kind === "running") {
+            this.client = undefined;
+            this.become({ kind: "starting" });
+            void this.single.run(() => this.stoppedByItself());
+          }
+          return { action: CloseAction.DoNotRestart, handled: true };
+        },
+      },
+    };
+  }
+
+  private async stopped(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    if (client === undefined) return;
+    try {
+      await client.stop(5000);
+    } catch (error) {
+      this.log.debug(`stopping: ${String(error)}`);
+    }
+    await client.dispose().catch(() => undefined);
+  }
+
+  private become(state: State): void {
+    this.latest = state;
+    void vscode.commands.executeCommand("setContext", "distir.running", state.kind === "running");
+    this.changed.fire(state);
+  }
+}
+
+/** A client that leaves it to us to tell the user what fails. */
+class Quiet extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
+
+/** What interpreters are looked for in now. */
+export async function surroundings(): Promise<Parameters<typeof candidates>[0]> {
+  const folders = (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file").map((folder) => folder.uri.fsPath);
+  const setting = vscode.workspace.getConfiguration("distir").get<unknown>("interpreter");
+  const isTrusted = vscode.workspace.isTrusted;
+  return {
+    setting: Array.isArray(setting) ? setting.filter((word): word is string => typeof word === "string" && word !== "") : [],
+    pythonExtension: isTrusted ? await pythonExtension.interpreter() : undefined,
+    folders,
+    isTrusted,
+    env: process.env,
+    platform: process.platform,
+  };
+}
+
+function remembered(argv: readonly string[]): string {
+  return `server ${argv.join("\0")}`;
+}

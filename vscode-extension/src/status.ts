@@ -1,0 +1,87 @@
+// The language status: the program's latency and hardware, and how the server is.
+
+import * as vscode from "vscode";
+
+import { bytes, seconds } from "./figures";
+import { type Status, ask } from "./requests";
+import type { Server } from "./server/server";
+
+const SELECTOR: vscode.DocumentSelector = [{ language: "distir" }];
+const AGAIN_MS = 300;
+
+/** Two items in the language status: what the program takes, and the server. */
+export class LanguageStatus implements vscode.Disposable {
+  private readonly program = vscode.languages.createLanguageStatusItem("distir.program", SELECTOR);
+  private readonly process = vscode.languages.createLanguageStatusItem("distir.server", SELECTOR);
+  private readonly watching: vscode.Disposable[];
+  private readonly said = new vscode.EventEmitter<{ uri: vscode.Uri; status: Status }>();
+  private timer: NodeJS.Timeout | undefined;
+
+  /** Told what the server says of the document in the active editor, whenever it may have changed. */
+  readonly onDidHear = this.said.event;
+
+  constructor(private readonly server: Server) {
+    this.program.name = "DistIR program";
+    this.process.name = "DistIR server";
+    this.watching = [
+      server.onDidChange(() => this.refresh()),
+      vscode.window.onDidChangeActiveTextEditor(() => this.refresh()),
+      vscode.workspace.onDidChangeTextDocument(({ document }) => document.languageId === "distir" && this.refresh()),
+    ];
+    this.refresh();
+  }
+
+  /** Ask again soon; many calls are one. */
+  refresh(afterMs = 50): void {
+    this.showServer();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.ask(), afterMs);
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    for (const each of [this.program, this.process, this.said, ...this.watching]) each.dispose();
+  }
+
+  private async ask(): Promise<void> {
+    const document = vscode.window.activeTextEditor?.document;
+    const client = this.server.running;
+    if (document?.languageId !== "distir" || client === undefined) {
+      this.program.text = "DistIR";
+      this.program.detail = "";
+      this.program.busy = this.server.state.kind === "starting";
+      return;
+    }
+    try {
+      const status = await ask<Status>(client, "status", document.uri.toString());
+      this.show(status);
+      this.said.fire({ uri: document.uri, status });
+      if (status.state === "pending" || status.state === "stale") this.refresh(AGAIN_MS);
+    } catch {
+      this.program.busy = false; // closed meanwhile, or too long to be looked at
+    }
+  }
+
+  private show(status: Status): void {
+    const item = this.program;
+    const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
+    item.busy = status.state === "pending" || status.state === "stale";
+    item.text = `${latency} on ${status.hardware}`;
+    const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
+    item.detail = status.why ?? `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
+    item.severity = status.errors > 0 ? vscode.LanguageStatusSeverity.Warning : vscode.LanguageStatusSeverity.Information;
+    item.command = { command: "distir.pickHardware", title: "Pick Hardware" };
+  }
+
+  private showServer(): void {
+    const item = this.process;
+    const state = this.server.state;
+    const isWrong = state.kind === "missing" || state.kind === "crashed";
+    item.busy = state.kind === "starting";
+    item.severity = isWrong ? vscode.LanguageStatusSeverity.Error : vscode.LanguageStatusSeverity.Information;
+    item.text = state.kind === "running" ? `DistIR ${state.version}` : { starting: "Server starts", stopped: "Server stopped", missing: "No server", crashed: "Server crashed" }[state.kind];
+    item.detail = state.kind === "running" ? state.argv.join(" ") : "";
+    item.command =
+      state.kind === "missing" ? { command: "distir.install", title: "Install Server" } : { command: isWrong ? "distir.restart" : "distir.showLogs", title: isWrong ? "Restart" : "Show Logs" };
+  }
+}

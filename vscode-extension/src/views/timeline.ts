@@ -1,0 +1,145 @@
+// The timeline beside the editor: hosts the page that timeline/ builds, and passes messages as its README has them.
+
+import * as vscode from "vscode";
+import type { Range } from "vscode-languageclient/node";
+
+import { type Context, aboutProgram } from "../context";
+import { nameOf, onTheSameHardware } from "../programs";
+import { type Asked, type Status, ask, timeline } from "../requests";
+import { page, pageOptions } from "./page";
+
+interface Shown {
+  readonly panel: vscode.WebviewPanel;
+  readonly document: vscode.TextDocument;
+  other: vscode.TextDocument | undefined;
+  isReady: boolean;
+}
+
+type FromView =
+  | { type: "ready" | "closeComparison" }
+  | { type: "error"; message: string }
+  | { type: "reveal"; uri: string; range: Range | null; focus: boolean };
+
+/** One panel for each program whose timeline is open. */
+export class Timelines implements vscode.Disposable {
+  private readonly shown = new Map<string, Shown>();
+  private readonly watching: vscode.Disposable[];
+
+  constructor(private readonly context: Context) {
+    this.watching = [
+      vscode.commands.registerCommand("distir.openTimeline", aboutProgram(context, (document) => this.open(document))),
+      vscode.commands.registerCommand("distir.compareTimelines", aboutProgram(context, (document, server, other) => this.compare(document, server, other))),
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.say(document.uri, { type: "state", state: "pending" })),
+      vscode.workspace.onDidCloseTextDocument((document) => this.shown.get(document.uri.toString())?.panel.dispose()),
+      vscode.window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
+        const position = selections[0]?.active;
+        if (position === undefined) return;
+        const { line, character } = position;
+        this.say(textEditor.document.uri, { type: "cursor", uri: textEditor.document.uri.toString(), position: { line, character } });
+      }),
+    ];
+  }
+
+  /** A program was simulated, or cannot be: show that in its panel. */
+  refresh(uri: vscode.Uri, status: Status): void {
+    const found = this.shown.get(uri.toString());
+    if (found === undefined) return;
+    if (status.state === "simulated") void this.send(found);
+    else this.say(uri, { type: "state", state: status.state, why: status.why });
+  }
+
+  dispose(): void {
+    for (const { panel } of this.shown.values()) panel.dispose();
+    for (const each of this.watching) each.dispose();
+  }
+
+  private open(document: vscode.TextDocument, other?: vscode.TextDocument): Promise<void> {
+    const uri = document.uri.toString();
+    const known = this.shown.get(uri);
+    if (known !== undefined) {
+      known.other = other ?? known.other;
+      known.panel.reveal(undefined, true);
+      return this.send(known);
+    }
+    const { extensionUri } = this.context.extension;
+    const title = `Timeline of ${nameOf(document.uri)}`;
+    const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
+    const panel = vscode.window.createWebviewPanel("distir.timeline", title, place, pageOptions(extensionUri));
+    panel.iconPath = vscode.Uri.joinPath(extensionUri, "images", "icon.png");
+    const made: Shown = { panel, document, other, isReady: false };
+    this.shown.set(uri, made);
+    panel.onDidDispose(() => this.shown.delete(uri));
+    panel.webview.onDidReceiveMessage((message: FromView) => this.hear(made, message));
+    panel.webview.html = page(panel.webview, extensionUri, "Timeline", "timeline", "timeline.js", "timeline.css");
+    return Promise.resolve();
+  }
+
+  /** Two timelines over one another: this program's, and that of another one, which the user picks if none is given. */
+  private async compare(document: vscode.TextDocument, server: Asked, given: unknown): Promise<void> {
+    const target = given instanceof vscode.Uri ? given : await pickProgram(document);
+    if (target === undefined) return;
+    const other = await vscode.workspace.openTextDocument(target);
+    await onTheSameHardware(server, document.uri, other.uri);
+    await this.open(document, other);
+  }
+
+  private hear(from: Shown, message: FromView): void {
+    switch (message.type) {
+      case "ready":
+        from.isReady = true;
+        void this.send(from);
+        break;
+      case "closeComparison":
+        from.other = undefined;
+        void this.send(from);
+        break;
+      case "reveal":
+        if (message.range !== null) void reveal(vscode.Uri.parse(message.uri, true), message.range, message.focus);
+        break;
+      case "error":
+        this.context.log.error(`the timeline: ${message.message}`);
+        break;
+    }
+  }
+
+  /** Send what is simulated now. */
+  private async send(to: Shown): Promise<void> {
+    const server = this.context.server.running;
+    if (!to.isReady || server === undefined) return;
+    try {
+      const [own, other] = [await whole(server, to.document), to.other && (await whole(server, to.other))];
+      const comparison = to.other && (await ask(server, "compare", to.document.uri.toString(), { other: { uri: to.other.uri.toString() } }));
+      await to.panel.webview.postMessage({ type: "show", ...own, ...(other ? { other, comparison } : {}) });
+    } catch (error) {
+      await to.panel.webview.postMessage({ type: "state", state: "failed", why: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  private say(uri: vscode.Uri, message: object): void {
+    const found = this.shown.get(uri.toString());
+    if (found?.isReady) void found.panel.webview.postMessage(message);
+  }
+}
+
+async function whole(server: Asked, document: vscode.TextDocument): Promise<object> {
+  const uri = document.uri.toString();
+  const pieces = await timeline(server, uri);
+  const memory = await ask<object>(server, "memory", uri).catch(() => undefined);
+  return { document: { uri, name: nameOf(document.uri), version: document.version }, timeline: pieces, ...(memory ? { memory } : {}) };
+}
+
+/** Show a place in a program, in the editor where it is open. */
+async function reveal(uri: vscode.Uri, { start, end }: Range, focus: boolean): Promise<void> {
+  const column = vscode.window.visibleTextEditors.find((editor) => editor.document.uri.toString() === uri.toString())?.viewColumn;
+  const selection = new vscode.Range(start.line, start.character, end.line, end.character);
+  await vscode.window.showTextDocument(uri, { selection, viewColumn: column ?? vscode.ViewColumn.One, preserveFocus: !focus });
+}
+
+async function pickProgram(document: vscode.TextDocument): Promise<vscode.Uri | undefined> {
+  const files = await vscode.workspace.findFiles("**/*.dir", "**/{node_modules,.venv,.git}/**", 500);
+  const items = files
+    .filter((uri) => uri.toString() !== document.uri.toString())
+    .map((uri) => ({ label: vscode.workspace.asRelativePath(uri), uri }))
+    .sort((a, b) => a.label.localeCompare(b.label));
+  return (await vscode.window.showQuickPick(items, { title: `Compare the timeline of ${nameOf(document.uri)} with that of` }))?.uri;
+}

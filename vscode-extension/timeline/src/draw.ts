@@ -1,0 +1,305 @@
+// Drawing on the canvas. What it costs goes by the pixels that are seen, not by the bars that there are.
+
+import { drawLinks, drawCriticalSteps } from "./draw_links";
+import { drawMemory } from "./draw_memory";
+import { AXIS, BARS, GUTTER, OTHER, STRIP, type Row } from "./layout";
+import type { Lane } from "./lane";
+import type { Model } from "./model";
+import type { Scene } from "./scene";
+import { bytes, duration, percent } from "./words";
+
+export type Pen = CanvasRenderingContext2D;
+
+const FONT = "12px system-ui, sans-serif";
+const SMALL = "11px system-ui, sans-serif";
+const LABEL = "11px ui-monospace, Menlo, Consolas, monospace";
+const LEVELS = 8; // of how full a column is: neighbours of one level are one rectangle
+const DIM = 0.2;
+
+let letter = 0; // the width of a letter of LABEL
+
+export function draw(pen: Pen, scene: Scene): void {
+  const { viewport, rows } = scene;
+  pen.clearRect(0, 0, GUTTER + viewport.width, AXIS + viewport.height);
+  pen.textBaseline = "middle";
+  const seen = rows.filter((row) => row.bottom > viewport.top && row.top < viewport.top + viewport.height);
+  pen.save();
+  pen.beginPath();
+  pen.rect(GUTTER, AXIS, viewport.width, viewport.height);
+  pen.clip();
+  pen.translate(GUTTER, AXIS - viewport.top);
+  for (const row of seen) {
+    const lane = scene.model.lanes.get(row.device);
+    if (lane !== undefined) {
+      drawWaits(pen, scene, lane, row.top, BARS);
+      drawLane(pen, scene, scene.model, lane, row.top, BARS, 1);
+    }
+    const otherLane = scene.other?.lanes.get(row.device);
+    if (scene.other !== null && otherLane !== undefined) {
+      drawWaits(pen, scene, otherLane, row.otherTop, OTHER);
+      drawLane(pen, scene, scene.other, otherLane, row.otherTop, OTHER, 0.65);
+    }
+    drawMemory(pen, scene, row);
+  }
+  drawLinks(pen, scene);
+  drawCriticalSteps(pen, scene);
+  drawEnds(pen, scene);
+  drawSelected(pen, scene);
+  pen.restore();
+  drawGutter(pen, scene, seen);
+  drawAxis(pen, scene);
+}
+
+function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number, high: number, strength: number): void {
+  const { viewport, theme, hits, cursor, onlyCritical } = scene;
+  const { from, to, width } = viewport;
+  const factor = width / (to - from);
+  const slot = ((lane.device % theme.devices.length) + theme.devices.length) % theme.devices.length;
+  const own = model === scene.model;
+  const hasHits = hits !== null && own;
+  const cursorBars = own && cursor !== null ? cursor : null;
+  pen.font = LABEL;
+  letter ||= pen.measureText("0").width || 7;
+  pen.fillStyle = theme.devices[slot];
+
+  // A run of columns that look the same.
+  let runFrom = -1;
+  let runTo = -1;
+  let runAlpha = 0;
+  let runMark = false;
+  let runHit = false;
+  const flush = (): void => {
+    if (runFrom < 0) return;
+    pen.globalAlpha = runAlpha;
+    pen.fillStyle = runHit ? theme.hit : theme.devices[slot];
+    pen.fillRect(runFrom, top, runTo - runFrom, high);
+    if (runMark) mark(runFrom, runTo - runFrom);
+    runFrom = -1;
+  };
+  const mark = (left: number, wide: number): void => {
+    pen.globalAlpha = 1;
+    pen.fillStyle = theme.mark;
+    pen.fillRect(left, top, wide, 2);
+    pen.fillRect(left, top + high - 2, wide, 2);
+  };
+  lane.paint(from, to, width, {
+    column(column, first, last, full) {
+      const critical = lane.criticalIn(first, last) > 0;
+      const hit = hasHits && lane.markedIn(first, last) > 0;
+      const dim = (onlyCritical && !critical) || (hasHits && !hit);
+      const alpha = (dim ? DIM : 1) * strength * (0.3 + (0.7 * Math.ceil(full * LEVELS)) / LEVELS);
+      if (runFrom >= 0 && runTo === column && runAlpha === alpha && runMark === critical && runHit === hit) {
+        runTo = column + 1;
+        return;
+      }
+      flush();
+      runFrom = column;
+      runTo = column + 1;
+      runAlpha = alpha;
+      runMark = critical;
+      runHit = hit;
+    },
+    bar(i) {
+      flush();
+      const bar = lane.bars[i];
+      const left = Math.max(-2, (lane.starts[i] - from) * factor);
+      const wide = Math.min(width + 2, (lane.ends[i] - from) * factor) - left;
+      const hit = hasHits && hits.flags[bar] === 1;
+      const dim = (onlyCritical && model.critical[bar] === 0) || (hasHits && !hit);
+      pen.globalAlpha = (dim ? DIM : 1) * strength;
+      pen.fillStyle = theme.devices[slot];
+      pen.fillRect(left, top, wide - (wide > 3 ? 0.5 : 0), high);
+      if (wide > 5 && model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high);
+      if (model.critical[bar] === 1) mark(left, wide - (wide > 3 ? 0.5 : 0));
+      if (hit) ring(pen, theme.hit, left, top, wide, high);
+      if (wide > 3 * letter) {
+        const { op, label } = model.statement(bar);
+        const text = label === op ? op : `${op} ${label}`;
+        const room = Math.floor((wide - 6) / letter);
+        pen.globalAlpha = dim ? 0.5 : 1;
+        pen.fillStyle = dim ? theme.text : strength < 1 ? theme.text : theme.inks[slot];
+        if (room > 1) pen.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, left + 4, top + high / 2);
+      }
+    },
+  });
+  flush();
+  pen.globalAlpha = 1;
+  if (cursorBars !== null) drawCursor(pen, scene, lane, cursorBars.bars, top, high);
+}
+
+/** The bars of the statement that the cursor is in, each column once. */
+function drawCursor(pen: Pen, scene: Scene, lane: Lane, bars: number[], top: number, high: number): void {
+  const { from, to, width } = scene.viewport;
+  const factor = width / (to - from);
+  let reached = -Infinity;
+  for (const bar of bars) {
+    const start = scene.model.starts[bar];
+    if (scene.model.ends[bar] < from || start > to) continue;
+    const left = Math.max(-2, (start - from) * factor);
+    if (left < reached + 1 || lane.placeOf(bar) < 0) continue;
+    const wide = Math.max(2, Math.min(width + 2, (scene.model.ends[bar] - from) * factor) - left);
+    ring(pen, scene.theme.hit, left, top, wide, high);
+    reached = left;
+  }
+}
+
+/** Fine lines in the colour behind: a bar that sends, receives or combines. */
+function stripe(pen: Pen, colour: string, left: number, top: number, wide: number, high: number): void {
+  const before = pen.globalAlpha;
+  pen.globalAlpha = before * 0.45;
+  pen.fillStyle = colour;
+  for (let y = top + 4; y < top + high - 3; y += 4) pen.fillRect(left, y, wide - 0.5, 1);
+  pen.globalAlpha = before;
+}
+
+function ring(pen: Pen, colour: string, left: number, top: number, wide: number, high: number): void {
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2;
+  pen.strokeRect(left + 1, top - 1, Math.max(1, wide - 2), high + 2);
+}
+
+/** Times at which the device is free but the next op waits for another device. */
+function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number): void {
+  const { from, to, width } = scene.viewport;
+  const factor = width / (to - from);
+  pen.strokeStyle = scene.theme.faint;
+  pen.fillStyle = scene.theme.faint;
+  pen.lineWidth = 1;
+  let reached = -Infinity;
+  pen.beginPath();
+  const { waits } = lane;
+  let low = 0;
+  let bound = waits.length;
+  while (low < bound) {
+    const middle = (low + bound) >> 1;
+    if (waits[middle].start_s + waits[middle].duration_s <= from) low = middle + 1;
+    else bound = middle;
+  }
+  for (let i = low; i < waits.length && waits[i].start_s < to; i += 1) {
+    const left = Math.max(0, (waits[i].start_s - from) * factor);
+    const right = Math.min(width, (waits[i].start_s + waits[i].duration_s - from) * factor);
+    if (right < reached + 1) continue; // within a column that has one
+    reached = right;
+    if (right - left < 4) {
+      pen.globalAlpha = 0.35;
+      pen.fillRect(left, top + high / 2 - 1, Math.max(1, right - left), 2);
+      continue;
+    }
+    pen.globalAlpha = 0.12;
+    pen.fillRect(left, top + 3, right - left, high - 6);
+    pen.globalAlpha = 1;
+    const middle = Math.round(top + high / 2) + 0.5;
+    pen.moveTo(left + 1, middle);
+    pen.lineTo(right - 1, middle);
+    pen.moveTo(right - 4.5, top + 5);
+    pen.lineTo(right - 1, middle);
+    pen.lineTo(right - 4.5, top + high - 5);
+  }
+  pen.globalAlpha = 0.7;
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+/** Where each program is done. */
+function drawEnds(pen: Pen, scene: Scene): void {
+  const scale = scene.viewport.scale;
+  for (const [model, dashes] of [[scene.model, []], [scene.other, [4, 4]]] as [Model | null, number[]][]) {
+    if (model === null || (model === scene.model && scene.other === null)) continue;
+    const at = Math.round(scale(model.latency)) - 0.5;
+    pen.strokeStyle = scene.theme.text;
+    pen.lineWidth = 1;
+    pen.setLineDash(dashes);
+    pen.beginPath();
+    pen.moveTo(at, scene.viewport.top);
+    pen.lineTo(at, scene.viewport.top + scene.viewport.height);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+}
+
+function drawSelected(pen: Pen, scene: Scene): void {
+  const { selected, rows, viewport, theme } = scene;
+  if (selected === null) return;
+  const model = selected.isOther ? scene.other : scene.model;
+  if (model === null) return;
+  const factor = viewport.width / viewport.span;
+  const left = Math.max(-6, (model.starts[selected.bar] - viewport.from) * factor);
+  const right = Math.min(viewport.width + 6, (model.ends[selected.bar] - viewport.from) * factor);
+  if (right < -4 || left > viewport.width + 4) return;
+  for (const device of model.group(selected.bar).devices) {
+    const row = rows.find((found) => found.device === device);
+    if (row === undefined) continue;
+    const [top, high] = selected.isOther ? [row.otherTop, OTHER] : [row.top, BARS];
+    pen.strokeStyle = theme.ground;
+    pen.lineWidth = 5;
+    pen.strokeRect(left - 1, top - 2, Math.max(2, right - left + 2), high + 4);
+    pen.strokeStyle = theme.focus;
+    pen.lineWidth = device === selected.device ? 3 : 1.5;
+    pen.strokeRect(left - 1, top - 2, Math.max(2, right - left + 2), high + 4);
+  }
+}
+
+function drawGutter(pen: Pen, scene: Scene, seen: Row[]): void {
+  const { theme, viewport } = scene;
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, AXIS, GUTTER, viewport.height);
+  pen.clip();
+  pen.translate(0, AXIS - viewport.top);
+  for (const row of seen) {
+    const device = [scene.model, scene.other]
+      .flatMap((model) => model?.devices ?? [])
+      .find((found) => found.device === row.device)!;
+    const { length } = theme.devices;
+    pen.fillStyle = theme.devices[((row.device % length) + length) % length];
+    pen.fillRect(2, row.top, 4, BARS);
+    pen.fillStyle = theme.text;
+    pen.font = `600 ${FONT}`;
+    pen.fillText(`device ${row.device}`, 12, row.top + 8);
+    pen.font = SMALL;
+    pen.fillStyle = theme.faint;
+    const total = scene.model.latency;
+    pen.fillText(`busy ${percent(total > 0 ? device.busy / total : 0)}`, 12, row.top + 21);
+    pen.fillStyle = device.peak > device.capacity ? theme.over : theme.faint;
+    pen.fillText(`peak ${bytes(device.peak)}`, 12, row.stripTop + 8);
+    pen.fillText(`of ${bytes(device.capacity)}`, 12, row.stripTop + 21);
+    pen.fillStyle = theme.line;
+    pen.fillRect(GUTTER - 9, row.stripTop, 5, STRIP);
+    const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * STRIP;
+    pen.fillStyle = device.peak > device.capacity ? theme.over : theme.memory;
+    pen.fillRect(GUTTER - 9, row.stripTop + STRIP - part, 5, part);
+  }
+  pen.restore();
+}
+
+function drawAxis(pen: Pen, scene: Scene): void {
+  const { viewport, theme } = scene;
+  pen.font = SMALL;
+  pen.fillStyle = theme.faint;
+  pen.strokeStyle = theme.line;
+  pen.lineWidth = 1;
+  const scale = viewport.scale;
+  const ticks = scale.ticks(Math.max(2, viewport.width / 110));
+  const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
+  pen.beginPath();
+  for (const time of ticks) {
+    const at = GUTTER + Math.round(scale(time)) + 0.5;
+    pen.moveTo(at, AXIS - 5);
+    pen.lineTo(at, AXIS);
+    pen.fillText(tick(time, step), at + 4, AXIS / 2);
+  }
+  pen.stroke();
+}
+
+/** A time on the axis, exact enough to tell it from the next one. */
+function tick(time: number, step: number): string {
+  if (time === 0) return "0";
+  const [unit, size] = duration(time).endsWith(" s") && time >= 1 ? ["s", 1] : unitOf(time);
+  const digits = step > 0 ? Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9)) : 0;
+  return `${(time / size).toFixed(Math.min(9, digits))} ${unit}`;
+}
+
+function unitOf(time: number): [string, number] {
+  return time >= 1 ? ["s", 1] : time >= 1e-3 ? ["ms", 1e-3] : time >= 1e-6 ? ["µs", 1e-6] : ["ns", 1e-9];
+}

@@ -1,0 +1,142 @@
+// What runs between lanes: messages, and the steps of the critical path from one device to another.
+
+import type { Pen } from "./draw";
+import { BARS, type Row } from "./layout";
+import { type Group, type Model, upTo } from "./model";
+import type { Scene } from "./scene";
+
+/** Links that begin in one column of pixels beyond these are not told apart. */
+const PER_COLUMN = 3;
+
+/** Messages: from the lane that they begin at to those where they end; without a root, between all. */
+export function drawLinks(pen: Pen, scene: Scene): void {
+  const { viewport, theme, model, rows } = scene;
+  const { from, to, width } = viewport;
+  const places = placesOf(rows);
+  const factor = width / (to - from);
+  const { links, linkStarts } = model;
+  const longest = longestOf(model);
+  let i = upTo(linkStarts, from - longest);
+  pen.strokeStyle = theme.text;
+  pen.fillStyle = theme.text;
+  pen.lineWidth = 1;
+  let column = -Infinity;
+  let drawn = 0;
+  const paths = new Map<number, Path2D>();
+  const heads = new Path2D();
+  while (i < links.length && linkStarts[i] < to) {
+    const bar = links[i];
+    const at = Math.round(((model.starts[bar] + model.ends[bar]) / 2 - from) * factor) + 0.5;
+    if (at === column && drawn >= PER_COLUMN) {
+      // On to the first link that begins in a later column.
+      const later = from + (at + 0.5) / factor - (model.ends[bar] - model.starts[bar]) / 2;
+      i = Math.max(i + 1, upTo(linkStarts, later, i));
+      continue;
+    }
+    drawn = at === column ? drawn + 1 : 1;
+    column = at;
+    i += 1;
+    if (at < 0 || at > width) continue;
+    const shown = scene.onlyCritical && model.critical[bar] === 0 ? 0.12 : model.critical[bar] === 1 ? 1 : 0.45;
+    let path = paths.get(shown);
+    if (path === undefined) paths.set(shown, (path = new Path2D()));
+    const roomy = (model.ends[bar] - model.starts[bar]) * factor > 9;
+    addLink(path, roomy && shown > 0.2 ? heads : null, model.group(bar), places, at);
+  }
+  for (const [alpha, path] of paths) {
+    pen.globalAlpha = alpha;
+    pen.stroke(path);
+  }
+  pen.globalAlpha = 0.8;
+  pen.fill(heads);
+  pen.globalAlpha = 1;
+}
+
+/** The critical path where it goes over to another device. */
+export function drawCriticalSteps(pen: Pen, scene: Scene): void {
+  const { viewport, theme, model, rows } = scene;
+  const { from, to, width } = viewport;
+  const places = placesOf(rows);
+  const factor = width / (to - from);
+  const { path } = model;
+  let i = firstFrom(model, from);
+  let column = -Infinity;
+  let drawn = 0;
+  pen.strokeStyle = theme.mark;
+  pen.lineWidth = 2;
+  pen.beginPath();
+  for (; i < path.length && model.starts[path[i]] <= to; i += 1) {
+    const at = Math.round((model.starts[path[i]] - from) * factor);
+    if (at === column && drawn >= PER_COLUMN) {
+      i = Math.max(i, firstFrom(model, from + (at + 0.5) / factor) - 1);
+      column = -Infinity;
+      continue;
+    }
+    drawn = at === column ? drawn + 1 : 1;
+    column = at;
+    if (i === 0) continue;
+    const before = model.group(path[i - 1]).devices;
+    const now = model.group(path[i]).devices;
+    if (before.some((device) => now.includes(device))) continue;
+    const [a, b] = [places.get(before[0]), places.get(now[0])];
+    if (a === undefined || b === undefined) continue;
+    pen.moveTo(at, a.top + (b.top > a.top ? BARS : 0));
+    pen.lineTo(at, b.top + (b.top > a.top ? 0 : BARS));
+  }
+  pen.stroke();
+}
+
+function firstFrom(model: Model, time: number): number {
+  let low = 0;
+  let high = model.path.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (model.starts[model.path[middle]] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const longests = new WeakMap<Model, number>();
+
+/** The longest of all messages: those that began earlier are over. */
+function longestOf(model: Model): number {
+  let found = longests.get(model);
+  if (found === undefined) {
+    found = 0;
+    for (const bar of model.links) found = Math.max(found, model.ends[bar] - model.starts[bar]);
+    longests.set(model, found);
+  }
+  return found;
+}
+
+function placesOf(rows: Row[]): Map<number, Row> {
+  return new Map(rows.map((row) => [row.device, row]));
+}
+
+function addLink(path: Path2D, heads: Path2D | null, group: Group, places: Map<number, Row>, at: number): void {
+  const rows = group.devices.map((device) => places.get(device)).filter((row): row is Row => row !== undefined);
+  if (rows.length < 2) return;
+  const first = Math.min(...rows.map((row) => row.top));
+  const last = Math.max(...rows.map((row) => row.top));
+  path.moveTo(at, first + BARS);
+  path.lineTo(at, last);
+  if (heads === null) return;
+  const root = group.root === null ? undefined : places.get(group.root);
+  for (const row of rows) {
+    if (root === undefined) {
+      heads.rect(at - 2, row.top + BARS / 2 - 2, 4, 4);
+    } else if ((row === root) === group.inwards) {
+      // An arrow at each end of the messages, on the side that they come from.
+      const others = rows.filter((found) => found !== row).map((found) => found.top);
+      const source = group.inwards ? others[0] : root.top;
+      const down = row.top > source;
+      const tip = down ? row.top : row.top + BARS;
+      const back = down ? -6 : 6;
+      heads.moveTo(at, tip);
+      heads.lineTo(at - 4, tip + back);
+      heads.lineTo(at + 4, tip + back);
+      heads.closePath();
+    }
+  }
+}

@@ -1,0 +1,98 @@
+// The strip below each lane: the memory in use over time, against the capacity.
+
+import type { Pen } from "./draw";
+import { STRIP, type Row } from "./layout";
+import type { Model } from "./model";
+import type { Curve } from "./protocol";
+import type { Scene } from "./scene";
+
+/** The memory of a device, this program's as an area, the other's as a line. */
+export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
+  const { viewport, theme } = scene;
+  const own = curveOf(scene.model, row.device);
+  const other = scene.other === null ? null : curveOf(scene.other, row.device);
+  pen.strokeStyle = theme.line;
+  pen.lineWidth = 1;
+  pen.strokeRect(-1, row.stripTop + 0.5, viewport.width + 2, STRIP - 1);
+  const most = Math.max(...[own, other].map((curve) => curve?.peak_bytes ?? 0));
+  const capacity = Math.max(...[own, other].map((curve) => curve?.capacity_bytes ?? 0));
+  const full = topOf(most, capacity);
+  if (own !== null) {
+    pen.fillStyle = own.peak_bytes > own.capacity_bytes ? theme.over : theme.memory;
+    trace(pen, scene, own, row, full);
+    pen.lineTo(viewport.width + 1, row.stripTop + STRIP);
+    pen.lineTo(-1, row.stripTop + STRIP);
+    pen.fill();
+  }
+  if (other !== null) {
+    pen.strokeStyle = theme.text;
+    pen.setLineDash([3, 2]);
+    trace(pen, scene, other, row, full);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+  if (capacity > 0 && capacity <= full) {
+    const at = Math.round(row.stripTop + STRIP - (capacity / full) * (STRIP - 2)) + 0.5;
+    pen.strokeStyle = most > capacity ? theme.over : theme.faint;
+    pen.beginPath();
+    pen.moveTo(0, at);
+    pen.lineTo(viewport.width, at);
+    pen.stroke();
+  }
+}
+
+/**
+ * What the strip's height stands for. The capacity, or the peak where that is more; of programs that need little of
+ * the capacity, a quarter more than their peak, since nothing could be seen else. The bar beside it is to scale.
+ */
+export function topOf(peak: number, capacity: number): number {
+  return Math.max(1, peak > capacity / 4 ? Math.max(peak, capacity) : peak * 1.25);
+}
+
+/** The place in a curve of what is in use at a time; -1 before it begins. */
+export function pointAt(curve: Curve, time: number): number {
+  let low = 0;
+  let high = curve.points.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve.points[middle][0] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export function curveOf(model: Model, device: number): Curve | null {
+  return model.devices.find((found) => found.device === device)?.memory ?? null;
+}
+
+/** A path of steps; of each column of pixels its highest one. */
+function trace(pen: Pen, scene: Scene, curve: Curve, row: Row, full: number): void {
+  const { from, to, width } = scene.viewport;
+  const factor = width / (to - from);
+  const { points } = curve;
+  const base = row.stripTop + STRIP;
+  const height = (nbytes: number): number => base - (nbytes / full) * (STRIP - 2);
+  let i = pointAt(curve, from);
+  let last = i >= 0 ? height(points[i][1]) : base;
+  pen.beginPath();
+  pen.moveTo(-1, last);
+  i = Math.max(0, i + 1);
+  while (i < points.length && points[i][0] <= to) {
+    const at = Math.round((points[i][0] - from) * factor);
+    let highest = height(points[i][1]);
+    let latest = highest;
+    for (i += 1; i < points.length && Math.round((points[i][0] - from) * factor) === at; i += 1) {
+      latest = height(points[i][1]);
+      if (latest < highest) highest = latest;
+    }
+    if (highest === last && latest === last) continue;
+    pen.lineTo(at, last);
+    pen.lineTo(at, highest);
+    if (latest !== highest) {
+      pen.lineTo(at + 1, highest);
+      pen.lineTo(at + 1, latest);
+    }
+    last = latest;
+  }
+  pen.lineTo(width + 1, last);
+}

@@ -1,0 +1,196 @@
+// Wheel, pointers and keys: what each asks the view for.
+
+import type { App } from "./app";
+import { element } from "./dom";
+import { AXIS, GUTTER } from "./layout";
+import { type Found, pick } from "./pick";
+import type { Scene } from "./scene";
+import { modelOf } from "./scene";
+import { facts, memoryAt, named, waiting } from "./words";
+
+const NUDGE = 1 / 8; // of what is seen, by a key
+const STILL = 4; // pixels: a pointer that moved less has clicked
+
+/** Make the view answer to wheel, pointers and keys. */
+export function listen(app: App): void {
+  listenToWheel(app);
+  listenToPointers(app);
+  listenToKeys(app);
+  listenToSearch(app);
+}
+
+function timeAt(app: App, x: number): number {
+  return app.viewport.from + ((x - GUTTER) / app.viewport.width) * app.viewport.span;
+}
+
+function listenToWheel(app: App): void {
+  app.shell.canvas.addEventListener(
+    "wheel",
+    (wheel) => {
+      wheel.preventDefault();
+      app.shell.tip.hidden = true;
+      const unit = wheel.deltaMode === 1 ? 16 : 1;
+      const { viewport } = app;
+      if (wheel.shiftKey) app.move(0, (wheel.deltaY || wheel.deltaX) * unit);
+      else if (Math.abs(wheel.deltaX) > Math.abs(wheel.deltaY)) {
+        app.move((viewport.span / viewport.width) * wheel.deltaX * unit, 0);
+      } else {
+        // Browsers say `ctrl` of two fingers that pinch, in smaller steps.
+        app.zoom((wheel.ctrlKey ? 1.01 : 1.0018) ** (wheel.deltaY * unit), timeAt(app, Math.max(GUTTER, wheel.offsetX)));
+      }
+    },
+    { passive: false },
+  );
+}
+
+interface Held {
+  x: number;
+  y: number;
+  moved: boolean;
+}
+
+function listenToPointers(app: App): void {
+  const { canvas, chart, tip } = app.shell;
+  const held = new Map<number, Held>();
+  canvas.addEventListener("pointerdown", (pointer) => {
+    canvas.setPointerCapture(pointer.pointerId);
+    chart.focus({ preventScroll: true });
+    held.set(pointer.pointerId, { x: pointer.offsetX, y: pointer.offsetY, moved: held.size > 0 });
+  });
+  canvas.addEventListener("pointermove", (pointer) => {
+    const own = held.get(pointer.pointerId);
+    if (own === undefined) {
+      if (held.size === 0) showTip(app, pointer.offsetX, pointer.offsetY);
+      return;
+    }
+    const dx = pointer.offsetX - own.x;
+    const dy = pointer.offsetY - own.y;
+    if (!own.moved && Math.hypot(dx, dy) < STILL) return;
+    tip.hidden = true;
+    canvas.classList.add("moving");
+    const { viewport } = app;
+    const before = [...held.values()].map((finger) => finger.x);
+    held.set(pointer.pointerId, { x: pointer.offsetX, y: pointer.offsetY, moved: true });
+    if (held.size === 2) {
+      const now = [...held.values()].map((finger) => finger.x);
+      const apart = Math.max(10, Math.abs(before[0] - before[1]));
+      app.zoom(apart / Math.max(10, Math.abs(now[0] - now[1])), timeAt(app, (now[0] + now[1]) / 2));
+    } else app.move((-dx / viewport.width) * viewport.span, -dy);
+  });
+  const release = (pointer: PointerEvent): Held | undefined => {
+    const own = held.get(pointer.pointerId);
+    held.delete(pointer.pointerId);
+    if (held.size === 0) canvas.classList.remove("moving");
+    return own;
+  };
+  canvas.addEventListener("pointerup", (pointer) => {
+    const own = release(pointer);
+    const scene = app.scene();
+    if (own === undefined || own.moved || scene === null || pointer.button !== 0) return;
+    const found = pick(scene, pointer.offsetX, pointer.offsetY);
+    if (found?.kind !== "bar") return;
+    app.select(found.selection);
+    app.open(false);
+  });
+  canvas.addEventListener("dblclick", (click) => {
+    const scene = app.scene();
+    if (scene !== null && pick(scene, click.offsetX, click.offsetY)?.kind === "bar") app.open(true);
+  });
+  canvas.addEventListener("pointercancel", release);
+  canvas.addEventListener("pointerleave", () => {
+    tip.hidden = true;
+  });
+}
+
+function showTip(app: App, x: number, y: number): void {
+  const { tip, chart } = app.shell;
+  const scene = app.scene();
+  const found = scene === null ? null : pick(scene, x, y);
+  tip.hidden = found === null;
+  if (scene === null || found === null) return;
+  tip.replaceChildren(...lines(scene, found).map((text) => element("p", {}, text)));
+  const right = x + 16 + tip.offsetWidth > chart.clientWidth;
+  tip.style.left = `${Math.max(0, right ? x - 12 - tip.offsetWidth : x + 16)}px`;
+  tip.style.top = `${Math.max(0, Math.min(y + 16, chart.clientHeight - tip.offsetHeight - 4))}px`;
+}
+
+function lines(scene: Scene, found: Found): string[] {
+  if (found.kind === "memory") return memoryAt(found.curve, found.nbytes);
+  if (found.kind === "wait") return waiting(found.model, found.wait);
+  const model = modelOf(scene, found.selection);
+  const name = found.selection.isOther ? [model.side.document.name] : [];
+  const { text } = model.statement(found.selection.bar);
+  return [named(model, found.selection.bar), facts(model, found.selection.bar), ...(text === null ? [] : [text]), ...name];
+}
+
+function listenToKeys(app: App): void {
+  const { chart, search } = app.shell;
+  const { viewport } = app;
+  const step = (): number => viewport.span * NUDGE;
+  const plain: Record<string, () => void> = {
+    ArrowLeft: () => app.along(-1),
+    ArrowRight: () => app.along(1),
+    ArrowUp: () => app.across(-1),
+    ArrowDown: () => app.across(1),
+    Home: () => app.along("first"),
+    End: () => app.along("last"),
+    Enter: () => app.open(true),
+    " ": () => app.open(false),
+    PageUp: () => app.move(0, -viewport.height * 0.8),
+    PageDown: () => app.move(0, viewport.height * 0.8),
+    "+": () => app.zoom(0.7, focusTime(app)),
+    "=": () => app.zoom(0.7, focusTime(app)),
+    "-": () => app.zoom(1 / 0.7, focusTime(app)),
+    "0": () => app.fit(),
+    z: () => app.zoomToSelection(),
+    n: () => app.next(1),
+    p: () => app.next(-1),
+    c: () => app.toggleCritical(),
+    t: () => app.toggleTable(),
+    "/": () => search.focus(),
+    Escape: () => app.select(null),
+  };
+  const shifted: Record<string, () => void> = {
+    ArrowLeft: () => app.move(-step(), 0),
+    ArrowRight: () => app.move(step(), 0),
+    ArrowUp: () => app.move(0, -40),
+    ArrowDown: () => app.move(0, 40),
+  };
+  chart.addEventListener("keydown", (key) => {
+    if (key.ctrlKey || key.metaKey || key.altKey) return;
+    const act = (key.shiftKey ? shifted[key.key] : undefined) ?? plain[key.key];
+    if (act === undefined || (key.shiftKey && key.key.startsWith("Arrow") && shifted[key.key] === undefined)) return;
+    key.preventDefault();
+    act();
+  });
+}
+
+/** What keys zoom at: the selected bar where it is seen, else the middle. */
+function focusTime(app: App): number | undefined {
+  const scene = app.scene();
+  if (scene === null || scene.selected === null) return undefined;
+  const model = modelOf(scene, scene.selected);
+  const time = (model.starts[scene.selected.bar] + model.ends[scene.selected.bar]) / 2;
+  return time >= app.viewport.from && time <= app.viewport.to ? time : undefined;
+}
+
+function listenToSearch(app: App): void {
+  const { search, chart } = app.shell;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => app.find(search.value), 100);
+  });
+  search.addEventListener("keydown", (key) => {
+    if (key.key === "Enter") {
+      clearTimeout(timer);
+      if ((app.scene()?.hits?.text ?? "") !== search.value) app.find(search.value);
+      app.next(key.shiftKey ? -1 : 1);
+    } else if (key.key === "Escape") {
+      search.value = "";
+      app.find("");
+      chart.focus();
+    } else return;
+    key.preventDefault();
+  });
+}

@@ -1,0 +1,129 @@
+// What the view is told and what it tells: the answers of `distir/timeline`, `distir/memory` and `distir/compare`
+// (docs/lsp-requests.md), and the messages of README.md. Seconds, bytes, zero-based positions. No code.
+
+export interface Position {
+  line: number;
+  character: number;
+}
+
+export interface Range {
+  start: Position;
+  end: Position;
+}
+
+export interface BarRow {
+  event: number;
+  op: string;
+  label: string;
+  function: string;
+  statement: number;
+  calls: string[];
+  range: Range | null;
+  start_s: number;
+  duration_s: number;
+  devices: number[];
+  bound: string;
+  slack_s: number | null;
+  /** The pattern of messages, such as `send`; absent or null for what is no communication. */
+  communication?: string | null;
+  /** The device that a pattern begins at, or ends at. */
+  root?: number | null;
+}
+
+export interface WaitRow {
+  device: number;
+  start_s: number;
+  duration_s: number;
+  before: number;
+  blocker: number;
+}
+
+export interface DeviceRow {
+  device: number;
+  busy_s: number;
+  idle_s: number;
+  comm_s: number;
+  peak_memory_bytes: number;
+  capacity_bytes: number;
+}
+
+export interface TimelineAnswer {
+  version?: number;
+  hardware: string;
+  function: string;
+  latency_s: number;
+  ops: number;
+  events: number;
+  devices: DeviceRow[];
+  bars: BarRow[];
+  next_event: number | null;
+  critical_path: number[];
+  waits: WaitRow[];
+}
+
+export interface Resident {
+  name: string;
+  nbytes: number;
+}
+
+export interface Curve {
+  devices: number[];
+  capacity_bytes: number;
+  peak_bytes: number;
+  peak_op: string | null;
+  peak_s: number;
+  values: Resident[];
+  points: [number, number][];
+}
+
+export interface MemoryAnswer {
+  memories: Curve[];
+}
+
+export interface CompareAnswer {
+  speedup: number | null;
+  shared: number;
+  this_parting: { label: string; op: string; function: string } | null;
+}
+
+export interface DocumentName {
+  uri: string;
+  name: string;
+  version?: number;
+}
+
+/** One simulation. `source` and `statements` (by function, by number) only in the page, which has no editor. */
+export interface Side {
+  document: DocumentName;
+  timeline: TimelineAnswer[];
+  memory?: MemoryAnswer | null;
+  source?: string | null;
+  statements?: Record<string, Record<string, string>>;
+}
+
+export interface ShowMessage extends Side {
+  type: "show";
+  other?: Side | null;
+  comparison?: CompareAnswer | null;
+}
+
+export type State = "simulated" | "stale" | "pending" | "failed";
+
+export type ToView =
+  | ShowMessage
+  | { type: "state"; state: State; why?: string | null }
+  | { type: "cursor"; uri: string; position: Position };
+
+export type FromView =
+  | { type: "ready" }
+  | {
+      type: "reveal";
+      uri: string;
+      range: Range | null;
+      function: string;
+      statement: number;
+      event: number;
+      focus: boolean;
+    }
+  | { type: "closeComparison" }
+  | { type: "error"; message: string };

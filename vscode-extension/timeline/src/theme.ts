@@ -1,0 +1,80 @@
+// Colours: those of the editor's theme in a webview, our own in a plain page. Devices as in the text.
+
+import palette from "../../palette.json";
+
+export type Kind = "light" | "dark" | "highContrastDark" | "highContrastLight";
+
+export interface Theme {
+  kind: Kind;
+  ground: string;
+  raised: string;
+  line: string;
+  text: string;
+  faint: string;
+  /** The critical path. */
+  mark: string;
+  /** What is selected or focused. */
+  focus: string;
+  /** Hits of a search, and the cursor's statement. */
+  hit: string;
+  memory: string;
+  over: string;
+  /** By device, modulo their number. */
+  devices: string[];
+  /** Of text upon the device's colour. */
+  inks: string[];
+}
+
+/** The kind of theme: what VS Code says of its own, else what the browser prefers. */
+export function kindOf(body: HTMLElement): Kind {
+  if (body.classList.contains("vscode-high-contrast-light")) return "highContrastLight";
+  if (body.classList.contains("vscode-high-contrast")) return "highContrastDark";
+  if (body.classList.contains("vscode-dark")) return "dark";
+  if (body.classList.contains("vscode-light")) return "light";
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  if (matchMedia("(prefers-contrast: more)").matches) return dark ? "highContrastDark" : "highContrastLight";
+  return dark ? "dark" : "light";
+}
+
+/** The colours in use. Sets `data-theme`, which the style sheet goes by. */
+export function readTheme(): Theme {
+  const kind = kindOf(document.body);
+  document.documentElement.dataset.theme = kind;
+  const style = getComputedStyle(document.body);
+  const value = (name: string): string => style.getPropertyValue(name).trim();
+  const devices = palette[kind].map((own, i) => value(`--vscode-distir-device${i}`) || own);
+  return {
+    kind,
+    ground: value("--ground"),
+    raised: value("--raised"),
+    line: value("--line"),
+    text: value("--text"),
+    faint: value("--faint"),
+    mark: value("--mark"),
+    focus: value("--focus"),
+    hit: value("--hit"),
+    memory: value("--memory"),
+    over: value("--over"),
+    devices,
+    inks: devices.map((colour) => (luminance(colour) > 0.18 ? "#000000" : "#ffffff")),
+  };
+}
+
+/** Call back when the theme may have changed. */
+export function onThemeChange(changed: () => void): void {
+  new MutationObserver(changed).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  new MutationObserver(changed).observe(document.documentElement, { attributes: true, attributeFilter: ["style"] });
+  for (const query of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
+    matchMedia(query).addEventListener("change", changed);
+  }
+}
+
+/** Relative luminance of `#rrggbb` (WCAG 2.2); of what is written otherwise, that of a light colour. */
+export function luminance(colour: string): number {
+  if (!/^#[0-9a-f]{6}/i.test(colour)) return 1;
+  const [r, g, b] = [1, 3, 5].map((at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}

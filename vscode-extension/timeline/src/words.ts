@@ -1,0 +1,82 @@
+// What is said of bars, waits and memory, in words and units. Knows no screen.
+
+import type { Model } from "./model";
+import type { CompareAnswer, Curve, WaitRow } from "./protocol";
+
+/** Seconds as people write them: `1.25 ms`. */
+export function duration(seconds: number): string {
+  const units: [string, number][] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];
+  const [unit, size] = units.find(([, least]) => seconds >= least * 0.9999995) ?? units[3];
+  return `${Number((seconds / size).toPrecision(4))} ${unit}`;
+}
+
+/** Bytes as people write them, in powers of ten: `3.1 GB`. */
+export function bytes(count: number): string {
+  const units: [string, number][] = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]];
+  const [unit, size] = units.find(([, least]) => count >= least) ?? units[4];
+  return `${Number((count / size).toPrecision(3))} ${unit}`;
+}
+
+export function percent(share: number): string {
+  return `${Math.round(100 * share)} %`;
+}
+
+/** A bar in short: `MatMul %h on device 1`. */
+export function named(model: Model, bar: number): string {
+  const { op, label } = model.statement(bar);
+  const { devices } = model.group(bar);
+  const place = `on device${devices.length > 1 ? "s" : ""} ${devices.join(", ")}`;
+  return label === op ? `${op} ${place}` : `${op} ${label} ${place}`;
+}
+
+/** When a bar runs, and what holds it up. */
+export function facts(model: Model, bar: number): string {
+  const slack = model.slack[bar];
+  const parts = [
+    `${duration(model.ends[bar] - model.starts[bar])} from ${duration(model.starts[bar])}`,
+    model.critical[bar] ? "on the critical path" : Number.isNaN(slack) ? "" : `slack ${duration(slack)}`,
+  ];
+  const bound = model.bounds[model.boundOf[bar]];
+  parts.push(bound === "free" ? "free" : `bound by ${bound}`);
+  return parts.filter(Boolean).join(", ");
+}
+
+/** Where a bar's statement stands: `line 3, called by @main`. */
+export function place(model: Model, bar: number): string {
+  const { range, function: name } = model.statement(bar);
+  const calls = model.paths[model.pathOf[bar]];
+  const line = range === null ? "" : `line ${range.start.line + 1}, `;
+  const callers = calls.slice(0, -1).map((caller) => `@${caller}`);
+  return callers.length > 0 ? `${line}in @${name}, called by ${callers.join(" / ")}` : `${line}in @${name}`;
+}
+
+export function waiting(model: Model, wait: WaitRow): string[] {
+  const blocker = model.barOf(wait.blocker);
+  const what = blocker < 0 ? "another device" : named(model, blocker);
+  return [`device ${wait.device} waits ${duration(wait.duration_s)}`, `for ${what}`];
+}
+
+export function memoryAt(curve: Curve, nbytes: number): string[] {
+  const share = curve.devices.length > 1 ? `devices ${curve.devices.join(", ")}` : `device ${curve.devices[0]}`;
+  const largest = curve.values.slice(0, 3).map((value) => `%${value.name} ${bytes(value.nbytes)}`);
+  return [
+    `${bytes(nbytes)} in use of ${bytes(curve.capacity_bytes)}, memory of ${share}`,
+    `at most ${bytes(curve.peak_bytes)}, from ${duration(curve.peak_s)}${largest.length > 0 ? ":" : ""}`,
+    largest.join(", "),
+  ].filter(Boolean);
+}
+
+/** A program in one line. */
+export function summary(model: Model): string {
+  return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
+}
+
+/** Two programs in one line. */
+export function compared(model: Model, other: Model, answer: CompareAnswer | null): string {
+  const speedup = answer?.speedup ?? (model.latency > 0 ? other.latency / model.latency : null);
+  const verdict =
+    speedup === null ? "" : speedup === 1 ? ", as fast" : `, ${Number(speedup.toPrecision(3))} times as fast`;
+  const parting = answer?.this_parting;
+  const where = parting ? `; the critical paths part at ${parting.op} ${parting.label} in @${parting.function}` : "";
+  return `${other.side.document.name}: ${duration(other.latency)} → ${duration(model.latency)}${verdict}${where}`;
+}
