@@ -14,6 +14,7 @@ if (process.argv.includes("--tests")) {
   rmSync("dist", { recursive: true, force: true });
   mkdirSync("dist");
   cpSync("media", "dist/media", { recursive: true });
+  cpSync("../examples/mlp_pipeline.dir", "dist/example.dir");
   for (const name of ["timeline.js", "timeline.css"]) {
     if (existsSync(`${page}/${name}`)) cpSync(`${page}/${name}`, `dist/${name}`);
     else console.warn(`${page}/${name} is missing: build the timeline first (timeline/README.md)`);

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Key = tuple[str, tuple[Value, ...]]
 
-MOST_KEPT = 4_000
-"""Instances that the last version did not ask for, while nothing is simulated."""
+VALUES_KEPT = 1_000
+"""While nothing is simulated, what versions before the last one found is kept: this many values, or twice as many as
+the last version has."""
 MEMO_KEPT = 50_000
 """How many answers of rules are kept from version to version."""
 
@@ -99,7 +100,11 @@ def take_over(new: Checker, old: Checker) -> None:
     changed = affected(old.module, new.module, calls, recursive)
     kept = new.earlier.kept
     waiting = [(key, k) for key, k in old.earlier.kept.items() if key not in old.instances]
-    for key, k in waiting[-MOST_KEPT:]:
+    room = max(VALUES_KEPT, 2 * sum(len(instance.state) for instance in old.instances.values()))
+    for key, k in waiting:  # the oldest first: that is what was simulated
+        room -= len(k.instance.state)
+        if room < 0:
+            break
         kept[key] = Kept(k.instance, k.problems, k.is_plain, k.affected | changed, k.origin)
     for key, instance in old.instances.items():
         facts = old.structure.names[key[0]]

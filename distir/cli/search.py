@@ -292,7 +292,7 @@ def _document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
     from distir.search import COLUMNS
 
     def row(one: Row) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in COLUMNS}
+        return {name: getattr(one, name) for name in COLUMNS} | {"steps": one.plan.steps()}
 
     rows = table.pareto() if front else table.ranked
     best = table.best

@@ -12,7 +12,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Function, Param
 from distir.ops import Value, canonical
 from distir.simulate.revision import Plan, go_on, replan
-from distir.simulate.setup import SetupError, fitting
+from distir.simulate.setup import SetupError, fitting, preferred
 from distir.simulate.show import Occurrence, occurrences
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.syntax import parse
@@ -63,9 +63,7 @@ class Document:
     @cached_property
     def entry(self) -> Function | None:
         """The function that is simulated; None where there is none."""
-        named = (self.setup.entry or "").removeprefix("@")
-        functions = self.program.module.functions
-        return functions.get(named) or self.program.module.entry()
+        return preferred(self.program.module, self.setup.entry)
 
     @property
     def arguments(self) -> tuple[Value, ...]:

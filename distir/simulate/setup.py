@@ -33,10 +33,7 @@ def entry(module: Module, path: str, given: str | None, config: Config) -> Funct
     Raises SetupError.
     """
     named = (given or config.entry or "").removeprefix("@")
-    if given is None and named not in module.functions:
-        found = module.entry()
-    else:
-        found = module.entry(named)
+    found = preferred(module, named) if given is None else module.entry(named)
     if found is None and not module.functions:
         raise SetupError(f"`{path}` has no function")
     if found is None:
@@ -45,6 +42,11 @@ def entry(module: Module, path: str, given: str | None, config: Config) -> Funct
         hint = f"did you mean `@{likely}`?" if likely else f"there are {known}"
         raise SetupError(f"there is no function `@{named}` in `{path}`", hint)
     return found
+
+
+def preferred(module: Module, name: str | None) -> Function | None:
+    """The function of that name if the module has it, else the module's own entry; None if it has no function."""
+    return module.functions.get((name or "").removeprefix("@")) or module.entry()
 
 
 def bindable(function: Function) -> frozenset[str]:

@@ -1,54 +1,82 @@
 """The timeline as one web page: all in one file, nothing fetched, for any browser.
 
-Owns what the page is told of a simulation; the page itself is `page.html` with its style and scripts, put together
-here. Programs may come from anywhere: what they contain reaches the page as JSON in which no character can end it.
+Owns what the page is told of a simulation (`answers.py`, the same that an editor is told) and how it is put together;
+`timeline.js` and `timeline.css`, which show it, are built from `vscode-extension/timeline`. Programs may come from
+anywhere: what they contain reaches the page as JSON in which no character can end it.
 """
 
 from __future__ import annotations
 
+import base64
+import bisect
+import dataclasses
+import hashlib
 import html
 import json
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics import Source, Span
 from distir.ir import Site
-from distir.simulate.timeline import Event, Timeline
-from distir.simulate.trace import INWARDS, call_path, memory_names, memory_steps, nanoseconds
+from distir.simulate.page.answers import TimelineView, memory_of, timeline_of
 from distir.syntax import print_statement
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
 
-SCRIPTS = ("data.js", "draw.js", "act.js")
-
 # As escapes of JSON these mean the same, and no HTML parser sees a tag, a comment or an entity in them.
 _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A simulation with the program's text, and where in it statements stand. `name`: if it has no text."""
+
+    simulation: Simulation
+    source: Source | None = None
+    locate: Callable[[Site], Span | None] | None = None
+    name: str = "program"
+
 
 def timeline_page(
-    simulation: Simulation, source: Source | None = None, locate: Callable[[Site], Span | None] | None = None
+    simulation: Simulation,
+    source: Source | None = None,
+    locate: Callable[[Site], Span | None] | None = None,
+    other: Shown | None = None,
 ) -> str:
     """A page that shows when each op runs, what devices wait for, and the memory in use.
 
     With the program's `source`, and `locate` from places in the program to those in its text, statements are shown as
-    written there, with their lines; else as the printer writes them.
+    written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane.
     """
-    folder = resources.files(__name__)
-
-    def part(name: str) -> str:
-        return folder.joinpath(name).read_text("utf-8")
-
-    data = json.dumps(_data(simulation, source, locate), separators=(",", ":")).translate(_UNSAFE)
-    name = f"{source.path} @{simulation.function.name}" if source is not None else f"@{simulation.function.name}"
+    shown = Shown(simulation, source, locate)
+    message = {"type": "show", **_side(shown), "other": _side(other) if other is not None else None}
+    title = f"{_name(shown)} on {simulation.hardware.name}"
+    script, style = _part("timeline.js"), _part("timeline.css")
     parts = {
-        "TITLE": html.escape(f"{name} on {simulation.hardware.name}".encode("utf-8", "replace").decode()),
-        "STYLE": part("page.css"),
-        "SCRIPT": "\n".join(map(part, SCRIPTS)),
-        "DATA": data,
+        "TITLE": html.escape(title.encode("utf-8", "replace").decode()),
+        "SCRIPT": script,
+        "SCRIPT HASH": _digest(script),
+        "STYLE": style,
+        "STYLE HASH": _digest(style),
+        "DATA": json.dumps(message, separators=(",", ":"), allow_nan=False).translate(_UNSAFE),
     }
-    return _filled(part("page.html"), parts)
+    return _filled(_part("page.html"), parts)
+
+
+def _part(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    """By which a content security policy knows a script (W3C, Content Security Policy Level 3, section 2.3.1)."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
@@ -57,113 +85,75 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-class _Numbered:
-    """Different things in the order of their appearance, and the number of each."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Any, int] = {}
-        self.entries: list[Any] = []
-
-    def __call__(self, key: Any, entry: Callable[[], Any]) -> int:
-        number = self.numbers.get(key)
-        if number is None:
-            number = self.numbers[key] = len(self.entries)
-            self.entries.append(entry())
-        return number
+def _name(shown: Shown) -> str:
+    path = shown.source.path if shown.source is not None else shown.name
+    return f"{path} @{shown.simulation.function.name}"
 
 
-def _data(
-    simulation: Simulation, source: Source | None, locate: Callable[[Site], Span | None] | None
-) -> dict[str, Any]:
-    """What `data.js` reads. Times in nanoseconds, memory in bytes."""
-    timeline = simulation.timeline()
-    memories = _memories(simulation)
-    positions = {memory: i for i, memory in enumerate(memories)}
-    devices = [{"id": d, "memory": positions[simulation.memory_of(d)]} for d in simulation.devices]
+def _side(shown: Shown) -> dict[str, Any]:
+    """One program, as `vscode-extension/timeline/README.md` says."""
+    source, locate = shown.source, shown.locate
+    find = locate if source is not None and locate is not None else _nowhere
+    timeline = timeline_of(shown.simulation, find)
+    place = _places(source.text) if source is not None else _nothing
+    name = source.path if source is not None else shown.name
     return {
-        "hardware": simulation.hardware.name,
-        "count": simulation.ops,
-        "latency": nanoseconds(simulation.latency_s),
-        "devices": devices,
-        "memories": list(memories.values()),
-        "critical": timeline.critical_path(),
-        "waits": [_wait(wait.device, wait.start, wait.start + wait.seconds, wait.blocker) for wait in timeline.waits],
-        **_events(timeline, source, locate),
+        "document": {"uri": name, "name": name},
+        "timeline": [_json(timeline, place)],
+        "memory": _json(memory_of(shown.simulation, find), place),
+        "source": source.text if source is not None and locate is not None else None,
+        "statements": _statements(shown.simulation, timeline),
     }
 
 
-def _wait(device: int, start: float, end: float, blocker: int) -> dict[str, int]:
-    first = nanoseconds(start)
-    return {"device": device, "start": first, "duration": nanoseconds(end) - first, "blocker": blocker}
-
-
-def _memories(simulation: Simulation) -> dict[int, dict[str, Any]]:
-    capacities = {simulation.memory_of(device): use.capacity_bytes for device, use in simulation.devices.items()}
-    found: dict[int, dict[str, Any]] = {
-        memory: {
-            "name": name,
-            "capacity": capacities[memory],
-            "peak": simulation.peaks.get(memory, 0),
-            "times": [],
-            "values": [],
-        }
-        for memory, name in memory_names(simulation).items()
-    }
-    for memory, moment, nbytes in memory_steps(simulation):
-        found[memory]["times"].append(moment)
-        found[memory]["values"].append(nbytes)
+def _statements(simulation: Simulation, timeline: TimelineView) -> dict[str, dict[str, str]]:
+    """By function and number, the text of the statements that bars come from and that stand in no text."""
+    found: dict[str, dict[str, str]] = {}
+    for bar in timeline.bars:
+        if bar.span is None:
+            own = found.setdefault(bar.function, {})
+            if str(bar.statement) not in own:
+                own[str(bar.statement)] = print_statement(simulation.timeline().event(bar.event).statement)
     return found
 
 
-def _events(timeline: Timeline, source: Source | None, locate: Callable[[Site], Span | None] | None) -> dict[str, Any]:
-    """All events, a list for each property, and the tables that the numbers in them point to."""
-    ops, bounds, groups, statements, paths = (_Numbered() for _ in range(5))
-    columns: dict[str, list[int]] = {
-        name: [] for name in ("start", "duration", "slack", "op", "bound", "group", "statement", "path")
-    }
-    for event in timeline.events():
-        effect, (function, index) = event.effect, event.path[-1]
-        communication = effect.work.communication
-        start = nanoseconds(event.start)
-        group = (effect.devices, communication)
-        row = {
-            "start": start,
-            "duration": nanoseconds(event.end) - start,
-            "slack": nanoseconds(timeline.slack[event.index]),
-            "op": ops(effect.op, lambda: {"name": effect.op, "communication": communication is not None}),  # noqa: B023
-            "bound": bounds(effect.cost.bound, lambda: effect.cost.bound),  # noqa: B023
-            "group": groups(group, lambda: _group(event)),  # noqa: B023
-            "statement": statements((function.name, index), lambda: _statement(event, source, locate)),  # noqa: B023
-            "path": paths(_calls(event), lambda: call_path(event.path) if len(event.path) > 1 else ""),  # noqa: B023
-        }
-        for name, number in row.items():
-            columns[name].append(number)
-    return {
-        "ops": ops.entries,
-        "bounds": bounds.entries,
-        "groups": groups.entries,
-        "statements": statements.entries,
-        "paths": paths.entries,
-        "events": columns,
-    }
+def _nowhere(site: Site) -> Span | None:
+    return None
 
 
-def _calls(event: Event) -> tuple[tuple[str, int], ...]:
-    return tuple((function.name, index) for function, index in event.path[:-1])
+def _nothing(span: Span) -> None:
+    return None
 
 
-def _group(event: Event) -> dict[str, Any]:
-    """The devices of an op; at which of them what is sent begins, or ends."""
-    communication = event.effect.work.communication
-    root = communication.root if communication is not None else None
-    inwards = communication is not None and communication.pattern in INWARDS
-    return {"devices": event.effect.devices, "root": root, "inwards": inwards}
+def _json(value: Any, place: Callable[[Span], Any]) -> Any:
+    """Data as JSON, named as `docs/lsp-requests.md` says: records as objects, places in the text as ranges."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Span):
+        return place(value)
+    if isinstance(value, (list, tuple)):
+        return [_json(item, place) for item in cast("list[Any]", value)]
+    return {key: _json(getattr(value, name), place) for name, key in _keys(cast(type, value.__class__))}
 
 
-def _statement(event: Event, source: Source | None, locate: Callable[[Site], Span | None] | None) -> dict[str, Any]:
-    function, index = event.path[-1]
-    text, line = print_statement(event.statement), None
-    span = locate(Site(function.name, index)) if locate is not None else None
-    if span is not None and source is not None:
-        text, line = source.text[span.start : span.end], source.position(span.start)[0]
-    return {"text": text, "function": function.name, "line": line, "label": event.label}
+@cache
+def _keys(record: type) -> list[tuple[str, str]]:
+    names = [field.name for field in dataclasses.fields(record)]
+    return [(n, "range" if n == "span" else f"{n[:-5]}_range" if n.endswith("_span") else n) for n in names]
+
+
+def _places(text: str) -> Callable[[Span], Any]:
+    """Spans as zero-based ranges, columns in UTF-16 units as scripts count them."""
+    starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+    def position(offset: int) -> dict[str, int]:
+        line = bisect.bisect_right(starts, offset) - 1
+        before = text[starts[line] : offset]
+        wide = 0 if before.isascii() else sum(ord(c) > 0xFFFF for c in before)
+        return {"line": line, "character": len(before) + wide}
+
+    @cache
+    def place(span: Span) -> dict[str, dict[str, int]]:
+        return {"start": position(span.start), "end": position(span.end)}
+
+    return place

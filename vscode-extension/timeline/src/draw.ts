@@ -203,10 +203,9 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
 
 /** Where each program is done. */
 function drawEnds(pen: Pen, scene: Scene): void {
-  const scale = scene.viewport.scale;
   for (const [model, dashes] of [[scene.model, []], [scene.other, [4, 4]]] as [Model | null, number[]][]) {
     if (model === null || (model === scene.model && scene.other === null)) continue;
-    const at = Math.round(scale(model.latency)) - 0.5;
+    const at = Math.round(scene.viewport.x(model.latency)) - 0.5;
     pen.strokeStyle = scene.theme.text;
     pen.lineWidth = 1;
     pen.setLineDash(dashes);
@@ -279,12 +278,11 @@ function drawAxis(pen: Pen, scene: Scene): void {
   pen.fillStyle = theme.faint;
   pen.strokeStyle = theme.line;
   pen.lineWidth = 1;
-  const scale = viewport.scale;
-  const ticks = scale.ticks(Math.max(2, viewport.width / 110));
+  const ticks = viewport.ticks(110);
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
   pen.beginPath();
   for (const time of ticks) {
-    const at = GUTTER + Math.round(scale(time)) + 0.5;
+    const at = GUTTER + Math.round(viewport.x(time)) + 0.5;
     pen.moveTo(at, AXIS - 5);
     pen.lineTo(at, AXIS);
     pen.fillText(tick(time, step), at + 4, AXIS / 2);

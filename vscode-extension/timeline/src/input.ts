@@ -2,7 +2,7 @@
 
 import type { App } from "./app";
 import { element } from "./dom";
-import { AXIS, GUTTER } from "./layout";
+import { GUTTER } from "./layout";
 import { type Found, pick } from "./pick";
 import type { Scene } from "./scene";
 import { modelOf } from "./scene";

@@ -1,6 +1,6 @@
 // Which part of the time and of the lanes is seen. Pure numbers: times in seconds, places in pixels.
 
-import { scaleLinear, type ScaleLinear } from "d3-scale";
+import { ticks } from "d3-array";
 
 /** Across the view when zoomed in as far as it goes: less cannot be told apart by the simulation's clock. */
 export const NARROWEST_S = 20e-9;
@@ -16,9 +16,14 @@ export class Viewport {
   /** How high all lanes are. */
   content = 0;
 
-  /** Time to pixels from the left of the lanes. */
-  get scale(): ScaleLinear<number, number> {
-    return scaleLinear([this.from, this.to], [0, this.width]);
+  /** Where a time is, in pixels from the left of the lanes. */
+  x(time: number): number {
+    return ((time - this.from) / this.span) * this.width;
+  }
+
+  /** Round times that are seen, ascending, about so many pixels apart. */
+  ticks(apart: number): number[] {
+    return ticks(this.from, this.to, Math.max(2, this.width / apart));
   }
 
   get span(): number {

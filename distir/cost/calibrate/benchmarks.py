@@ -1,0 +1,269 @@
+"""Microbenchmarks, as programs: each repeats one op, on operands that take turns. Knows no hardware and no torch.
+
+A benchmark is a function that is lowered and run as any program is. So what is measured is what an op costs in the
+generated program: the call, the memory for its result, and the work.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from distir.ir import Apply, Function, Param, Return, TensorType, Type
+from distir.ops import OPS, Value, canonical, infer_types, type_of, work
+from distir.ops.work import Work
+from distir.syntax import parse_example
+
+WORKING_SET = 16 << 20
+"""Bytes that the operands of one benchmark have together, where it takes no more than `MOST_SETS` of them."""
+
+MOST_SETS = 16
+TARGET_S = 2e-3
+"""Seconds that one run of a benchmark should take: repeated so often, a clock's error does not count."""
+
+COLUMNS = 256
+"""The row length of tensors that ops work on row by row, as far as they are large enough."""
+
+ELEMENTS = tuple(1 << power for power in (8, 11, 14, 16, 18, 20, 22))
+"""Elements of a benchmark's first operand, by size."""
+
+STREAMING = {
+    "Add": "%z = Add(%x: T(r, c), %y: T(r, c))",
+    "Sub": "%z = Sub(%x: T(r, c), %y: T(r, c))",
+    "Mul": "%z = Mul(%x: T(r, c), 0.5)",
+    "Div": "%z = Div(%x: T(r, c), %y: T(r, c))",
+    "Sum": "%z = Sum(%x: T(r, c), %y: T(r, c))",
+    "Relu": "%z = Relu(%x: T(r, c))",
+    "ReluGrad": "%z = ReluGrad(%y: T(r, c), %x: T(r, c))",
+    "Gelu": '%z = Gelu[approximate = "tanh"](%x: T(r, c))',
+    "GeluGrad": '%z = GeluGrad[approximate = "tanh"](%y: T(r, c), %x: T(r, c))',
+    "Sigmoid": "%z = Sigmoid(%x: T(r, c))",
+    "Tanh": "%z = Tanh(%x: T(r, c))",
+    "Where": "%z = Where(%m: Bool(r, c), %x: T(r, c), -inf)",
+    "Softmax": "%z = Softmax(%x: T(r, c))",
+    "SoftmaxGrad": "%z = SoftmaxGrad(%y: T(r, c), %x: T(r, c))",
+    "LayerNormalization": "%z = LayerNormalization(%x: T(r, c), %s: T(c), %b: T(c))",
+    "LayerNormalizationGrad": "%z, %u, %v = LayerNormalizationGrad(%y: T(r, c), %x: T(r, c), %s: T(c))",
+    "ReduceSum": "%z = ReduceSum[keepdims = false](%x: T(r, c), [0])",
+    "ReduceMean": "%z = ReduceMean[keepdims = false](%x: T(r, c), [1])",
+    "MSELoss": "%z = MSELoss(%x: T(r, c), %y: T(r, c))",
+    "MSELossGrad": "%z = MSELossGrad(%d: T(), %x: T(r, c), %y: T(r, c))",
+    "SoftmaxCrossEntropyLoss": "%z = SoftmaxCrossEntropyLoss(%x: T(r, c), %i: Int64(r))",
+    "SoftmaxCrossEntropyLossGrad": "%z = SoftmaxCrossEntropyLossGrad(%d: T(), %x: T(r, c), %i: Int64(r))",
+    "Gather": "%z = Gather[axis = 0](%x: T(256, c), %i: Int64(r))",
+    "GatherGrad": "%z = GatherGrad[axis = 0](%y: T(r, c), %i: Int64(r), shape(256, c))",
+    "Concat": "%z = Concat[axis = 1](%x: T(r, c), %y: T(r, c))",
+    "Split": "%z, %u = Split[axis = 1, num_outputs = 2](%x: T(r, c))",
+    "SGD": "%z = SGD[lr = 0.01](%x: T(r, c), %y: T(r, c))",
+    "Adam": "%z, %u, %v = Adam(%x: T(r, c), %y: T(r, c), %m: T(r, c), %n: T(r, c), 1)",
+}
+"""Ops that stream their operands through memory, by name: the statement that is repeated. `T(…)` is a tensor of the
+element type measured, with `r` rows and `c` columns."""
+
+TRANSPOSED = "%z = Transpose[perm = [0, 2, 1, 3]](%x: T(b, t, h, e))"
+"""The transposition around the heads of attention; measured with a `Reshape` after it, which makes the copy that torch
+puts off."""
+
+PRODUCTS = {
+    "MatMul": ("%z = MatMul(%x: T(m, k), %y: T(k, n))", "%z = MatMul(%x: T(b, m, k), %y: T(b, k, n))"),
+    "Gemm": (
+        "%z = Gemm(%x: T(m, k), %y: T(k, n), %b: T(n))",
+        "%z = Gemm[transA = true](%x: T(k, m), %y: T(k, n))",
+        "%z = Gemm[transB = true](%x: T(m, k), %y: T(n, k))",
+    ),
+}
+"""Matrix products by op, in the layouts that a layer needs forward and backward."""
+
+SHAPES = tuple(
+    {"m": m, "k": k, "n": n}
+    for m in (8, 64, 512)
+    for k, n in ((64, 64), (256, 256), (256, 1024), (1024, 256), (1024, 1024))
+)
+"""Rows, inner and outer width of products."""
+
+BATCHED = tuple(
+    {"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 64, 128) for k, n in ((32, t), (t, 32))
+)
+"""Those of batched products, as in attention."""
+
+FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))
+"""The shapes that other element types than the first are measured in."""
+
+MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
+"""Elements of messages, of four bytes."""
+
+ROOTED = {
+    "MPIBroadcast": "{results} = MPIBroadcast[devices = [{group}]](%x_{root}: T(n)@{root})",
+    "MPIScatter": "{results} = MPIScatter[devices = [{group}]](%x_{root}: T(n)@{root})",
+    "MPIGather": "%z = MPIGather[root = {root}]({parts})",
+    "MPIReduce": "%z = MPIReduce[root = {root}]({wholes})",
+}
+"""Collectives with a root, by name. `wholes` has a tensor of `n` elements for each device, `parts` a part of one."""
+
+SYMMETRIC = {
+    "MPIAllgather": "{results} = MPIAllgather({parts})",
+    "MPIAllreduce": "{results} = MPIAllreduce({wholes})",
+    "MPIReduceScatter": "{results} = MPIReduceScatter({wholes})",
+    "MPIAlltoall": "{results} = MPIAlltoall({wholes})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A function that repeats an op `repeats` times; what each does is `work`, on the devices `devices`."""
+
+    op: str
+    work: Work
+    devices: tuple[int, ...]
+    repeats: int
+    function: Function
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+
+def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -> list[Benchmark]:
+    """Benchmarks of one device: all ops in the first element type, some in the others.
+
+    `most`: elements of the largest operand. Raises KeyError for an unknown element type.
+    """
+    found: list[Benchmark] = []
+    for dtype in dtypes:
+        first = dtype == dtypes[0]
+        for op, examples in PRODUCTS.items():
+            for example in examples if first else examples[:1]:
+                shapes = BATCHED if "b," in example else SHAPES if first else FEWER
+                fitting = [s for s in shapes if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
+                found += [_repeated(op, example, dtype, shape) for shape in fitting]
+        sizes = [n for n in (ELEMENTS if first else ELEMENTS[1::2]) if n <= most]
+        streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
+        found += [_repeated(op, text, dtype, _rows(n)) for op, text in streaming.items() for n in sizes]
+        if first:
+            found += [_repeated("Transpose", TRANSPOSED, dtype, _heads(n)) for n in sizes if n >= 1 << 11]
+    return _named(found)
+
+
+def communicating(devices: int, most: int = max(MESSAGES)) -> list[Benchmark]:
+    """Benchmarks of messages among the first 2, 4, 8 … of `devices` devices, and among all of them.
+
+    `most`: elements of the largest message.
+    """
+    counts = sorted({n for n in (2, 4, 8, 16, 32, 64) if n < devices} | {devices}) if devices > 1 else []
+    sizes = [n for n in MESSAGES if n <= most]
+    found = [_round_trip(n) for n in sizes if counts]
+    for count in counts:
+        for op, text in {**ROOTED, **SYMMETRIC}.items():
+            found += [_message(op, text, n, count) for n in sizes]
+    return _named(found)
+
+
+def _named(found: Sequence[Benchmark]) -> list[Benchmark]:
+    return [
+        replace(b, function=Function(f"{b.op.lower()}_{i}", b.function.params, b.function.body))
+        for i, b in enumerate(found)
+    ]
+
+
+def _rows(elements: int) -> dict[str, int]:
+    columns = min(COLUMNS, elements // 4)
+    return {"r": elements // columns, "c": columns}
+
+
+def _heads(elements: int) -> dict[str, int]:
+    """Four heads of 32, and up to 64 rows."""
+    rows = min(64, elements // 128)
+    return {"b": elements // 128 // rows, "t": rows, "h": 4, "e": 32}
+
+
+def _spelled(example: str, dtype: str, sizes: Mapping[str, int]) -> str:
+    """The statement with types and numbers in the place of `T(r, c)@1` and `shape(r, c)`."""
+
+    def written(match: re.Match[str]) -> str:
+        dims = [str(sizes.get(d, d)) for d in (part.strip() for part in match[2].split(",")) if d]
+        if match[1] == "shape":
+            return f"[{', '.join(dims)}]"
+        shape = ", ".join(dims) + ("," if len(dims) == 1 else "")
+        return f"Tensor[{dtype if match[1] == 'T' else match[1]}, ({shape}), {match[3] or 1}]"
+
+    return re.sub(r"\b(T|Bool|Int64|shape)\(([^()]*)\)(?:@(\d+))?", written, example)
+
+
+def _repeated(op: str, example: str, dtype: str, sizes: Mapping[str, int]) -> Benchmark:
+    params, statement = parse_example(_spelled(example, dtype, sizes), canonical)
+    done = _work(statement, params)
+    sets = max(1, min(MOST_SETS, WORKING_SET // sum(_nbytes(p) for p in params)))
+    # What overwrites an operand does so only where nobody needs that any more: each is used once.
+    repeats = sets if OPS[op].inplace else _often(done, sets)
+    heads = tuple(Param(f"{p.name}_{turn}", p.type) for turn in range(sets) for p in params)
+    body: list[Apply] = []
+    for i in range(repeats):
+        body.append(_turn(statement, i, f"_{i % sets}"))
+        if op == "Transpose":
+            rows = f"%f = Reshape(%z: T(b, h, t, e), [{sizes['b']}, {sizes['h']}, -1])"
+            _, flat = parse_example(_spelled(rows, dtype, sizes), canonical)
+            body.append(replace(_turn(flat, i, ""), args=(f"z_of_{i}", flat.args[1])))
+    function = Function("", heads, (*body, Return((body[-1].results[0],))))
+    return Benchmark(op, done, (1,), repeats, function)
+
+
+def _turn(statement: Apply, i: int, operands: str) -> Apply:
+    """The statement the `i`-th time: with results of its own, on operands whose names end so."""
+    results = tuple(f"{name}_of_{i}" for name in statement.results)
+    args = tuple(f"{a}{operands}" if isinstance(a, str) else a for a in statement.args)
+    return Apply(results, statement.op, args, statement.attrs)
+
+
+def _work(statement: Apply, params: Sequence[Param]) -> Work:
+    op, types = OPS[statement.op], {p.name: p.type for p in params}
+    args = tuple(cast("Value", types[a] if isinstance(a, str) else a) for a in statement.args)
+    results = infer_types(op, args, statement.attrs, len(statement.results))
+    return work(op, args, [type_of(t) for t in results], statement.attrs)
+
+
+def _nbytes(param: Param) -> int:
+    stated: Type = param.type
+    assert isinstance(stated, TensorType)
+    return cast("int", stated.nbytes)
+
+
+def _often(done: Work, sets: int) -> int:
+    """How often an op is repeated to take about `TARGET_S` on a slow machine."""
+    guess = 5e-6 + done.flops / 30e9 + done.bytes / 8e9
+    return max(min(sets, 4), min(32, math.ceil(TARGET_S / guess)))
+
+
+def _round_trip(elements: int) -> Benchmark:
+    """A tensor sent there, and one sent back."""
+    there, back = "%z = Send[device = 2](%x_1: T(n)@1)", "%z = Send[device = 1](%x_2: T(n)@2)"
+    return _exchange("Send", [there, back], elements, 2)
+
+
+def _message(op: str, text: str, elements: int, count: int) -> Benchmark:
+    """A collective among the first devices. Each of them has its turn as the root, so that none runs ahead."""
+    group = range(1, count + 1)
+    texts = [
+        text.format(
+            root=root,
+            group=", ".join(map(str, group)),
+            results=", ".join(f"%z_{d}" for d in group),
+            wholes=", ".join(f"%x_{d}: T(n)@{d}" for d in group),
+            parts=", ".join(f"%x_{d}: T(p)@{d}" for d in group),
+        )
+        for root in (group if op in ROOTED else group[:1])
+    ]
+    return _exchange(op, texts, elements // count * count, count)
+
+
+def _exchange(op: str, texts: Sequence[str], elements: int, count: int) -> Benchmark:
+    sizes = {"n": elements, "p": elements // count}
+    turns = [parse_example(_spelled(text, "Float32", sizes), canonical) for text in texts]
+    params = {p.name: p for own, _ in turns for p in own}
+    often = max(1, (4 if elements >= 1 << 18 else 16) // len(turns))
+    body = [_turn(turns[i % len(turns)][1], i, "") for i in range(often * len(turns))]
+    function = Function("", tuple(params.values()), (*body, Return((body[-1].results[0],))))
+    done = _work(turns[0][1], turns[0][0])
+    return Benchmark(op, done, tuple(range(1, count + 1)), len(body), function)

@@ -1,0 +1,241 @@
+"""What views are told of a simulation: its timeline and its memory, as data. Owns their form and their limits.
+
+An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs/lsp-requests.md`), and the page of
+`distir simulate --html` holds the same. Knows no text: `locate` tells where a statement stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from distir.diagnostics import Span
+from distir.ir import Site
+from distir.simulate.timeline import Event
+
+if TYPE_CHECKING:
+    from distir.simulate.simulation import Simulation
+
+MOST_LOOKED_AT = 500_000
+"""Of programs of more events, as if inlined, slack and waits are not worked out."""
+
+MOST_POINTS = 4000
+"""A curve of more points is thinned: of each stretch its highest point is kept."""
+
+MOST_WALKED = 2_000_000
+"""Of programs of more ops, as if inlined, there are peaks but no curves."""
+
+MOST_VALUES = 50
+
+Locate = Callable[[Site], Span | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLane:
+    """What one device does in all, in seconds and bytes."""
+
+    device: int
+    busy_s: float
+    idle_s: float
+    comm_s: float
+    peak_memory_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One op on the timeline. `calls`: the functions that lead to it, outermost first, its own last.
+
+    `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
+    """
+
+    event: int
+    op: str
+    label: str
+    function: str
+    statement: int
+    calls: tuple[str, ...]
+    span: Span | None
+    start_s: float
+    duration_s: float
+    devices: tuple[int, ...]
+    bound: str
+    slack_s: float | None
+    communication: str | None
+    root: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A device that idles until an op starts there, for another op."""
+
+    device: int
+    start_s: float
+    duration_s: float
+    before: int
+    blocker: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineView:
+    """A piece of a timeline. `next_event`: where to go on; None at the end."""
+
+    hardware: str
+    function: str
+    latency_s: float
+    ops: int
+    events: int
+    devices: tuple[DeviceLane, ...]
+    bars: tuple[Bar, ...]
+    next_event: int | None
+    critical_path: tuple[int, ...]
+    waits: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A value in memory at the peak: where it was made (None: a parameter of the entry function)."""
+
+    name: str
+    nbytes: int
+    function: str
+    statement: int | None
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One physical memory. `points`: seconds and bytes, each from then on; `peak_*`: the first op at the peak.
+
+    `values`: the largest values that are live then. `devices`: those of the program that use this memory.
+    """
+
+    devices: tuple[int, ...]
+    capacity_bytes: int
+    peak_bytes: int
+    peak_op: str | None
+    peak_span: Span | None
+    peak_s: float
+    values: tuple[Resident, ...]
+    points: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """All memories that a program uses."""
+
+    hardware: str
+    function: str
+    latency_s: float
+    memories: tuple[Curve, ...]
+
+
+def timeline_of(
+    simulation: Simulation,
+    locate: Locate,
+    first_event: int = 0,
+    most: int | None = None,
+    devices: frozenset[int] | None = None,
+) -> TimelineView:
+    """The timeline from one event on, in program order: at most so many bars, or all; of certain `devices` alone."""
+    timeline = simulation.timeline()
+    is_long = len(timeline) > MOST_LOOKED_AT
+    slack = None if is_long else timeline.slack
+    found = cache(locate)
+    bars: list[Bar] = []
+    following: int | None = None
+    for event in timeline.events(first_event):
+        if most is not None and len(bars) >= most:
+            following = event.index
+            break
+        if devices is None or not devices.isdisjoint(event.effect.devices):
+            bars.append(_bar(found, event, slack[event.index] if slack is not None else None))
+    last = following if following is not None else len(timeline)
+    return TimelineView(
+        simulation.hardware.name,
+        simulation.function.name,
+        simulation.latency_s,
+        simulation.ops,
+        len(timeline),
+        tuple(
+            DeviceLane(d, use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
+            for d, use in simulation.devices.items()
+        ),
+        tuple(bars),
+        following,
+        () if is_long else tuple(e for e in timeline.critical_path() if first_event <= e < last),
+        () if is_long else tuple(_waits(simulation, first_event, last)),
+    )
+
+
+def memory_of(simulation: Simulation, locate: Locate) -> MemoryView:
+    """The use of memory over time, and what stands in each memory when it is fullest."""
+    users: dict[int, list[int]] = {}
+    for device in simulation.devices:
+        users.setdefault(simulation.memory_of(device), []).append(device)
+    points: dict[int, list[tuple[float, int]]] = {memory: [] for memory in users}
+    if simulation.ops <= MOST_WALKED:
+        for point in simulation.memory().points():
+            if point.memory in points:
+                points[point.memory].append((point.time, point.nbytes))
+    curves = tuple(_curve(simulation, locate, memory, ds, points[memory]) for memory, ds in users.items())
+    return MemoryView(simulation.hardware.name, simulation.function.name, simulation.latency_s, curves)
+
+
+def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int]]:
+    """At most so many points in the same order: of each stretch the highest one; the last point stays."""
+    if len(points) <= most:
+        return points
+    size = -(-len(points) // (most - 1))
+    kept = [max(points[i : i + size], key=lambda point: point[1]) for i in range(0, len(points), size)]
+    return [*kept[: most - 1], points[-1]]
+
+
+def _bar(locate: Locate, event: Event, slack: float | None) -> Bar:
+    function, index = event.path[-1]
+    effect, communication = event.effect, event.effect.work.communication
+    return Bar(
+        event.index,
+        effect.op,
+        event.label,
+        function.name,
+        index,
+        tuple(f.name for f, _ in event.path),
+        locate(Site(function.name, index)),
+        event.start,
+        effect.cost.seconds,
+        effect.devices,
+        effect.cost.bound,
+        slack,
+        communication.pattern if communication is not None else None,
+        communication.root if communication is not None else None,
+    )
+
+
+def _waits(simulation: Simulation, first: int, last: int) -> Iterator[Waiting]:
+    for wait in simulation.timeline().waits:
+        if first <= wait.event < last:
+            yield Waiting(wait.device, wait.start, wait.seconds, wait.event, wait.blocker)
+
+
+def _curve(
+    simulation: Simulation, locate: Locate, memory: int, devices: list[int], points: list[tuple[float, int]]
+) -> Curve:
+    peak, number, live = simulation.memory().peak(memory)
+    event = simulation.timeline().event(number) if number is not None else None
+    place = Site(event.function.name, event.path[-1][1]) if event is not None else None
+    return Curve(
+        tuple(devices),
+        simulation.devices[devices[0]].capacity_bytes,
+        peak,
+        event.effect.op if event is not None else None,
+        locate(place) if place is not None else None,
+        event.start if event is not None else 0.0,
+        tuple(
+            Resident(v.name, v.nbytes, v.function, v.index, locate(Site(v.function, v.index)))
+            for v in live[:MOST_VALUES]
+        ),
+        tuple(thinned(points, MOST_POINTS)),
+    )

@@ -1,0 +1,32 @@
+// What a search is asked, as fields of a form, and as the words that `distir search` takes. Knows nothing of the editor.
+
+export interface Option {
+  readonly name: string;
+  readonly label: string;
+  readonly detail: string;
+  value: string;
+  readonly choices?: readonly string[];
+  readonly check?: (value: string) => string | undefined;
+}
+
+const whole = (value: string): string | undefined => (/^[1-9]\d*$/.test(value) ? undefined : "expected a number from 1");
+const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected numbers with commas between them");
+
+/** Fields with their defaults; `before` has values of an earlier search. */
+export function options(devices: number, before: Readonly<Record<string, string>> = {}): Option[] {
+  const fields: Option[] = [
+    { name: "devices", label: "Devices", detail: "How many; data, tensor and pipeline parallelism multiply to it.", value: String(devices), check: whole },
+    { name: "batch-size", label: "Batch sizes", detail: "As in 128,256; they bind the batch dimension. Empty where the program says its size.", value: "", check: list },
+    { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
+    { name: "schedule", label: "Schedules", detail: "Of pipelines, with commas between them.", value: "1f1b" },
+    { name: "zero", label: "ZeRO stages", detail: "Of 0 to 3, with commas between them.", value: "0", check: list },
+    { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
+    { name: "method", label: "Method", detail: "All; all but what cannot be best; or from there on to unequal stages.", value: "grid", choices: ["grid", "bounded", "anneal"] },
+  ];
+  return fields.map((field) => ({ ...field, value: before[field.name] ?? field.value }));
+}
+
+/** Words for the command line; what is empty is left out. */
+export function wordsOf(values: Readonly<Record<string, string>>): string[] {
+  return Object.entries(values).flatMap(([name, value]) => (value.trim() === "" ? [] : [`--${name}`, value.replace(/\s+/g, "")]));
+}

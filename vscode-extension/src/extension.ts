@@ -1,0 +1,123 @@
+// The extension: what is offered, and who listens to whom. The work is done in the modules that this one puts together.
+
+import * as vscode from "vscode";
+import type { Middleware } from "vscode-languageclient/node";
+
+import * as calls from "./commands/calls";
+import * as compare from "./commands/compare";
+import * as debugInformation from "./commands/debug-information";
+import * as hardware from "./commands/hardware";
+import * as search from "./commands/search";
+import { Transforms } from "./commands/transform";
+import type { Context } from "./context";
+import { PREVIEW, Previews, Programs } from "./programs";
+import { install, selectInterpreter } from "./server/install";
+import { tellOfTrouble } from "./server/messages";
+import { pythonExtension } from "./server/python-extension";
+import { Server } from "./server/server";
+import { LanguageStatus } from "./status";
+import { RANK, RankView } from "./views/rank";
+import { Timelines } from "./views/timeline";
+
+/** What tests, and other extensions, may ask: the server's state, and when it changes. */
+export interface Api {
+  readonly server: Pick<Server, "state" | "onDidChange" | "running">;
+  readonly status: Pick<LanguageStatus, "onDidHear">;
+  readonly activationMs: number;
+}
+
+/** Commands of the server behind lenses, and which of ours take their place. */
+const INSTEAD: Record<string, string> = {
+  "distir.timeline": "distir.openTimeline",
+  "distir.compare": "distir.compareWithSaved",
+  "distir.hardware": "distir.pickHardware",
+  "distir.showCalls": "distir.pickCall",
+};
+
+let server: Server | undefined;
+
+export function activate(extension: vscode.ExtensionContext): Api {
+  const begun = performance.now();
+  const log = vscode.window.createOutputChannel("DistIR", { log: true });
+  let status: LanguageStatus | undefined;
+  const made = (server = new Server(extension.globalState, log, middleware(() => status?.refresh())));
+  status = new LanguageStatus(made);
+  const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(), log };
+  const timelines = new Timelines(context);
+  const ranks = new RankView(context);
+  extension.subscriptions.push(
+    log,
+    made,
+    status,
+    context.programs,
+    context.previews,
+    timelines,
+    ranks,
+    new Transforms(context),
+    tellOfTrouble(made),
+    vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
+    ...[calls, compare, hardware, search].flatMap((each) => each.register(context)),
+    vscode.commands.registerCommand("distir.restart", () => made.restart()),
+    vscode.commands.registerCommand("distir.showLogs", () => log.show()),
+    vscode.commands.registerCommand("distir.showServerLogs", () => made.showOutput()),
+    vscode.commands.registerCommand("distir.debugInformation", () => debugInformation.show(context)),
+    vscode.commands.registerCommand("distir.install", () => install(made)),
+    vscode.commands.registerCommand("distir.selectInterpreter", () => selectInterpreter(made)),
+    vscode.commands.registerCommand("distir.openExample", () => openExample(extension.extensionUri)),
+    vscode.commands.registerCommand("distir.simulateNow", async () => {
+      const document = await context.programs.about();
+      if (document) await vscode.commands.executeCommand("distir.simulate", document.uri.toString());
+    }),
+    status.onDidHear(({ uri, status: heard }) => {
+      timelines.refresh(uri, heard);
+      if (heard.state === "simulated") ranks.refresh(uri);
+    }),
+    ...restartsOn(made),
+  );
+  void made.restart();
+  return { server: made, status, activationMs: performance.now() - begun };
+}
+
+export function deactivate(): Promise<void> | undefined {
+  return server?.stop();
+}
+
+/** What comes between the server and the editor: commands that we do better, and a hint when to ask how things stand. */
+function middleware(refreshed: () => void): Middleware {
+  return {
+    executeCommand: (command, args, next) => {
+      const ours = INSTEAD[command];
+      return ours === undefined ? next(command, args) : vscode.commands.executeCommand(ours, ...(args as unknown[]));
+    },
+    // The server asks for these anew when a simulation is done.
+    provideInlayHints: (document, range, token, next) => {
+      refreshed();
+      return next(document, range, token);
+    },
+    provideCodeLenses: (document, token, next) => {
+      refreshed();
+      return document.uri.scheme === RANK || document.uri.scheme === PREVIEW ? [] : next(document, token);
+    },
+    // A rank's program is a part of one: what it lacks is no mistake of the user's.
+    provideDiagnostics: (document, previous, token, next) => {
+      const uri = document instanceof vscode.Uri ? document : document.uri;
+      return uri.scheme === RANK ? undefined : next(document, previous, token);
+    },
+  };
+}
+
+/** Start the server again when what it depends on has changed. */
+function restartsOn(made: Server): vscode.Disposable[] {
+  const python = pythonExtension.onDidChange(() => void made.restart());
+  return [
+    vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("distir.interpreter") && void made.restart()),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => void made.restart()),
+    { dispose: () => void python.then((listening) => listening?.dispose()) },
+  ];
+}
+
+async function openExample(extension: vscode.Uri): Promise<void> {
+  const text = await vscode.workspace.fs.readFile(vscode.Uri.joinPath(extension, "dist", "example.dir"));
+  const document = await vscode.workspace.openTextDocument({ language: "distir", content: new TextDecoder().decode(text) });
+  await vscode.window.showTextDocument(document);
+}
