@@ -8,6 +8,9 @@ because neither stream runs before the op has started.
 The rate is what was achieved, not the peak, and depends on the size of the op: small matrix products do not fill a
 device. Between the measured sizes, the rate follows a power law (a line in the logarithms of both), beyond them it is
 constant.
+
+A profile that was measured has figures of single ops too, which count instead: `launch + flops / rate + bytes /
+bandwidth`, as they were fitted. Here the sum, since one core does its loads and its arithmetic one after the other.
 """
 
 from __future__ import annotations
@@ -15,20 +18,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from distir.ir import DType
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Arithmetic of one element type. `points`: (FLOPs of the op, FLOP/s achieved), sizes ascending, at least one."""
+    """Arithmetic of one element type. `points`: (FLOPs of the op, FLOP/s achieved), sizes ascending, at least one.
+
+    Also traffic: bytes of the op, and bytes/s achieved.
+    """
 
     peak: float
     points: tuple[tuple[float, float], ...]
 
     def achieved(self, flops: float) -> float:
-        """FLOP/s that an op of this size achieves."""
+        """FLOP/s (bytes/s) that an op of this size achieves."""
         points = self.points
         if flops <= points[0][0]:
             return points[0][1]
@@ -40,11 +46,31 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class OpFigures:
+    """What one op was measured to take: `launch` in seconds, and rates of its arithmetic and of its traffic.
+
+    `uncertainty`: how far an op may be off, as a share of its time.
+    """
+
+    launch: float
+    arithmetic: Rate | None
+    traffic: Rate | None
+    uncertainty: float = 0.0
+
+    def seconds(self, flops: float, nbytes: float) -> tuple[float, float]:
+        """Seconds of arithmetic and of traffic, which add up."""
+        arithmetic = flops / self.arithmetic.achieved(flops) if self.arithmetic is not None and flops else 0.0
+        traffic = nbytes / self.traffic.achieved(nbytes) if self.traffic is not None and nbytes else 0.0
+        return arithmetic, traffic
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of device. `rates` has every element type; `other` serves work that names none.
 
     `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op; `tdp` in
-    watts; `price` per hour.
+    watts; `price` per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
+    how far all other ops may be off, as a share of their time.
     """
 
     name: str
@@ -57,6 +83,12 @@ class Kind:
     other: Rate
     tdp: float | None = None
     price: float | None = None
+    ops: Mapping[tuple[str, str], OpFigures] = field(default_factory=dict[tuple[str, str], OpFigures])
+    uncertainty: float = 0.0
+
+    def figures_of(self, op: str, dtype: DType | None) -> OpFigures | None:
+        """The figures of an op in this element type, if there are any."""
+        return self.ops.get((op, "other" if dtype is None else dtype.name)) or self.ops.get((op, "other"))
 
 
 def roofline(kind: Kind, flops: float, nbytes: float, dtype: DType | None) -> tuple[float, float]:

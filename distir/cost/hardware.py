@@ -23,10 +23,14 @@ Bound = Literal["compute", "memory", "latency", "link", "free"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How long an op occupies its devices, and what most of that time goes into."""
+    """How long an op occupies its devices, and what most of that time goes into.
+
+    `uncertainty`: how far the time may be off, as a share of it; 0 where the profile does not say.
+    """
 
     seconds: float
     bound: Bound
+    uncertainty: float = 0.0
 
 
 FREE = Cost(0.0, "free")
@@ -51,7 +55,8 @@ _Reach = tuple[tuple[int, ...], int | None, Use]
 class Hardware:
     """A machine. `physical` has for each position the physical device; `kinds` for each physical device its kind.
 
-    Equal machines have equal contents. `sources` are the texts that the figures cite, by their keys.
+    Equal machines have equal contents. `sources` are the texts that the figures cite, by their keys. `edge`: where in
+    their bands costs are taken, from -1 (all as short as they may be) to 1 (as long).
     """
 
     name: str
@@ -61,6 +66,7 @@ class Hardware:
     levels: tuple[Level, ...]
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: tuple[Figure, ...] = ()
+    edge: float = 0.0
     _blocks: tuple[tuple[Block, ...], ...] = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
 
@@ -81,6 +87,13 @@ class Hardware:
     def devices(self) -> int:
         """How many positions there are."""
         return len(self.physical)
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the profile says how far costs may be off."""
+        kinds = any(kind.uncertainty or any(f.uncertainty for f in kind.ops.values()) for kind in self.kinds)
+        links = any(link.uncertainty for level in self.levels for link in level.links.values())
+        return kinds or links or any(times.uncertainty for level in self.levels for times in level.times.values())
 
     def kind(self, position: int) -> Kind:
         return self.kinds[self.physical[position]]
@@ -123,8 +136,8 @@ class Hardware:
             entries.append((self.kinds[device].name, label(device), around))
         return tuple(entries)
 
-    def cost(self, work: Work, positions: tuple[int, ...]) -> Cost:
-        """The cost of one op on these positions, distinct and in the op's order.
+    def cost(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Cost:
+        """The cost of one op on these positions, distinct and in the op's order. `op`: its name, where known.
 
         `work.communication.root` must be one of these positions, where the pattern has a root (without one, the first
         is taken). An op that also computes overlaps that with its communication. Of different kinds of device, the
@@ -132,8 +145,10 @@ class Hardware:
         """
         cost = FREE if work.communication is None else self._communication(work.communication, positions)
         if work.flops or work.bytes:
-            computing = max((_computing(kind, work) for kind in self._kinds_at(positions)), key=_seconds)
+            computing = max((_computing(kind, work, op) for kind in self._kinds_at(positions)), key=_seconds)
             cost = max(cost, computing, key=_seconds)
+        if self.edge:
+            return Cost(cost.seconds * max(0.0, 1 + self.edge * cost.uncertainty), cost.bound, cost.uncertainty)
         return cost
 
     def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[Kind]:
@@ -145,6 +160,8 @@ class Hardware:
         root = positions[0] if communication.root is None else communication.root
         if root not in positions:
             raise ValueError(f"the root {root} is not among the positions {positions}")
+        if measured := self._measured(communication, positions):
+            return measured
         best, latency = float("inf"), 0.0
         anchor = root if communication.pattern in ROOTED else None
         for algorithm in ALGORITHMS[communication.pattern]:
@@ -159,7 +176,25 @@ class Hardware:
                 seconds = ranks.startup + spent.latency + spent.transfer
                 if seconds < best:
                     best, latency = seconds, ranks.startup + spent.latency
-        return Cost(best, "latency" if latency >= best - latency else "link")
+        uncertainty = max((link.uncertainty for level in self.levels for link in level.links.values()), default=0.0)
+        return Cost(best, "latency" if latency >= best - latency else "link", uncertainty)
+
+    def _measured(self, communication: Communication, positions: tuple[int, ...]) -> Cost | None:
+        """What the pattern itself was measured to take, where the devices meet in one level that has such figures."""
+        if not any(level.times for level in self.levels):
+            return None
+        devices = {self.physical[position] for position in positions}
+        around = (b for b in self._blocks[self.physical[positions[0]]] if devices <= set(b.devices))
+        block = next(around, None)
+        times = None if block is None else self.levels[block.level].times.get(communication.pattern)
+        if times is None or len(devices) < 2:
+            return None
+        ranks = self._reach((positions, None, "send"))
+        seconds = times.seconds(len(devices), communication.nbytes)
+        if ranks is None or len(ranks.tiers) > 1 or seconds is None:
+            return None
+        least = times.seconds(len(devices), 0) or 0.0
+        return Cost(seconds, "latency" if 2 * least >= seconds else "link", times.uncertainty)
 
     def _reach(self, key: _Reach) -> Ranks | None:
         """The devices of a group as `use` sees them; remembered, since programs use few groups many times."""
@@ -174,11 +209,17 @@ class Hardware:
         return ranks
 
 
-def _computing(kind: Kind, work: Work) -> Cost:
+def _computing(kind: Kind, work: Work, op: str | None) -> Cost:
+    figures = None if op is None or not kind.ops else kind.figures_of(op, work.dtype)
+    if figures is not None:
+        arithmetic, traffic = figures.seconds(work.flops, work.bytes)
+        bound: Bound = "compute" if arithmetic >= traffic else "memory"
+        bound = "latency" if figures.launch > arithmetic + traffic else bound
+        return Cost(figures.launch + arithmetic + traffic, bound, figures.uncertainty)
     arithmetic, traffic = roofline(kind, work.flops, work.bytes, work.dtype)
     running = max(arithmetic, traffic)
-    bound: Bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"
-    return Cost(kind.launch + running, bound)
+    bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"
+    return Cost(kind.launch + running, bound, kind.uncertainty)
 
 
 def _seconds(cost: Cost) -> float:
@@ -194,6 +235,7 @@ def _contents(hardware: Hardware) -> tuple[object, ...]:
         hardware.levels,
         hardware.sources,
         hardware.figures,
+        hardware.edge,
     )
 
 

@@ -18,6 +18,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .low_latency`        optional: the same for the protocol that serves small messages in collectives
 `… .switch`             optional: the same for reductions that the switch does itself
 
+What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`.
+
 A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
 `source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
 `specified`, `measured`, `derived`, `estimated`. Latencies may be zero, everything else must be above. With `extends`,
@@ -28,12 +30,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
 from distir.cost.compute import Kind, Rate
 from distir.cost.document import PLACEHOLDER, Document, File, Section, unknown
 from distir.cost.hardware import Figure, Hardware
+from distir.cost.reader_measured import op_figures, times, uncertainty
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, POWER, PRICE, Quantity
 from distir.diagnostics.nearest import nearest
@@ -46,7 +50,7 @@ _NO_RATE = Rate(PLACEHOLDER, ((PLACEHOLDER, PLACEHOLDER),))
 
 def read(name: str, files: Sequence[File]) -> Hardware:
     """The hardware that a file describes together with those it extends. Raises HardwareError with all faults."""
-    document = Document(files, deeper=frozenset({"flops"}))
+    document = Document(files, deeper=frozenset({"flops", "ops", "times"}))
     root = document.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
@@ -138,9 +142,10 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
     rates, other = _rates(section, profile)
     tdp = profile.optional(section, "tdp", POWER)
     price = profile.optional(section, "price", PRICE)
+    ops, share = op_figures(section, profile), uncertainty(section)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
-    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price)
+    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price, ops, share)
 
 
 def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
@@ -265,7 +270,7 @@ def _levels(root: Section, profile: _Profile, devices: int) -> tuple[Level, ...]
     # A message uses one protocol at all levels: where a level has no figures of its own for it, the usual ones hold.
     if any("low_latency" in level.links for level in levels):
         usual = [(level, {"low_latency": level.links["collective"], **level.links}) for level in levels]
-        return tuple(Level(level.name, level.blocks, cast("Mapping[Use, Link]", links)) for level, links in usual)
+        return tuple(replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual)
     return tuple(levels)
 
 
@@ -281,8 +286,9 @@ def _level(name: str, section: Section, profile: _Profile, devices: int) -> Leve
             links[use] = _link(table, profile)
         elif required and use not in section:
             section.missing(use, "a table with `startup`, `latency` and `bandwidth`")
+    measured = times(section, profile)
     section.close()
-    return Level(name, blocks, links)
+    return Level(name, blocks, links, measured)
 
 
 def _link(section: Section, profile: _Profile) -> Link:
@@ -290,8 +296,9 @@ def _link(section: Section, profile: _Profile) -> Link:
     latency = profile.figure(section, "latency", DURATION, zero=True)
     bandwidth = profile.figure(section, "bandwidth", BANDWIDTH)
     uplink = profile.optional(section, "uplink", BANDWIDTH)
+    share = uncertainty(section)
     section.close()
-    return Link(startup, latency, bandwidth, uplink)
+    return Link(startup, latency, bandwidth, uplink, share)
 
 
 def _blocks(section: Section, devices: int) -> tuple[range, ...]:

@@ -7,9 +7,13 @@ know of its devices is summed up in `Ranks`: one `Tier` for each level that it c
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from distir.ops.work import Pattern
 
 Use = Literal["send", "collective", "low_latency", "switch"]
 """What a link is used for: transfers between two devices, collectives, collectives by a protocol for small messages,
@@ -21,13 +25,14 @@ class Link:
     """`startup`: seconds once per op; `latency`: seconds per step; `bandwidth`: bytes/s per device, one way, achieved.
 
     `uplink`: bytes/s that all devices of one unit (a node) together can bring over this link, where their network
-    cards are fewer than they.
+    cards are fewer than they. `uncertainty`: how far a time may be off, as a share of it.
     """
 
     startup: float
     latency: float
     bandwidth: float
     uplink: float | None = None
+    uncertainty: float = 0.0
 
     def of_unit(self, devices: int) -> float:
         """Bytes/s that so many devices of one unit reach together."""
@@ -36,12 +41,52 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """How long one pattern takes among so many devices, as measured. `by_devices`: (bytes, seconds), both ascending.
+
+    `uncertainty`: how far a time may be off, as a share of it.
+    """
+
+    by_devices: Mapping[int, tuple[tuple[float, float], ...]]
+    uncertainty: float = 0.0
+
+    def seconds(self, devices: int, nbytes: float) -> float | None:
+        """Seconds; None for more or fewer devices than were measured.
+
+        Between measured sizes, and between measured numbers of devices, a line in the logarithms of both. A smaller
+        message takes as long as the smallest, a larger one as long per byte as the largest.
+        """
+        if devices in self.by_devices:
+            return _between(self.by_devices[devices], nbytes)
+        less = max((n for n in self.by_devices if n < devices), default=None)
+        more = min((n for n in self.by_devices if n > devices), default=None)
+        if less is None or more is None:
+            return None
+        low, high = (_between(self.by_devices[n], nbytes) for n in (less, more))
+        return low * (high / low) ** (math.log(devices / less) / math.log(more / less))
+
+
+def _between(points: Sequence[tuple[float, float]], nbytes: float) -> float:
+    if nbytes <= points[0][0]:
+        return points[0][1]
+    if nbytes >= points[-1][0]:
+        return points[-1][1] * nbytes / points[-1][0]
+    above = bisect_right(points, (nbytes, math.inf))
+    (size, seconds), (next_size, next_seconds) = points[above - 1], points[above]
+    return seconds * (next_seconds / seconds) ** (math.log(nbytes / size) / math.log(next_size / size))
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
-    """One layer of the network, with the blocks that it joins as ranges of devices, and its figures by use."""
+    """One layer of the network, with the blocks that it joins as ranges of devices, and its figures by use.
+
+    `times`: of a pattern that was measured itself. They count where a group meets in this level alone.
+    """
 
     name: str
     blocks: tuple[range, ...]
     links: Mapping[Use, Link]
+    times: Mapping[Pattern, Times] = field(default_factory=dict[Pattern, Times])
 
 
 @dataclass(frozen=True, slots=True)

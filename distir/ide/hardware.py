@@ -78,6 +78,8 @@ def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
         words = figure.removeprefix(head).split()
         if not figure.startswith(head) or not words:
             continue
+        if words[0] == "ops":
+            return None
         if words[0] == "flops":
             return ("kinds", kind.name, *words) if "as" not in words else None
         return ("kinds", kind.name, "memory_bandwidth", *words[2:]) if len(words) > 1 else ("kinds", kind.name, *words)

@@ -53,6 +53,8 @@ def _least(kind: Kind, flops: float, dtype: DType | None) -> float:
     Between its points a rate is a power of the size, and so is the time, which rises or falls: the least of what lies
     above is at a point or at the size itself.
     """
+    if kind.ops:
+        return 0.0  # figures of single ops follow no rate
     rate = kind.other if dtype is None else kind.rates[dtype]
     sizes = [flops, *(size for size, _ in rate.points if size > flops)]
     return kind.launch + min(_seconds(rate, size) for size in sizes)

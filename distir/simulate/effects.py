@@ -115,7 +115,7 @@ class Effects:
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
         if definition.view or done == NO_WORK:
             devices = ()
-        cost = self._cost(done, devices)
+        cost = self._cost(done, devices, op.op)
         return Effect(
             op.op,
             done,
@@ -143,13 +143,13 @@ class Effects:
             return False
         return all(leaf.device != HOST for v in inputs for leaf in types.leaves(v))
 
-    def _cost(self, done: Work, devices: tuple[int, ...]) -> Cost:
+    def _cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
         if not devices:
             return FREE
         communication = done.communication
         if communication is not None and communication.root is not None:
             done = replace(done, communication=replace(communication, root=self.place[communication.root]))
-        return self.hardware.cost(done, tuple(self.place[d] for d in devices))
+        return self.hardware.cost(done, tuple(self.place[d] for d in devices), op)
 
 
 def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:

@@ -8,20 +8,33 @@ import sys
 from collections.abc import Sequence
 
 LOOPBACK = "127.0.0.1"
+REFUSED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the client says `exit` or goes away."""
+    """Serve until the client says `exit` or goes away. Gives the exit code: 2 where it cannot be started."""
     parser = argparse.ArgumentParser(prog="distir-lsp", description="The DistIR language server.")
     parser.add_argument("--stdio", action="store_true", help="standard input and output (the default)")
     parser.add_argument("--tcp", type=int, metavar="PORT", help=f"listen for one client on {LOOPBACK}:PORT instead")
     given = parser.parse_args(arguments)
-    serve(given.tcp)
+    try:
+        serve(given.tcp)
+    except ModuleNotFoundError as error:
+        print(f"error: the language server needs `{error.name}`: `pip install 'distir[lsp]'`", file=sys.stderr)
+        return REFUSED
+    except (OSError, OverflowError) as error:
+        if given.tcp is None:
+            raise
+        print(f"error: cannot listen on port {given.tcp}: {str(error).lower()}", file=sys.stderr)
+        return REFUSED
     return 0
 
 
 def serve(port: int | None = None) -> None:
-    """Serve on standard input and output, or on a port of this machine that others cannot reach."""
+    """Serve on standard input and output, or on a port of this machine that others cannot reach.
+
+    Raises OSError where the port is taken.
+    """
     gc.disable()  # while what stays is loaded; the server decides what follows
     from distir_lsp.server import DistirServer
 

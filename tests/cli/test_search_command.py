@@ -52,6 +52,7 @@ def test_json_has_the_best_and_all_rows(distir, model):
     document = json.loads(distir("search", model, *SMALL_SEARCH, "--json").out)
     assert document["configurations"] == 6
     assert document["best"] == document["rows"][0]
+    assert any(step.startswith("dtp=") for step in document["best"]["steps"])
     speeds = [row["throughput"] for row in document["rows"]]
     assert speeds == sorted(speeds, reverse=True)
 

@@ -352,3 +352,16 @@ def test_over_tcp_on_loopback():
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.parametrize("command", [("-m", "distir_lsp"), (*COMMAND_LINE, "lsp")], ids=["distir-lsp", "distir lsp"])
+def test_a_port_that_is_taken(command):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, *command, "--tcp", port], capture_output=True, text=True, env=ENVIRONMENT, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: cannot listen on port {port}: ")

@@ -84,9 +84,7 @@ SHAPES = tuple(
 )
 """Rows, inner and outer width of products."""
 
-BATCHED = tuple(
-    {"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 64, 128) for k, n in ((32, t), (t, 32))
-)
+BATCHED = tuple({"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 64, 128) for k, n in ((32, t), (t, 32)))
 """Those of batched products, as in attention."""
 
 FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))

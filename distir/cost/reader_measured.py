@@ -1,0 +1,142 @@
+"""The part of a profile that calibration writes: figures of single ops, times of single patterns, uncertainties.
+
+`[kinds.NAME.ops.OP.DTYPE]`   `launch`; optionally `rate` (arithmetic) and `bandwidth` (traffic), each one figure or a
+                              table by the size of the op, as `achieved` is; `DTYPE` may be `other`
+`[levels.NAME.times.PATTERN]` tables `"2" = { "4kB" = "60us", … }`: by the number of devices, by the payload
+`uncertainty = 0.05`          there, in `[kinds.NAME]` (for all other ops) and in `[levels.NAME.send]` and so on: how
+                              far a time may be off, as a share of it
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Protocol, cast, get_args
+
+from distir.cost.compute import OpFigures, Rate
+from distir.cost.document import PLACEHOLDER, Section, unknown
+from distir.cost.topology import Times
+from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
+from distir.ir import DTYPES
+from distir.ops.work import Pattern
+
+PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
+MOST_DEVICES = 65_536
+
+
+class Figures(Protocol):
+    """Where figures are noted as they are read."""
+
+    def figure(self, section: Section, name: str, quantity: Quantity, zero: bool = False) -> float:
+        """A figure of a table."""
+        ...
+
+    def record(self, section: Section, name: str, value: object, cited: Section) -> None:
+        """Note a figure that has been read; `cited` is the table that states its source."""
+        ...
+
+
+def op_figures(kind: Section, profile: Figures) -> dict[tuple[str, str], OpFigures]:
+    """The figures of single ops, by op and element type."""
+    section = kind.section("ops")
+    found: dict[tuple[str, str], OpFigures] = {}
+    for op in section or ():
+        assert section is not None
+        by_dtype = section.section(op)
+        for dtype in by_dtype or ():
+            assert by_dtype is not None
+            entry = by_dtype.section(dtype)
+            if dtype not in DTYPES and dtype != "other":
+                unknown(by_dtype, dtype, (*DTYPES, "other"))
+            elif entry is not None:
+                found[op, dtype] = _op(entry, profile)
+    return found
+
+
+def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
+    """The times of single patterns."""
+    section = level.section("times")
+    found: dict[Pattern, Times] = {}
+    for name in section or ():
+        assert section is not None
+        entry = section.section(name)
+        if name not in PATTERNS:
+            unknown(section, name, PATTERNS)
+        elif entry is not None:
+            found[cast("Pattern", name)] = _times(entry, profile)
+    return found
+
+
+def uncertainty(section: Section) -> float:
+    """How far times may be off, as a share of them; 0 where nothing is said."""
+    value = section.get("uncertainty")
+    if value is None:
+        return 0.0
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf"):
+        return float(value)
+    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`")
+    return 0.0
+
+
+def _op(section: Section, profile: Figures) -> OpFigures:
+    launch = profile.figure(section, "launch", DURATION, zero=True)
+    arithmetic = _rate(section, "rate", FLOP_RATE, FLOPS, profile)
+    traffic = _rate(section, "bandwidth", BANDWIDTH, MEMORY, profile)
+    found = OpFigures(launch, arithmetic, traffic, uncertainty(section))
+    section.close()
+    return found
+
+
+def _rate(section: Section, name: str, quantity: Quantity, size: Quantity, profile: Figures) -> Rate | None:
+    value = section.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        achieved = profile.figure(section, name, quantity)
+        return Rate(achieved, ((1.0, achieved),))
+    table = section.section(name)
+    assert table is not None
+    points = _points(table, quantity, size, profile, section)
+    for (smaller, rate), (larger, next_rate) in pairwise(points):
+        if larger / next_rate < smaller / rate * (1 - 1e-9):
+            section.problem(name, f"the size {larger:.4g} would take less time than {smaller:.4g}")
+    return Rate(max((rate for _, rate in points), default=PLACEHOLDER), points) if points else None
+
+
+def _times(section: Section, profile: Figures) -> Times:
+    by_devices: dict[int, tuple[tuple[float, float], ...]] = {}
+    share = uncertainty(section)
+    for name in section:
+        if name in ("uncertainty", "source", "basis", "note"):
+            continue
+        if not name.isdecimal() or not 2 <= int(name) <= MOST_DEVICES:
+            section.get(name)
+            section.problem(name, f"expected a number of devices from 2, found `{name}`")
+            continue
+        table = section.section(name)
+        if table is None:
+            continue
+        points = _points(table, DURATION, MEMORY, profile, section)
+        for (smaller, seconds), (larger, next_seconds) in pairwise(points):
+            if next_seconds < seconds:
+                section.problem(name, f"{larger:.4g} bytes would take less time than {smaller:.4g} bytes")
+        if points:
+            by_devices[int(name)] = points
+    if not by_devices:
+        section.problem("", 'expected a table such as `"2" = { "4kB" = "60us", "4MB" = "3ms" }`')
+    for name in ("source", "basis", "note"):
+        section.get(name)
+    section.close()
+    return Times(by_devices, share)
+
+
+def _points(
+    table: Section, quantity: Quantity, size: Quantity, profile: Figures, cited: Section
+) -> tuple[tuple[float, float], ...]:
+    """A table from sizes to figures, sizes ascending."""
+    points: dict[float, float] = {}
+    for name in table:
+        points[table.quantity_of(name, name, size)] = table.quantity(name, quantity)
+        profile.record(table, name, table.get(name), cited)
+    if not points:
+        table.problem("", "expected at least one size, found an empty table")
+    return tuple(sorted(points.items()))

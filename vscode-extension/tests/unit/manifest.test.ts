@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+const read = (name: string): string => readFileSync(name, "utf8");
+const manifest = JSON.parse(read("package.json"));
+const palette: Record<string, string[]> = JSON.parse(read("palette.json"));
+const readme = read("README.md");
+const { contributes } = manifest;
+
+test("each setting and each command stands in the README", () => {
+  for (const name of Object.keys(contributes.configuration.properties)) assert.ok(readme.includes(`\`${name}\``), name);
+  for (const { title } of contributes.commands) assert.ok(readme.includes(title), title);
+});
+
+test("pictures that the README and the walkthrough name are there", () => {
+  const steps = contributes.walkthroughs[0].steps as { media: Record<string, string> }[];
+  const files = [...readme.matchAll(/\]\((images\/[^)]+)\)/g)].map((match) => match[1] as string);
+  for (const file of [...files, manifest.icon, ...steps.map(({ media }) => media.image ?? media.markdown)]) assert.ok(read(file as string).length > 0, file);
+  for (const match of readme.matchAll(/!\[(.*?)\]/g)) assert.ok((match[1] as string).length > 10, "a picture needs a description");
+});
+
+test("devices have the palette's colours, in text and timeline, and each can be read on its background", () => {
+  const rules = contributes.configurationDefaults["editor.semanticTokenColorCustomizations"];
+  const grounds: Record<string, [string, object, string]> = {
+    dark: ["#1f1f1f", rules["[*Dark*]"].rules, "dark"],
+    light: ["#ffffff", rules["[*Light*]"].rules, "light"],
+    highContrastDark: ["#000000", rules["[*High Contrast*]"].rules, "highContrast"],
+    highContrastLight: ["#ffffff", rules["[*High Contrast Light*]"].rules, "highContrastLight"],
+  };
+  for (const [name, [ground, themed, key]] of Object.entries(grounds)) {
+    const needed = name.startsWith("highContrast") ? 7 : 4.5;
+    palette[name]?.forEach((colour, device) => {
+      assert.ok(contrast(colour, ground) >= needed, `${name} ${device}: ${contrast(colour, ground)}`);
+      assert.equal((themed as Record<string, string>)[`*.device${device}:distir`], colour);
+      assert.equal(contributes.colors[device].defaults[key], colour);
+    });
+    assert.equal(new Set(palette[name]).size, 16);
+  }
+  for (const colour of palette.any ?? []) for (const ground of ["#ffffff", "#1f1f1f"]) assert.ok(contrast(colour, ground) >= 3);
+});
+
+test("lock files name no registry's host", () => {
+  for (const file of ["package-lock.json", "e2e/package-lock.json"]) assert.ok(!/"resolved": "https?:/.test(read(file)), file);
+});
+
+function contrast(left: string, right: string): number {
+  const [high, low] = [luminance(left), luminance(right)].sort((a, b) => b - a) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
+
+function luminance(colour: string): number {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
