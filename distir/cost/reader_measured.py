@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Protocol, cast, get_args
+from typing import Protocol, get_args
 
 from distir.cost.compute import OpFigures, Rate
 from distir.cost.document import PLACEHOLDER, Section, unknown
@@ -62,7 +62,7 @@ def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
         if name not in PATTERNS:
             unknown(section, name, PATTERNS)
         elif entry is not None:
-            found[cast("Pattern", name)] = _times(entry, profile)
+            found[name] = _times(entry, profile)
     return found
 
 

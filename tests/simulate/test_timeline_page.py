@@ -4,6 +4,8 @@ import base64
 import hashlib
 import json
 import random
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -140,8 +142,6 @@ def test_statements_are_shown_as_written():
 def test_columns_count_as_scripts_do():
     """In units of UTF-16, and lines end where the language says."""
     text = "func @main(%x: Tensor[Float32, (8, 8), 1]) {\r\n  /* \U0001d54f é */ %y = Relu(%x)\r\n  return %y\r\n}\r\n"
-    if read(text).errors:  # comments within lines are not of this language
-        text = text.replace("/* \U0001d54f é */ ", "")
     (bar,) = bars(placed(text).data)
     assert bar["range"]["start"]["line"] == 1
     line = text.split("\r\n")[1].encode("utf-16-le")
@@ -209,3 +209,21 @@ def test_the_policy_allows_these_scripts_and_styles_alone():
         digest = base64.b64encode(hashlib.sha256(PLAIN.texts[kind].encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
     assert "unsafe" not in policy
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_a_browser_runs_the_page(tmp_path):
+    """The policy lets the script run, which understands the data. What it does then: vscode-extension/timeline/test."""
+    program = read(TEXT, "two.dir")
+    page = timeline_page(simulate(program.module, MACHINE), program.source, program.syntax.source_map)
+    (tmp_path / "page.html").write_text(page, "utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    place = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
+    done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=60, check=True)
+    seen = Page(done.stdout)
+    assert seen.texts["h1"] == "two.dir @main"
+    assert "3 ops" in seen.texts["summary"]
+    assert dict(seen.tags)["canvas"]["width"] != "300", "it has been laid out"

@@ -1,0 +1,254 @@
+// A real VS Code workbench without a screen: code-server with the packaged extension, and a page of headless Chromium.
+import { spawn } from "node:child_process";
+import { cpSync, createWriteStream, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+export const HERE = fileURLToPath(new URL(".", import.meta.url));
+export const EXTENSION = join(HERE, "..");
+export const PROJECT = join(EXTENSION, "..");
+export const PYTHON = process.env.DISTIR_PYTHON ?? join(PROJECT, ".venv/bin/python");
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const VSIX = join(EXTENSION, "distir.vsix");
+const ENTRY = join(HERE, "node_modules/code-server/out/node/entry.js");
+const PATIENCE_MS = 90_000;
+
+const EDITOR = {
+  "editor.hover.delay": 100,
+  "editor.minimap.enabled": false,
+  "editor.fontSize": 13,
+  "workbench.startupEditor": "none",
+  "workbench.tips.enabled": false,
+  "workbench.enableExperiments": false,
+  "workbench.colorTheme": "Default Dark Modern",
+  "workbench.activityBar.location": "hidden",
+  "workbench.layoutControl.enabled": false,
+  "window.commandCenter": false,
+  "extensions.autoUpdate": false,
+  "extensions.autoCheckUpdates": false,
+  "extensions.ignoreRecommendations": true,
+  "update.mode": "none",
+  "telemetry.telemetryLevel": "off",
+  "files.autoSave": "off",
+  "diffEditor.renderSideBySide": true,
+};
+
+/**
+ * A code-server of its own with the extension installed. `settings`: the user's; `files`: what the workspace holds, by
+ * path; `trust`: whether VS Code asks for the trust of workspaces; `env`: of the server's process.
+ */
+export async function startWorkbench({ settings = {}, files = {}, folder = "work", trust = false, env = {} } = {}) {
+  const home = mkdtempSync(join(tmpdir(), "distir-workbench-"));
+  const workspace = join(home, folder);
+  const data = join(home, "data");
+  const all = { ...EDITOR, "security.workspace.trust.enabled": trust, ...settings };
+  for (const place of ["User", "Machine"]) {
+    mkdirSync(join(data, place), { recursive: true });
+    // Settings of scope `machine` are read from Machine alone in a remote workbench, others from User.
+    writeFileSync(join(data, place, "settings.json"), JSON.stringify(place === "User" ? all : settings));
+  }
+  mkdirSync(workspace, { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(workspace, name);
+    mkdirSync(join(path, ".."), { recursive: true });
+    if (typeof content === "string") writeFileSync(path, content);
+    else cpSync(content.from, path);
+  }
+  writeFileSync(join(home, "config.yaml"), "auth: none\n");
+
+  const environment = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, EXTENSIONS_GALLERY: '{"serviceUrl":""}', ...env };
+  for (const name of Object.keys(environment)) if (/^(VSCODE_|ELECTRON_)/.test(name)) delete environment[name];
+  const common = [ENTRY, "--user-data-dir", data, "--extensions-dir", join(home, "extensions"), "--config", join(home, "config.yaml")];
+  const log = createWriteStream(join(home, "code-server.log"));
+  const launch = (args, options) => {
+    const child = spawn(process.execPath, [...common, ...args], { env: environment, stdio: ["ignore", "pipe", "pipe"], ...options });
+    for (const stream of [child.stdout, child.stderr]) stream.pipe(log, { end: false });
+    return child;
+  };
+  const installed = launch(["--install-extension", VSIX, "--force"]);
+  const code = await new Promise((resolve) => installed.on("exit", resolve));
+  if (code !== 0) throw new Error(`installing the extension ended with ${code}: ${readFileSync(join(home, "code-server.log"), "utf8")}`);
+
+  const port = await freePort();
+  const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check", "--disable-getting-started-override", "--disable-proxy"];
+  const server = launch([...flags, ...(trust ? [] : ["--disable-workspace-trust"])], { detached: true });
+  const base = `http://127.0.0.1:${port}`;
+  const until = Date.now() + PATIENCE_MS;
+  while (!(await fetch(`${base}/healthz`).then((answer) => answer.ok, () => false))) {
+    if (Date.now() > until) throw new Error(`code-server does not answer: ${readFileSync(join(home, "code-server.log"), "utf8")}`);
+    await sleep(50);
+  }
+  return {
+    home,
+    workspace,
+    data,
+    port,
+    url: (payload, folderOpened = workspace) => `${base}/?folder=${encodeURIComponent(folderOpened)}&payload=${encodeURIComponent(JSON.stringify(payload))}`,
+    remote: (path) => `vscode-remote://127.0.0.1:${port}${path}`,
+    /** What the extension's logs hold. */
+    logs() {
+      const folder = join(data, "logs");
+      const names = existsSync(folder) ? readdirSync(folder, { recursive: true }).filter((name) => /DistIR( Server)?\.log$/.test(name)) : [];
+      return names.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
+    },
+    /** The user's settings, both places. */
+    set(changes) {
+      Object.assign(all, changes);
+      writeFileSync(join(data, "User", "settings.json"), JSON.stringify(all));
+    },
+    async close() {
+      for (const signal of ["SIGTERM", "SIGKILL"]) {
+        try {
+          process.kill(-server.pid, signal); // its own group: extension host, language server
+        } catch {
+          break;
+        }
+        await sleep(200);
+      }
+      log.end();
+      rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+/** Chromium; `outside` collects hosts that pages asked for and must not. */
+export async function startBrowser() {
+  const browser = await chromium.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
+  });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-US" });
+  context.setDefaultTimeout(PATIENCE_MS);
+  const outside = new Set();
+  await context.route(
+    (url) => !["127.0.0.1"].includes(url.hostname) && !url.hostname.endsWith(".vscode-cdn.net"),
+    (route) => (outside.add(new URL(route.request().url()).host), route.abort()),
+  );
+  return { browser, context, outside, close: () => browser.close() };
+}
+
+/** A window of the workbench with a file open, and what a user does in one. */
+export async function openFile(browser, bench, name) {
+  const page = await browser.context.newPage();
+  await page.goto(bench.url([["openFile", bench.remote(join(bench.workspace, name))]]));
+  await page.waitForSelector(".monaco-editor .view-lines .view-line");
+  return new Workbench(page);
+}
+
+export class Workbench {
+  constructor(page) {
+    this.page = page;
+  }
+
+  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0. */
+  async line(text, timeout = PATIENCE_MS) {
+    await this.page.waitForFunction(
+      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/\u00a0/g, " ").includes(wanted)),
+      text,
+      { timeout },
+    );
+  }
+
+  /** The lines in view. */
+  lines() {
+    return this.page.$$eval(".view-line", (found) => found.map((line) => line.textContent.replace(/\u00a0/g, " ")));
+  }
+
+  /** The text of the lens that matches, when there is one. */
+  async lens(pattern, timeout = PATIENCE_MS) {
+    const handle = await this.page.waitForFunction(
+      ([source]) => [...document.querySelectorAll(".codelens-decoration a")].map((a) => a.textContent.replace(/\u00a0/g, " ")).find((text) => new RegExp(source).test(text)),
+      [pattern.source],
+      { timeout },
+    );
+    return handle.jsonValue();
+  }
+
+  clickLens(text) {
+    return this.page.locator(".codelens-decoration a", { hasText: text }).first().click();
+  }
+
+  async command(title) {
+    await this.page.keyboard.press("F1");
+    const input = this.page.locator(".quick-input-widget input[type=text]");
+    await input.waitFor({ state: "visible" });
+    await input.fill(`>${title}`);
+    await this.page.waitForSelector(`.quick-input-list .monaco-list-row.focused:has-text("${title}")`);
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** Choose a row of the list that is open. */
+  async pick(text) {
+    const row = this.page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first();
+    await row.waitFor();
+    await row.click();
+  }
+
+  /** Type into the box that is open, and accept. */
+  async enter(text) {
+    const input = this.page.locator(".quick-input-widget input").last();
+    await input.waitFor({ state: "visible" });
+    await input.fill(text);
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** Put the cursor into a line, `column` characters from its text's start. */
+  async click(text, column = 2) {
+    const line = this.page.locator(".view-line", { hasText: text }).first();
+    await line.click({ position: { x: 8 * column, y: 9 } });
+  }
+
+  /** What the hover over a word in a line says. The pointer must come to rest: one jump shows nothing. */
+  async hover(word, expected) {
+    const place = this.page.locator(".view-line span span", { hasText: word }).first();
+    const box = await place.boundingBox();
+    for (let attempt = 0; attempt < 8; attempt++) {
+      await this.page.mouse.move(box.x + 6, box.y + box.height / 2);
+      await sleep(60);
+      await this.page.mouse.move(box.x + 9 + attempt, box.y + box.height / 2);
+      const found = await this.page
+        .waitForFunction(
+          (wanted) => [...document.querySelectorAll(".monaco-hover:not(.hidden)")].map((hover) => hover.innerText).find((text) => text.includes(wanted)),
+          expected,
+          { timeout: 3000 },
+        )
+        .catch(() => undefined);
+      if (found) return found.jsonValue();
+    }
+    throw new Error(`no hover over ${word} says ${expected}`);
+  }
+
+  /** A message whose text matches. */
+  async message(text, timeout = PATIENCE_MS) {
+    const found = this.page.locator(".notification-list-item", { hasText: text }).first();
+    await found.waitFor({ timeout });
+    return found;
+  }
+
+  messages() {
+    return this.page.$$eval(".notification-list-item-message", (found) => found.map((each) => each.textContent));
+  }
+
+  /** The document of a webview: a frame in a frame. */
+  webview(selector) {
+    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(selector);
+  }
+
+  async picture(name) {
+    await this.page.waitForTimeout(400); // what fades in has done so
+    await this.page.screenshot({ path: join(EXTENSION, "images", `${name}.png`) });
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,211 @@
+// Lanes, places, search, words: what can be told without a screen. Laws over many timelines where there are such.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "./load.mjs";
+import { random, schedule, small } from "./samples.mjs";
+
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, facts, named, place, compared, topOf, upTo } =
+  await load("model", "viewport", "layout", "search", "words", "draw_memory");
+
+test("what is painted of a lane is what runs there, whatever part is seen", () => {
+  for (let seed = 1; seed <= 40; seed += 1) {
+    const next = random(seed);
+    const model = new Model(schedule(Math.floor(2000 * next()) + 2, 3, seed));
+    const from = model.latency * next() * 0.9;
+    const to = from + (model.latency - from) * (0.01 + 0.99 * next());
+    const columns = 1 + Math.floor(400 * next());
+    const pixel = (to - from) / columns;
+    for (const lane of model.lanes.values()) {
+      const seen = new Set();
+      let painted = 0;
+      let calls = 0;
+      let last = -1;
+      const take = (first, end) => {
+        calls += 1;
+        for (let i = first; i < end; i += 1) {
+          assert.ok(i > last, "in order, and none twice");
+          last = i;
+          seen.add(i);
+        }
+      };
+      lane.paint(from, to, columns, {
+        bar(i) {
+          take(i, i + 1);
+          painted += Math.min(to, lane.ends[i]) - Math.max(from, lane.starts[i]);
+        },
+        column(column, first, end, full) {
+          take(first, end);
+          assert.ok(column >= -1 && column < columns + 1 && full >= 0 && full <= 1);
+          painted += full * pixel;
+        },
+      });
+      let expected = 0;
+      for (let i = 0; i < lane.bars.length; i += 1) {
+        if (lane.ends[i] <= from || lane.starts[i] >= to) continue;
+        assert.ok(seen.has(i), "no bar is left out");
+        expected += Math.min(to, lane.ends[i]) - Math.max(from, lane.starts[i]);
+      }
+      assert.ok(Math.abs(painted - expected) <= 2.01 * pixel + 1e-12, `${painted} of ${expected}`);
+      assert.ok(calls <= 2 * columns + 2, `${calls} calls for ${columns} columns`);
+    }
+  }
+});
+
+test("a bar is found where it is, and the sums agree with counting", () => {
+  const model = new Model(schedule(3000, 4, 7));
+  for (const lane of model.lanes.values()) {
+    let critical = 0;
+    for (let i = 0; i < lane.bars.length; i += 1) {
+      assert.equal(lane.at((lane.starts[i] + lane.ends[i]) / 2, 0), i);
+      assert.equal(lane.placeOf(lane.bars[i]), i);
+      critical += model.critical[lane.bars[i]];
+    }
+    assert.equal(lane.criticalIn(0, lane.bars.length), critical);
+    for (const wait of lane.waits) assert.equal(lane.waitAt(wait.start_s + wait.duration_s / 2), wait);
+  }
+});
+
+test("a timeline in pieces is the timeline", () => {
+  const whole = schedule(900, 3, 5);
+  const [answer] = whole.timeline;
+  const cut = (first, last) => ({
+    ...answer,
+    bars: answer.bars.slice(first, last),
+    critical_path: answer.critical_path.filter((event) => event >= first && event < last),
+    waits: answer.waits.filter((wait) => wait.before >= first && wait.before < last),
+  });
+  const [one, two] = [new Model(whole), new Model({ ...whole, timeline: [cut(0, 300), cut(300, 301), cut(301, 900)] })];
+  assert.deepEqual(two.starts, one.starts);
+  assert.deepEqual(two.path, one.path);
+  for (const [device, lane] of one.lanes) assert.deepEqual(two.lanes.get(device).waits, lane.waits);
+});
+
+test("a position in the text is its statement's", () => {
+  const model = new Model(small());
+  for (const [line, character] of [[2, 2], [2, 10], [2, 20], [2, 0], [2, 70]]) {
+    assert.equal(model.statementAt({ line, character })?.label, "%a");
+  }
+  assert.equal(model.statementAt({ line: 0, character: 5 }), null);
+  assert.equal(model.statementAt({ line: 9, character: 0 }), null);
+});
+
+test("after an edit the same op is the same, moved statements too", () => {
+  const before = new Model(small());
+  const message = small({ scale: 2 });
+  for (const bar of message.timeline[0].bars) bar.statement += 3;
+  const after = new Model(message);
+  for (let bar = 0; bar < before.count; bar += 1) assert.equal(after.counterpart(before, bar), bar);
+  const gone = new Model(small({ op: "Tanh" }));
+  assert.equal(gone.counterpart(before, 1), null);
+});
+
+test("a search finds the ops that hold all words", () => {
+  const model = new Model(schedule(2000, 3, 3));
+  for (const text of ["send", "MATMUL v1", "@block", "@main %v20", "nothing", "relu v1 @main"]) {
+    const words = text.toLowerCase().split(" ");
+    const hits = search(model, text);
+    for (let bar = 0; bar < model.count; bar += 1) {
+      const { op, label, function: name } = model.statement(bar);
+      const all = [op, label, `@${name}`, ...model.paths[model.pathOf[bar]].map((n) => `@${n}`)].join("\n").toLowerCase();
+      assert.equal(hits.flags[bar] === 1, words.every((word) => all.includes(word)));
+    }
+    assert.deepEqual([...hits.bars], [...hits.flags].flatMap((flag, bar) => (flag ? [bar] : [])));
+    let at = null;
+    const round = [...hits.bars].map(() => (at = neighbour(hits.bars, at, 1)));
+    assert.deepEqual(round, [...hits.bars]);
+    if (round.length > 0) assert.equal(neighbour(hits.bars, at, 1), round[0], "round at the end");
+    if (round.length > 1) assert.equal(neighbour(hits.bars, round[1], -1), round[0]);
+  }
+  assert.equal(search(model, "  "), null);
+});
+
+test("zooming keeps what is under the pointer, and nothing is seen beyond the ends", () => {
+  for (let seed = 1; seed < 200; seed += 1) {
+    const next = random(seed);
+    const view = new Viewport();
+    view.retime(10 ** (-7 + 6 * next()));
+    view.resize(200 + 1000 * next(), 100 + 400 * next());
+    view.content = 2000 * next();
+    view.fit();
+    for (let i = 0; i < 30; i += 1) {
+      const at = view.from + view.span * next();
+      const x = view.x(at);
+      const factor = 0.3 + 2 * next();
+      const free = view.span * factor < view.total && view.span * factor > 20e-9;
+      view.zoom(factor, at);
+      const edge = view.from === 0 || Math.abs(view.to - view.total) < 1e-9 * view.total;
+      if (free && !edge) assert.ok(Math.abs(view.x(at) - x) < 1e-3, `${view.x(at)} was ${x}`);
+      view.move(view.span * (next() - 0.5) * 3, 500 * (next() - 0.5));
+      assert.ok(view.from >= 0 && view.to <= view.total * (1 + 1e-9) && view.to > view.from);
+      assert.ok(view.top >= 0 && view.top <= Math.max(0, view.content - view.height));
+    }
+  }
+});
+
+test("another version leaves what is seen where it is", () => {
+  const view = new Viewport();
+  view.retime(1);
+  view.fit();
+  view.retime(2);
+  assert.deepEqual([view.from, view.to], [0, 2], "everything stays everything");
+  view.show(0.5, 0.75);
+  view.retime(3);
+  assert.deepEqual([view.from, view.to], [0.5, 0.75]);
+  view.retime(0.6);
+  assert.ok(view.to <= 0.6 + 1e-12 && Math.abs(view.span - 0.25) < 1e-12);
+  view.retime(0);
+  assert.ok(view.span > 0, "a program that takes no time");
+});
+
+test("revealing moves no more than it must", () => {
+  const view = new Viewport();
+  view.retime(1);
+  view.resize(100, 100);
+  view.content = 1000;
+  view.show(0.2, 0.3);
+  view.reveal(0.22, 0.25, 10, 60);
+  assert.deepEqual([view.from, view.top], [0.2, 0]);
+  view.reveal(0.7, 0.72, 500, 560);
+  assert.ok(view.from < 0.7 && view.to > 0.72 && Math.abs(view.span - 0.1) < 1e-12);
+  assert.ok(view.top <= 500 && view.top + view.height >= 560);
+});
+
+test("each height belongs to the row that is there", () => {
+  const [model, other] = [new Model(small()), new Model(schedule(50, 5, 2))];
+  for (const rows of [rowsOf(model, null), rowsOf(model, other)]) {
+    for (const row of rows) for (let y = row.top; y < row.bottom; y += 1) assert.equal(rowAt(rows, y), row);
+    assert.equal(rowAt(rows, 0), null);
+    assert.equal(rowAt(rows, rows.at(-1).bottom), null);
+  }
+  assert.deepEqual(rowsOf(model, other).map((row) => row.device), [1, 2, 3, 4, 5]);
+  assert.equal(rowAt([], 5), null);
+});
+
+test("units and words", () => {
+  assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0 ns", "3 ns", "1 µs", "1.25 ms", "1 s", "90 s"]);
+  assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0 B", "999 B", "1 kB", "3.14 GB", "2 TB"]);
+  const model = new Model(small());
+  assert.equal(named(model, 2), "Send %b on devices 1, 2");
+  assert.equal(facts(model, 1), "1 ms from 1 ms, on the critical path, bound by memory");
+  assert.equal(place(model, 1), "line 3, in @main");
+  const other = new Model(small({ scale: 2, name: "b.dir" }));
+  assert.equal(compared(model, other, null), "b.dir: 8 ms → 4 ms, 2 times as fast");
+  assert.equal(upTo([1, 2, 2, 3], 2), 3);
+});
+
+test("memory is drawn against the capacity, unless nothing could be seen then", () => {
+  assert.equal(topOf(3, 4), 4);
+  assert.equal(topOf(5, 4), 5);
+  assert.equal(topOf(4, 400), 5);
+  assert.ok(topOf(0, 0) > 0);
+});
+
+test("a program without ops that take time", () => {
+  const message = small();
+  Object.assign(message.timeline[0], { bars: [], critical_path: [], waits: [], latency_s: 0, devices: [] });
+  const model = new Model({ ...message, memory: null });
+  assert.equal(model.count, 0);
+  assert.equal(search(model, "x").bars.length, 0);
+  assert.equal(model.statementAt({ line: 1, character: 1 }), null);
+});

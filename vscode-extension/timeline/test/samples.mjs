@@ -1,0 +1,113 @@
+// Timelines to try things on, in the form of `distir/timeline`.
+
+/** Numbers from 0 to 1, the same for each seed. */
+export function random(seed) {
+  let state = seed >>> 0 || 1;
+  return () => {
+    state ^= state << 13;
+    state >>>= 0;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state / 2 ** 32;
+  };
+}
+
+const OPS = ["MatMul", "Relu", "Add", "Gemm", "Softmax"];
+
+/**
+ * A schedule of so many ops: each starts when all its devices are free, every tenth sends, one in twenty is long.
+ * Statements repeat as if a function of 500 were called again and again; each stands in a line of its own.
+ */
+export function schedule(count, deviceCount, seed, { latency = 0, memory = true } = {}) {
+  const next = random(seed);
+  const free = new Array(deviceCount).fill(0);
+  const busy = new Array(deviceCount).fill(0);
+  const bars = [];
+  const waits = [];
+  const last = new Array(deviceCount).fill(-1);
+  for (let event = 0; event < count; event += 1) {
+    const statement = event % 500;
+    const device = Math.floor(next() * deviceCount);
+    const sends = deviceCount > 1 && statement % 10 === 9;
+    const devices = sends ? [device + 1, ((device + 1) % deviceCount) + 1] : [device + 1];
+    const start = Math.max(...devices.map((d) => free[d - 1]));
+    const seconds = (next() < 0.05 ? 40 : 1) * (1e-6 + 4e-6 * next());
+    for (const d of devices) {
+      if (free[d - 1] < start) {
+        const blocker = last[devices.find((other) => free[other - 1] === start) - 1];
+        waits.push({ device: d, start_s: free[d - 1], duration_s: start - free[d - 1], before: event, blocker });
+      }
+      free[d - 1] = start + seconds;
+      busy[d - 1] += seconds;
+      last[d - 1] = event;
+    }
+    const op = sends ? "Send" : OPS[statement % OPS.length];
+    const label = `%v${statement}`;
+    const end = 2 + label.length + 3 + op.length;
+    bars.push({
+      event, op, label, function: "block", statement, calls: ["main", "block"],
+      range: { start: { line: statement + 1, character: 2 }, end: { line: statement + 1, character: end } },
+      start_s: start, duration_s: seconds, devices, bound: sends ? "link" : "compute", slack_s: 0,
+      communication: sends ? "send" : null, root: sends ? devices[0] : null,
+    });
+  }
+  const total = Math.max(latency, ...free);
+  const longest = free.indexOf(Math.max(...free)) + 1;
+  const timeline = {
+    version: 1, hardware: "dgx-a100", function: "main", latency_s: total, ops: count, events: count,
+    devices: free.map((_, i) => ({
+      device: i + 1, busy_s: busy[i], idle_s: total - busy[i], comm_s: 0,
+      peak_memory_bytes: 3e9 + i, capacity_bytes: 8e10,
+    })),
+    bars, next_event: null, waits,
+    critical_path: bars.filter((bar) => bar.devices.includes(longest)).map((bar) => bar.event),
+  };
+  const points = Array.from({ length: Math.min(4000, count) }, (_, i, all = Math.min(4000, count)) => [
+    (total * i) / all, Math.floor(1e9 + 2e9 * next()),
+  ]);
+  const memories = free.map((_, i) => ({
+    devices: [i + 1], capacity_bytes: 8e10, peak_bytes: 3e9 + i, peak_op: "MatMul", peak_range: null, peak_s: 0,
+    values: [{ name: "w", nbytes: 1e9 }], points,
+  }));
+  return {
+    type: "show",
+    document: { uri: "file:///a.dir", name: "a.dir", version: 1 },
+    timeline: [timeline],
+    memory: memory ? { memories } : null,
+  };
+}
+
+/** A small program of which everything is known: two devices, one message. Each op takes a quarter of the time. */
+export function small({ uri = "file:///a.dir", name = "a.dir", op = "Relu", scale = 1, version = 1 } = {}) {
+  const bar = (event, line, what, label, start, devices, more = {}) => ({
+    event, op: what, label, function: "main", statement: event, calls: ["main"],
+    range: { start: { line, character: 2 }, end: { line, character: 20 } },
+    start_s: start * scale * 1e-3, duration_s: scale * 1e-3, devices, bound: "compute", slack_s: 0,
+    communication: null, root: null, ...more,
+  });
+  const bars = [
+    bar(0, 1, "MatMul", "%h", 0, [1]),
+    bar(1, 2, op, "%a", 1, [1], { bound: "memory" }),
+    bar(2, 3, "Send", "%b", 2, [1, 2], { communication: "send", root: 1, bound: "link" }),
+    bar(3, 4, "MatMul", "%c", 3, [2]),
+  ];
+  const device = (number) => ({
+    device: number, busy_s: (number === 1 ? 3 : 2) * scale * 1e-3, idle_s: scale * 1e-3, comm_s: scale * 1e-3,
+    peak_memory_bytes: 2e9, capacity_bytes: 4e9,
+  });
+  const curve = (number) => ({
+    devices: [number], capacity_bytes: 4e9, peak_bytes: 2e9, peak_op: "MatMul", peak_range: null, peak_s: 0,
+    values: [{ name: "w", nbytes: 1e9 }], points: [[0, 1e9], [1e-3 * scale, 2e9], [3e-3 * scale, 1e9]],
+  });
+  return {
+    type: "show",
+    document: { uri, name, version },
+    timeline: [{
+      version, hardware: "dgx-a100", function: "main", latency_s: 4e-3 * scale, ops: 5, events: 4,
+      devices: [device(1), device(2)], bars, next_event: null, critical_path: [0, 1, 2, 3],
+      waits: [{ device: 2, start_s: 0, duration_s: 2e-3 * scale, before: 2, blocker: 1 }],
+    }],
+    memory: { memories: [curve(1), curve(2)] },
+  };
+}

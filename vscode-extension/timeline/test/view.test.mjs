@@ -1,0 +1,260 @@
+// The view as people use it, in Chromium, under the policy of a webview: pointer, keys, cursor, updates, comparison.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { drawn, launch, missing, webview } from "./browser.mjs";
+import { small } from "./samples.mjs";
+
+const GUTTER = 132;
+const LANES = 24;
+
+/** Where in the canvas a time of the small program is, when all of it is seen. */
+const at = (share, height) => ({ x: GUTTER + share * (1000 - GUTTER), y: LANES + height });
+const FIRST = 20; // the height of the first lane's bars
+
+describe("the view in a browser", { skip: missing }, () => {
+  let browser;
+  before(async () => {
+    browser = await launch();
+  });
+  after(() => browser?.close());
+
+  async function opened(message = small(), options = {}) {
+    const view = await webview(browser, options);
+    assert.equal((await view.told("ready")).length, 1);
+    await view.send(message);
+    await view.page.locator("h1").getByText("@main").waitFor();
+    await drawn(view.page);
+    return view;
+  }
+
+  async function done({ page, problems }) {
+    assert.deepEqual(problems, []);
+    await page.close();
+  }
+
+  test("a click on a bar asks for its statement; a double click, to go there", async () => {
+    const view = await opened();
+    const canvas = view.page.locator("canvas");
+    await canvas.click({ position: at(0.3, FIRST) });
+    const [{ type, ...asked }] = await view.told("reveal");
+    assert.equal(type, "reveal");
+    const { range } = small().timeline[0].bars[1];
+    assert.deepEqual(asked, { uri: "file:///a.dir", range, function: "main", statement: 1, event: 1, focus: false });
+    await canvas.dblclick({ position: at(0.1, FIRST) });
+    assert.deepEqual((await view.told("reveal")).at(-1).focus, true);
+    const count = (await view.told("reveal")).length;
+    await canvas.click({ position: at(0.9, FIRST) });
+    assert.equal((await view.told("reveal")).length, count, "nothing is there");
+    await done(view);
+  });
+
+  test("what is under the pointer is told: ops, waits, memory", async () => {
+    const view = await opened();
+    const canvas = view.page.locator("canvas");
+    const tip = view.page.locator("#tip");
+    for (const [share, height, text] of [[0.1, FIRST, "MatMul %h"], [0.2, 94, "device 2 waits 2 ms"], [0.5, 45, "in use of 4 GB"]]) {
+      await canvas.hover({ position: at(share, height) });
+      await tip.getByText(text).waitFor();
+    }
+    await done(view);
+  });
+
+  test("keys go along a lane and across lanes, and each bar is said", async () => {
+    const view = await opened();
+    const { page } = view;
+    const chart = page.locator("#chart");
+    const option = page.locator("#bar");
+    await chart.focus();
+    for (const [key, text, place] of [
+      ["Home", "MatMul %h on device 1", "1"],
+      ["ArrowRight", "Relu %a on device 1", "2"],
+      ["ArrowRight", "Send %b on devices 1, 2", "3"],
+      ["ArrowRight", "Send %b on devices 1, 2", "3"],
+      ["ArrowDown", "Send %b on devices 1, 2", "1"],
+      ["End", "MatMul %c on device 2", "2"],
+      ["ArrowUp", "Send %b on devices 1, 2", "3"],
+    ]) {
+      await page.keyboard.press(key);
+      assert.ok((await option.textContent()).startsWith(text), `${key}: ${await option.textContent()}`);
+      assert.equal(await option.getAttribute("aria-posinset"), place);
+    }
+    assert.equal(await chart.getAttribute("aria-activedescendant"), "bar");
+    assert.equal(await chart.getAttribute("aria-label"), "device 1");
+    await page.keyboard.press("Enter");
+    const [asked] = await view.told("reveal");
+    assert.deepEqual([asked.event, asked.focus], [2, true]);
+    await page.keyboard.press("Escape");
+    assert.equal(await chart.getAttribute("aria-activedescendant"), null);
+    await done(view);
+  });
+
+  test("an edit leaves zoom, place and selection; another document does not", async () => {
+    const view = await opened();
+    const { page } = view;
+    await page.locator("canvas").click({ position: at(0.3, FIRST) });
+    for (let i = 0; i < 4; i += 1) await page.mouse.wheel(0, -400);
+    await drawn(page);
+    const before = await view.remembered();
+    assert.ok(before.to - before.from < 1e-3, "zoomed");
+    await view.send({ type: "state", state: "pending" });
+    await page.locator("#state").getByText("being simulated").waitFor();
+    await view.send(small({ scale: 1.5, version: 2 }));
+    await page.locator("#summary").getByText("6 ms").waitFor();
+    assert.equal(await page.locator("#state").isVisible(), false);
+    const { from, to, event } = await view.remembered();
+    assert.deepEqual([from, to, event], [before.from, before.to, 1]);
+    assert.ok((await page.locator("#details").textContent()).includes("1.5 ms from 1.5 ms"));
+    await view.send(small({ uri: "file:///b.dir", name: "b.dir" }));
+    await page.locator("h1").getByText("b.dir").waitFor();
+    const other = await view.remembered();
+    assert.deepEqual([other.from, other.to, other.event], [0, 4e-3, null]);
+    await done(view);
+  });
+
+  test("what was seen outlives a reload", async () => {
+    const kept = {
+      uri: "file:///a.dir", from: 1e-3, to: 2e-3, top: 0, event: 1, search: "relu", onlyCritical: true,
+    };
+    const view = await opened(small(), { kept });
+    assert.deepEqual(await view.remembered(), kept);
+    assert.equal(await view.page.locator("#hits").textContent(), "1 found");
+    await done(view);
+  });
+
+  test("the cursor's statement is marked and brought into view, without zooming", async () => {
+    const view = await opened();
+    const { page } = view;
+    await page.locator("canvas").hover({ position: at(0.05, FIRST) });
+    for (let i = 0; i < 4; i += 1) await page.mouse.wheel(0, -400);
+    const before = await view.remembered();
+    assert.ok(before.to < 3e-3);
+    await view.send({ type: "cursor", uri: "file:///else.dir", position: { line: 4, character: 3 } });
+    await view.send({ type: "cursor", uri: "file:///a.dir", position: { line: 4, character: 3 } });
+    await page.locator("#live").getByText("cursor at MatMul %c, one op").waitFor({ state: "attached" });
+    const now = await view.remembered();
+    assert.ok(now.from <= 3.5e-3 && now.to >= 3.5e-3, `${now.from} to ${now.to}`);
+    assert.ok(Math.abs(now.to - now.from - (before.to - before.from)) < 1e-12);
+    assert.deepEqual(await view.told("reveal"), [], "the cursor is not sent back");
+    await done(view);
+  });
+
+  test("a search counts its hits and goes from one to the next", async () => {
+    const view = await opened();
+    const { page } = view;
+    await page.locator("#chart").focus();
+    await page.keyboard.press("/");
+    await page.keyboard.type("matmul");
+    await page.locator("#hits").getByText("2 found").waitFor();
+    for (const [key, text, at] of [["Enter", "%h", "1 of 2"], ["Enter", "%c", "2 of 2"], ["Enter", "%h", "1 of 2"], ["Shift+Enter", "%c", "2 of 2"]]) {
+      await page.keyboard.press(key);
+      assert.ok((await page.locator("#bar").textContent()).includes(text));
+      assert.equal(await page.locator("#hits").textContent(), at);
+    }
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#hits").textContent(), "");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "chart");
+    await done(view);
+  });
+
+  test("the table holds what is in view, and leads to statements", async () => {
+    const view = await opened();
+    const { page } = view;
+    await page.locator("#chart").focus();
+    await page.keyboard.press("t");
+    const rows = page.locator("#table table").nth(1).locator("tbody tr");
+    assert.equal(await rows.count(), 4);
+    assert.match(await rows.nth(1).textContent(), /Relu%a11 ms1 ms0 nscriticalline 3, in @main/);
+    assert.equal(await page.locator("#table table").first().locator("tbody tr").count(), 2);
+    await rows.nth(3).getByRole("button").click();
+    assert.equal((await view.told("reveal")).at(-1).event, 3);
+    await page.locator("#search").fill("send");
+    await page.locator("#table caption").getByText("hits in view: 1 to 1 of 1").waitFor();
+    await done(view);
+  });
+
+  test("two programs, lane by lane, until the comparison is ended", async () => {
+    const other = small({ uri: "file:///old.dir", name: "old.dir", scale: 2, op: "Tanh" });
+    const comparison = { speedup: 2, shared: 1, this_parting: { op: "Relu", label: "%a", function: "main" } };
+    const view = await opened({ ...small(), other, comparison });
+    const { page } = view;
+    const text = await page.locator("#comparison").textContent();
+    assert.ok(text.startsWith("old.dir: 8 ms → 4 ms, 2 times as fast; the critical paths part at Relu %a"), text);
+    await page.locator("#chart").focus();
+    for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    const [asked] = await view.told("reveal");
+    assert.equal(asked.uri, "file:///old.dir");
+    assert.equal(asked.event, 0, "the other is twice as slow: its first op still runs");
+    assert.equal(await page.locator("#chart").getAttribute("aria-label"), "device 1, the other program");
+    await page.locator("#comparison button").click();
+    assert.equal((await view.told("closeComparison")).length, 1);
+    assert.equal(await page.locator("#comparison").isVisible(), false);
+    assert.equal((await view.remembered()).to, 4e-3, "all of what is left");
+    await done(view);
+  });
+
+  test("bars have the devices' colours of the theme, also when it changes", async () => {
+    const view = await opened();
+    const { page } = view;
+    const pixel = (share, height) =>
+      page.evaluate(([x, y]) => {
+        const { data } = document.querySelector("canvas").getContext("2d").getImageData(x, y, 1, 1);
+        return `#${[...data.slice(0, 3)].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+      }, [Math.round(at(share, height).x), LANES + height]);
+    const { default: palette } = await import("../../palette.json", { with: { type: "json" } });
+    for (const [theme, kind] of [
+      ["vscode-light", "light"],
+      ["vscode-dark", "dark"],
+      ["vscode-high-contrast", "highContrastDark"],
+      ["vscode-high-contrast vscode-high-contrast-light", "highContrastLight"],
+    ]) {
+      await page.evaluate((name) => (document.body.className = name), theme);
+      await drawn(page);
+      await drawn(page);
+      assert.equal(await pixel(0.2, 10), palette[kind][1], theme);
+      assert.equal(await pixel(0.95, 84), palette[kind][2], theme);
+    }
+    await page.evaluate(() => document.body.style.setProperty("--vscode-distir-device1", "#123456"));
+    await page.evaluate(() => (document.body.className = "vscode-dark"));
+    await drawn(page);
+    await drawn(page);
+    assert.equal(await pixel(0.2, 10), "#123456");
+    await done(view);
+  });
+
+  test("names and texts are shown, not believed", async () => {
+    const bad = `<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>`;
+    const message = small({ name: bad, op: bad });
+    for (const bar of message.timeline[0].bars) Object.assign(bar, { label: bad, function: bad, calls: [bad, bad] });
+    const view = await opened({ ...message, other: small({ name: bad, op: bad }) });
+    const { page } = view;
+    await page.locator("canvas").hover({ position: at(0.1, FIRST) });
+    await page.locator("#chart").focus();
+    for (const key of ["Home", "ArrowRight", "t"]) await page.keyboard.press(key);
+    await view.send({ type: "state", state: "failed", why: bad });
+    await page.locator("#state").getByText("<img").waitFor();
+    assert.equal(await page.locator("img, #timeline script").count(), 0);
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.ok((await page.locator("h1").textContent()).startsWith(bad));
+    await done(view);
+  });
+
+  test("messages that mean nothing change nothing", async () => {
+    const view = await opened();
+    for (const message of [null, 3, "show", {}, { type: "no such" }, { type: "show", document: {}, timeline: [] }]) {
+      await view.send(message);
+    }
+    await drawn(view.page);
+    assert.match(await view.page.locator("h1").textContent(), /^a\.dir @main/);
+    await done(view);
+  });
+
+  test("a program that takes no time", async () => {
+    const message = small();
+    Object.assign(message.timeline[0], { bars: [], critical_path: [], waits: [], latency_s: 0 });
+    const view = await opened({ ...message, memory: null });
+    await view.page.locator("#chart").focus();
+    for (const key of ["Home", "ArrowDown", "n", "+", "0", "z", "c", "Enter", "t"]) await view.page.keyboard.press(key);
+    await done(view);
+  });
+});
