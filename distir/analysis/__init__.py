@@ -2,7 +2,7 @@
 
 from distir.analysis.check import Analysis, Checker, check
 from distir.analysis.domains import Devices, Instance, Mixed, Types
-from distir.analysis.execute import InputError, Inputs, Load, Output, execute, random_inputs, result_names
+from distir.analysis.execute import InputError, Inputs, Load, Output, TooLarge, execute, random_inputs, result_names
 from distir.analysis.interpret import Domain, State, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.values import Values
@@ -19,6 +19,7 @@ __all__ = [
     "Mixed",
     "Output",
     "State",
+    "TooLarge",
     "Types",
     "Values",
     "check",

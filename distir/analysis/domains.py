@@ -40,6 +40,7 @@ from distir.ops import (
     infer_values,
     type_of,
 )
+from distir.ops.elsewhere import answer
 
 
 @dataclass(slots=True)
@@ -82,13 +83,8 @@ class Types(Domain):
 
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
         """The answer of the first rule that has one."""
-        definition = lookup(op.op)
         count = len(op.results)
-        for rule in self.rules:
-            ws = rule(definition, vs, op.attrs, count)
-            if ws is not None:
-                return _counted(op.op, ws, count)
-        raise AssertionError(f"no rule for {op.op}")
+        return _counted(op.op, answer(self.rules, lookup(op.op), vs, op.attrs, count), count)
 
     def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
         ws = _counted(f"@{call.function}", self.instance(call.function, vs).state.returned, len(call.results))

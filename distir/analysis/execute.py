@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from distir.analysis.check import check
+from distir.analysis.footprint import footprint
 from distir.analysis.interpret import interpret
 from distir.analysis.values import Values, abstract
 from distir.diagnostics import Diagnostic, ProgramError
@@ -41,6 +42,10 @@ class InputError(ValueError):
     """Inputs that do not fit the entry function's parameters."""
 
 
+class TooLarge(InputError):
+    """Results that would take more memory than is allowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """One result: its type, which tells where it lives, and its value, an array or a tuple of values."""
@@ -51,12 +56,17 @@ class Output:
 
 
 def execute(
-    module: Module, inputs: Inputs, function: str | None = None, load: Load | None = None
+    module: Module,
+    inputs: Inputs,
+    function: str | None = None,
+    load: Load | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[Output, ...]:
     """Run the entry function (or `function`) on inputs.
 
-    A result has the name of the value returned; one that is returned again, or is a literal, gets a number. Raises
-    ProgramError if the module does not check for these inputs, InputError if they do not fit the parameters,
+    A result has the name of the value returned; one that is returned again, or is a literal, gets a number. With
+    `max_bytes`, nothing is computed if the results would take more memory at once. Raises ProgramError if the module
+    does not check for these inputs, InputError if they do not fit the parameters, TooLarge for `max_bytes`,
     LookupError if there is no such function.
     """
     entry = module.entry(function)
@@ -67,6 +77,8 @@ def execute(
         raise ProgramError(analysis.errors)
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
+    if max_bytes is not None and (needed := footprint(analysis.domain, instance)) > max_bytes:
+        raise TooLarge(f"`@{entry.name}` needs {_gigabytes(needed)} of memory, {_gigabytes(max_bytes)} are allowed")
     domain = _Located(module, load)
     with analysis.domain.room():
         rho = interpret(entry, vs, domain)
@@ -88,6 +100,10 @@ class _Located(Values):
             reject = rejection
         sites = (Site(f.name, i) for f in self.module for i, s in enumerate(f.body) if s is op)
         raise ProgramError([Diagnostic(reject.code, next(sites), reject.message, (), reject.help)])
+
+
+def _gigabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e9:.4g} GB"
 
 
 def result_names(function: Function) -> list[str]:

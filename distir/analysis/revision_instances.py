@@ -2,19 +2,20 @@
 
 Values are known by name and each is defined once, so the final state of an instance tells what every statement was
 given. A statement whose operands have their old values gives its old results; the others are looked at again, in order.
+Where names are wrong (defined twice, used too early), all statements that mention or define them are looked at again.
 A test compares what this gives with what checking the module alone gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Instance
 from distir.analysis.interpret import State
 from distir.analysis.revision import Change, affected, change, moved
-from distir.analysis.revision_names import mentioned
+from distir.analysis.revision_names import mention, mentioning
 from distir.diagnostics import Diagnostic
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Return, Site, Statement, results
 from distir.ops import Value
@@ -49,6 +50,8 @@ class Kept:
     instance: Instance
     problems: list[Diagnostic]
     is_plain: bool
+    unsure: frozenset[str]
+    """Names of which the state does not say what statements in the middle were given."""
     affected: frozenset[str]
     """The functions that have come to mean something else since."""
     origin: Origin | None
@@ -82,7 +85,9 @@ class Earlier:
         instance = revision.instance()
         checker.instances[name, vs] = instance
         base = old.origin or Origin(old.instance, frozenset())
-        self.origins[id(instance)] = Origin(base.instance, base.changed | revision.changed)
+        before, now = base.instance.state, instance.state
+        changed = [name for name in base.changed | revision.changed if not _is_same_in(before, now, name)]
+        self.origins[id(instance)] = Origin(base.instance, frozenset(changed))
         return instance
 
     def forget(self) -> None:
@@ -105,11 +110,11 @@ def take_over(new: Checker, old: Checker) -> None:
         room -= len(k.instance.state)
         if room < 0:
             break
-        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.affected | changed, k.origin)
+        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed, k.origin)
     for key, instance in old.instances.items():
         facts = old.structure.names[key[0]]
         origin = old.earlier.origins.get(id(instance))
-        kept[key] = Kept(instance, old.problems[key], facts.is_plain, changed, origin)
+        kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed, origin)
 
 
 @dataclass
@@ -120,6 +125,9 @@ class _Revision:
     old: Kept
     function: Function
     changed: set[str] = field(default_factory=set[str])
+    unsure: frozenset[str] = frozenset()
+    functions: Set[str] = frozenset()
+    """The functions called that have come to mean something else."""
     looked_at: set[int] = field(default_factory=set[int])
 
     def instance(self) -> Instance:
@@ -128,17 +136,21 @@ class _Revision:
         edit = change(old.function.body, body)
         rho = State((), (), checker)
         rho.update(old.state)
+        names = checker.structure.names[function.name]
+        unsure = self.unsure = self.old.unsure | names.unsure
         outer, checker.dims = checker.dims, old.dims
         try:
             self._drop(rho, edit)
-            before = checker.structure.names[function.name].calls.keys() & self.old.affected
-            if before:
+            self.functions = names.calls.keys() & self.old.affected
+            everywhere = bool(unsure or self.functions)
+            if everywhere:
                 self._look_at_users(rho, 0, edit.first)
             for index in range(edit.first, edit.new_end):
                 self._look_at(rho, index, body[index])
-            if before or self._is_mentioned():
+            if everywhere or not self.changed.isdisjoint(names.uses):
                 self._look_at_users(rho, edit.new_end, len(body))
             rho[DISCARD] = None
+            self.changed -= {name for name in unsure if _is_same_in(rho, old.state, name)}
             checker.here = None
             last = body[-1] if body else None
             rho.returned = rho(last.args) if isinstance(last, Return) else _returned(rho, body)
@@ -151,20 +163,32 @@ class _Revision:
         return Instance(function, old.args, old.dims, rho)
 
     def _drop(self, rho: State, edit: Change) -> None:
-        """Forget the values that the statements which are gone defined."""
+        """Forget the values that the statements which are gone defined, and all of names that are not sure."""
         for statement in self.old.instance.function.body[edit.first : edit.old_end]:
             for name in results(statement):
                 if name != DISCARD and name in rho:
                     del rho[name]
                     self.changed.add(name)
+        for name in self.unsure:
+            rho.pop(name, None)
+        self.changed |= self.unsure
+        for param, value in zip(self.function.params, self.old.instance.args, strict=True):
+            if param.name in self.unsure:
+                rho[param.name] = value
 
     def _look_at_users(self, rho: State, first: int, end: int) -> None:
-        """Look at the statements that mention a changed value or call a changed function."""
-        body, changed, functions = self.function.body, self.changed, self.old.affected
+        """Look at the statements that mention a changed value, define one that is not sure, or call a function."""
+        body, changed, functions, unsure = self.function.body, self.changed, self.functions, self.unsure
+        if not functions and not unsure:
+            for index in mentioning(body, changed, first, end):
+                self._look_at(rho, index, body[index])
+            return
         for index in range(first, end):
             statement = body[index]
-            if (isinstance(statement, Call) and statement.function in functions) or (
-                changed and not changed.isdisjoint(mentioned(statement))
+            if (
+                (isinstance(statement, Call) and statement.function in functions)
+                or mention(statement, changed)
+                or (unsure and not unsure.isdisjoint(results(statement)))
             ):
                 self._look_at(rho, index, statement)
 
@@ -184,14 +208,10 @@ class _Revision:
                 continue
             if ws:
                 rho[name] = w
-            if _same(known.get(name, UNKNOWN), w) and (name in known) == bool(ws):
+            if _same(known.get(name, UNKNOWN), w) and (name in known) == bool(ws) and name not in self.unsure:
                 self.changed.discard(name)
             else:
                 self.changed.add(name)
-
-    def _is_mentioned(self) -> bool:
-        uses = self.checker.structure.names[self.function.name].uses
-        return any(name in uses for name in self.changed)
 
     def _problems(self, found: list[Diagnostic], edit: Change) -> Iterator[Diagnostic]:
         """What is wrong in the statements, in their order."""
@@ -208,6 +228,10 @@ def _returned(rho: State, body: tuple[Statement, ...]) -> tuple[Any, ...]:
     """What a misplaced `return` returns."""
     last = next((s for s in reversed(body) if isinstance(s, Return)), None)
     return () if last is None else rho(last.args)
+
+
+def _is_same_in(a: State, b: State, name: str) -> bool:
+    return (name in a) == (name in b) and _same(a[name], b[name])
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -1,11 +1,12 @@
 """The names of a function's body: defined where, used how often. Kept from one version of a function to the next.
 
-Knows no types and no ops.
+Names of which something is wrong are few: for those alone the body is walked again. Knows no types and no ops.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
 
 from distir.analysis.revision import Change, change
 from distir.ir import DISCARD, Broken, Call, Function, Return, Statement, names, results
@@ -17,7 +18,7 @@ class Names:
 
     function: Function
     defined: dict[str, int]
-    """The statement that defines a name (the last, of several); -1 for parameters."""
+    """The statement that defines a name (the first, of several); -1 for parameters."""
     uses: dict[str, int]
     """How often statements mention a name; none is mentioned 0 times."""
     calls: dict[str, int]
@@ -26,25 +27,45 @@ class Names:
     """The results that no statement mentions."""
     undefined: set[str]
     """The names mentioned that nothing defines."""
-    broken: int
+    broken: int = 0
     """How many statements could not be read."""
-    returns: int
-    discards: int
+    returns: int = 0
+    discards: int = 0
     """How many statements discard a result."""
-    ordered: bool
-    """Every name is defined once, before its uses; only `undefined` ones are not defined at all."""
+    repeated: set[str] = field(default_factory=set[str])
+    """The names that are defined more than once."""
+    early: set[str] = field(default_factory=set[str])
+    """The names mentioned before they are defined."""
+    hints: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    """For undefined names: the one that may have been meant. Kept while the names that are defined stay the same."""
 
     @property
     def is_plain(self) -> bool:
-        """Values are told by names alone: the final state says what a statement in the middle was given."""
-        return self.ordered and self.returns <= 1
+        """Values are told by names alone, those of `unsure` names apart."""
+        if self.repeated or self.early:
+            return not self.returns or (self.returns == 1 and isinstance(self.function.body[-1], Return))
+        return self.returns <= 1
+
+    @property
+    def unsure(self) -> frozenset[str]:
+        """The names of which the final state does not say what a statement in the middle was given."""
+        return frozenset(self.repeated | self.early)
+
+    @property
+    def wrong(self) -> set[str]:
+        """All names of which something is wrong."""
+        return self.repeated | self.early | self.undefined
 
 
 def gather(function: Function) -> Names:
     """Read a whole function."""
-    defined: dict[str, int] = {param.name: -1 for param in function.params}
-    found = Names(function, defined, {}, {}, set(), set(), 0, 0, 0, len(defined) == len(function.params))
-    uses = found.uses
+    defined: dict[str, int] = {}
+    uses: dict[str, int] = {}
+    found = Names(function, defined, uses, {}, set(), set())
+    for param in function.params:
+        if param.name in defined:
+            found.repeated.add(param.name)
+        defined[param.name] = -1
     early: set[str] = set()
     for index, statement in enumerate(function.body):
         for name in mentioned(statement):
@@ -53,13 +74,14 @@ def gather(function: Function) -> Names:
                 early.add(name)
         for name in results(statement):
             if name in defined:
-                found.ordered = False
+                found.repeated.add(name)
             elif name != DISCARD:
                 defined[name] = index
         _count(found, statement, 1)
     found.undefined = early - defined.keys()
-    found.ordered = found.ordered and len(found.undefined) == len(early)
+    found.early = early - found.undefined
     found.unused = {name for name, index in defined.items() if index >= 0 and name not in uses}
+    found.unused |= found.repeated - uses.keys()
     return found
 
 
@@ -67,69 +89,9 @@ def revised(old: Names, function: Function) -> Names:
     """The names of the next version of a function."""
     if function is old.function:
         return old
-    if not old.ordered or function.params != old.function.params:
+    if function.params != old.function.params:
         return gather(function)
-    edit = change(old.function.body, function.body)
-    return _revised(old, function, edit) or gather(function)
-
-
-def _revised(old: Names, function: Function, edit: Change) -> Names | None:
-    """None where names are not in order around the edit."""
-    before = old.function.body[edit.first : edit.old_end]
-    after = function.body[edit.first : edit.new_end]
-    gone = {name for statement in before for name in results(statement) if name != DISCARD}
-    defined, uses = old.defined.copy(), old.uses.copy()
-    found = Names(
-        function,
-        defined,
-        uses,
-        old.calls.copy(),
-        old.unused.copy(),
-        set(),
-        old.broken,
-        old.returns,
-        old.discards,
-        ordered=True,
-    )
-    for statement in before:
-        _count(found, statement, -1)
-        for name in mentioned(statement):
-            uses[name] -= 1
-            if not uses[name]:
-                del uses[name]
-    for name in gone:
-        del defined[name]
-    touched = set(gone)
-    fresh: set[str] = set()
-    missing: set[str] = set()
-    for index, statement in enumerate(after, edit.first):
-        _count(found, statement, 1)
-        for name in mentioned(statement):
-            touched.add(name)
-            uses[name] = uses.get(name, 0) + 1
-            if name not in defined:
-                missing.add(name)
-            elif defined[name] >= edit.first and name not in fresh:
-                return None  # defined after the edit
-        for name in results(statement):
-            if name == DISCARD:
-                continue
-            if name in defined or name in missing or name in old.undefined:
-                return None  # defined twice, or perhaps used before
-            defined[name] = index
-            fresh.add(name)
-    touched |= fresh
-    if edit.moved:
-        for index in range(edit.new_end, len(function.body)):
-            for name in results(function.body[index]):
-                if name != DISCARD:
-                    defined[name] = index
-    for statement in before:
-        touched.update(mentioned(statement))
-    found.unused -= touched
-    found.unused |= {name for name in touched if name not in uses and defined.get(name, -1) >= 0}
-    found.undefined = {name for name in old.undefined | touched if name in uses and name not in defined}
-    return found
+    return _Revision(old, function, change(old.function.body, function.body)).names()
 
 
 def mentioned(statement: Statement) -> list[str]:
@@ -143,6 +105,150 @@ def mentioned(statement: Statement) -> list[str]:
         elif isinstance(arg, tuple):
             found += names(arg)
     return [name for name in found if name != DISCARD] if DISCARD in found else found
+
+
+def mention(statement: Statement, wanted: Set[str]) -> bool:
+    """Whether a statement's operands name one of these values."""
+    if isinstance(statement, Broken):
+        return False
+    for arg in statement.args:
+        if isinstance(arg, str):
+            if arg in wanted:
+                return True
+        elif isinstance(arg, tuple) and not wanted.isdisjoint(names(arg)):
+            return True
+    return False
+
+
+def mentioning(body: Sequence[Statement], wanted: Set[str], first: int, end: int) -> Iterator[int]:
+    """The statements from `first` to before `end` whose operands name one of these values.
+
+    `wanted` may change meanwhile: it holds for the statements that follow.
+    """
+    for index in range(first, end):
+        statement = body[index]
+        if mention(statement, wanted):
+            yield index
+
+
+def defining(body: Sequence[Statement], wanted: Set[str]) -> Iterator[int]:
+    """The statements that define one of these values."""
+    for index, statement in enumerate(body):
+        if not isinstance(statement, Return) and not wanted.isdisjoint(statement.results):
+            yield index
+
+
+class _Revision:
+    """Makes the names of the next version from those of the one before."""
+
+    def __init__(self, old: Names, function: Function, edit: Change) -> None:
+        self.old, self.edit = old, edit
+        self.before = old.function.body[edit.first : edit.old_end]
+        self.after = function.body[edit.first : edit.new_end]
+        self.found = Names(
+            function,
+            old.defined.copy(),
+            old.uses.copy(),
+            old.calls.copy(),
+            old.unused.copy(),
+            old.undefined.copy(),
+            old.broken,
+            old.returns,
+            old.discards,
+            old.repeated.copy(),
+            old.early.copy(),
+            old.hints.copy(),
+        )
+
+    def names(self) -> Names:
+        old, found = self.old, self.found
+        gone, fresh = _defined(self.before), _defined(self.after)
+        touched = {*gone, *fresh}
+        for statement in self.before:
+            touched.update(self._count(statement, -1))
+        for statement in self.after:
+            touched.update(self._count(statement, 1))
+        if self.edit.moved:
+            end, by = self.edit.old_end, self.edit.moved
+            found.defined = {name: i if i < end else i + by for name, i in found.defined.items()}
+        doubtful = self._place(touched, gone, fresh)
+        if doubtful:
+            self._walk(doubtful)
+        for name in touched:
+            is_result = found.defined.get(name, -1) >= 0 or name in found.repeated
+            _put(found.unused, name, is_result and name not in found.uses)
+        found.hints = {name: near for name, near in old.hints.items() if name not in touched} if gone == fresh else {}
+        return found
+
+    def _count(self, statement: Statement, by: int) -> list[str]:
+        """Count what a statement mentions; gives the names."""
+        uses, found = self.found.uses, mentioned(statement)
+        _count(self.found, statement, by)
+        for name in found:
+            count = uses.get(name, 0) + by
+            if count:
+                uses[name] = count
+            else:
+                del uses[name]
+        return found
+
+    def _place(self, touched: set[str], gone: Sequence[str], fresh: Sequence[str]) -> set[str]:
+        """Note where names are defined now. Gives those of which that cannot be told without walking the body."""
+        old, found, edit = self.old, self.found, self.edit
+        left, come = set(gone), set(fresh)
+        doubtful = touched & old.wrong
+        doubtful |= {name for name in come if name in old.defined and name not in left}
+        doubtful |= {name for name in left - come if name in found.uses}
+        for name in left:
+            found.defined.pop(name, None)
+        seen: set[str] = set()
+        for index, statement in enumerate(self.after, edit.first):
+            for name in mentioned(statement):
+                is_known = name in seen if name in come else name not in left and name in old.defined
+                if not is_known or (name not in come and old.defined[name] >= edit.old_end):
+                    doubtful.add(name)
+            for name in results(statement):
+                if name in seen:
+                    doubtful.add(name)
+                elif name != DISCARD:
+                    seen.add(name)
+                    found.defined[name] = index
+        return doubtful
+
+    def _walk(self, wanted: Set[str]) -> None:
+        """Look through the whole body for these names."""
+        found, body = self.found, self.found.function.body
+        for known in (found.repeated, found.early, found.undefined):
+            known -= wanted
+        for name in wanted:
+            found.defined.pop(name, None)
+        for param in found.function.params:
+            if param.name in wanted:
+                _put(found.repeated, param.name, param.name in found.defined)
+                found.defined[param.name] = -1
+        missing: set[str] = set()
+        for index, statement in enumerate(body):
+            if mention(statement, wanted):
+                missing.update(n for n in mentioned(statement) if n in wanted and n not in found.defined)
+            if not isinstance(statement, Return) and not wanted.isdisjoint(statement.results):
+                for name in statement.results:
+                    if name in wanted and name in found.defined:
+                        found.repeated.add(name)
+                    elif name in wanted:
+                        found.defined[name] = index
+        found.early |= {name for name in missing if name in found.defined}
+        found.undefined |= {name for name in missing if name not in found.defined}
+
+
+def _defined(statements: Sequence[Statement]) -> list[str]:
+    return [name for statement in statements for name in results(statement) if name != DISCARD]
+
+
+def _put(into: set[str], name: str, is_in: bool) -> None:
+    if is_in:
+        into.add(name)
+    else:
+        into.discard(name)
 
 
 def _count(found: Names, statement: Statement, by: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from distir.analysis.revision_names import Names, gather, revised
+from distir.analysis.revision_names import Names, defining, gather, mentioning, revised
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
@@ -33,6 +33,9 @@ from distir.ops.infer import ADDRESSABLE
 
 ROLES = ("param", "state", "batch", "remote")
 """What the braces after a parameter's type may hold."""
+
+MOST_HINTS = 20
+"""For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
 
 
 Head = tuple[tuple[Param, ...], tuple[Diagnostic, ...]]
@@ -67,8 +70,8 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     for function in module:
         facts = known[function.name]
         found += heads[function.name][1]
-        if not facts.ordered or facts.undefined:
-            found += _names(function)
+        if facts.wrong:
+            found += _names(function, facts)
         if any(name not in module.functions or name in recursive for name in facts.calls):
             found += _calls(module, function, recursive)
         found += _return(function, facts)
@@ -80,11 +83,10 @@ def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnosti
     facts = facts or gather(function)
     if facts.broken:
         return
-    if facts.ordered:
-        places = sorted({facts.defined[name] for name in facts.unused})
-    else:
-        places = range(len(function.body))
-    for index in places:
+    places = {facts.defined[name] for name in facts.unused if facts.defined[name] >= 0}
+    if repeated := facts.unused & facts.repeated:
+        places.update(defining(function.body, repeated))
+    for index in sorted(places):
         statement = function.body[index]
         for i, name in enumerate(results(statement)):
             if name not in facts.uses and name != DISCARD:
@@ -151,35 +153,47 @@ def _is_dimension(value: Constant, type: Type) -> bool:
     return not isinstance(type, TensorType) or type.shape is None or value < len(type.shape)
 
 
-def _names(function: Function) -> Iterator[Diagnostic]:
-    defined: dict[str, tuple[int | None, int]] = {p.name: (None, i) for i, p in enumerate(function.params)}
-    later = None
-    for index, statement in enumerate(function.body):
+def _names(function: Function, facts: Names) -> Iterator[Diagnostic]:
+    body, defined = function.body, facts.defined
+    missing: dict[str, str | None] = {}
+    places = {*mentioning(body, facts.early | facts.undefined, 0, len(body)), *defining(body, facts.repeated)}
+    for index in sorted(places):
+        statement = body[index]
         for i, arg in enumerate(operands(statement)):
-            for name in (arg,) if isinstance(arg, str) else names((arg,)):
-                if name not in defined and name != DISCARD:
-                    later = later or {n for s in function.body for n in results(s)}
-                    yield _undefined(function, index, i, name, defined, later)
+            for name in names((arg,)):
+                if name in facts.undefined:
+                    if name not in missing:
+                        missing[name] = _hint(facts, name, index) if len(missing) < MOST_HINTS else None
+                    yield _undefined(function, index, i, f"`%{name}` is not defined", missing[name])
+                elif name in facts.early and index <= defined[name]:
+                    yield _undefined(function, index, i, f"`%{name}` is used before its definition", None)
         for i, name in enumerate(results(statement)):
-            if name in defined:
-                at, part = defined[name]
+            if name in facts.repeated and _first(function, facts, name) != (index, i):
+                at, part = _first(function, facts, name)
                 place = Part("param", part) if at is None else Part("result", part)
                 first = Note("it is defined here", Site(function.name, at, place))
                 site = Site(function.name, index, Part("result", i))
                 yield Diagnostic(codes.REDEFINED_VALUE, site, f"`%{name}` is defined twice", (first,))
-            elif name != DISCARD:
-                defined[name] = (index, i)
 
 
-def _undefined(
-    function: Function, index: int, operand: int, name: str, defined: Iterable[str], later: set[str]
-) -> Diagnostic:
+def _first(function: Function, facts: Names, name: str) -> tuple[int | None, int]:
+    """Where a name is defined first: the statement, and which of its results; or which parameter."""
+    index = facts.defined[name]
+    if index < 0:
+        return None, max(i for i, param in enumerate(function.params) if param.name == name)
+    return index, results(function.body[index]).index(name)
+
+
+def _undefined(function: Function, index: int, operand: int, message: str, near: str | None) -> Diagnostic:
     site = Site(function.name, index, Part("operand", operand))
-    if name in later:
-        return Diagnostic(codes.UNDEFINED_VALUE, site, f"`%{name}` is used before its definition")
-    near = nearest(name, defined)
-    hint = f"did you mean `%{near}`?" if near else None
-    return Diagnostic(codes.UNDEFINED_VALUE, site, f"`%{name}` is not defined", help=hint)
+    return Diagnostic(codes.UNDEFINED_VALUE, site, message, help=f"did you mean `%{near}`?" if near else None)
+
+
+def _hint(facts: Names, name: str, index: int) -> str | None:
+    """The value most like `name` of those defined before the first statement that uses it."""
+    if name not in facts.hints:
+        facts.hints[name] = nearest(name, [other for other, at in facts.defined.items() if at < index])
+    return facts.hints[name]
 
 
 def _calls(module: Module, function: Function, recursive: frozenset[str]) -> Iterator[Diagnostic]:

@@ -15,6 +15,7 @@ import typer
 
 from distir.cli import output
 from distir.cli.arguments import UsageError, call, complaint
+from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
@@ -46,6 +47,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     project,
     lower,
     launch,
+    calibrate,
     import_,
     model,
     ops,

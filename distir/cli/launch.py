@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distir.cli import lowering, options, output
+from distir.cli import lowering, memory, options, output
 from distir.cli.endings import Refused, judged
 from distir.cli.files import replace_file, shown
 from distir.cli.programs import folder_of, sound_program
@@ -61,11 +61,14 @@ def launch(
     """
     from distir.lower import LaunchError
 
-    limit = _seconds(timeout)
-    _check_torch(backend)
+    limit = seconds_of(timeout)
+    check_torch(backend)
     program = sound_program(file)
     entry, bound = lowering.bound_entry(program, file, function, bind)
     found = lowering.lowered(program, entry, bound)
+    if backend == "gloo":  # all ranks share the memory of this machine
+        sizes = {name: value for name, value in bound.items() if isinstance(value, int)}
+        memory.refuse_inputs(entry.params, sizes, memory.available_bytes())
     with tempfile.TemporaryDirectory(prefix="distir-lowered-") as scratch, judged(program):
         folder = Path(scratch)
         lowering.write(found, folder, file)
@@ -97,7 +100,8 @@ def launch(
     return 1 if compared is not None and not document["verified"] else 0
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """A time-out in seconds. Raises Refused."""
     from distir.cost import UnitError, parse_seconds
 
     try:
@@ -106,7 +110,8 @@ def _seconds(text: str) -> float:
         raise Refused(f"`--timeout`: {error}", error.help) from None
 
 
-def _check_torch(backend: str) -> None:
+def check_torch(backend: str) -> None:
+    """Raises Refused for an unknown backend, and without torch."""
     from importlib.util import find_spec
 
     if backend not in ("gloo", "nccl"):
@@ -128,7 +133,7 @@ def _values(
     from distir.cli.run import inputs_of
     from distir.cli.tensors import given_inputs
 
-    return inputs_of(entry, given_inputs(entry.params, files, archive), bound, seed)
+    return inputs_of(entry, given_inputs(entry.params, files, archive), bound, seed, memory.available_bytes())
 
 
 def _written(values: Mapping[str, Any], entry: Function, path: Path) -> Path:
@@ -142,7 +147,7 @@ def _compared(
     program: Program, entry: Function, values: Mapping[str, Any], results: Path, home: Path
 ) -> list[tuple[str, float, bool]]:
     """By result: its name, the largest difference from the reference executor, and whether that is allowed."""
-    from distir.analysis import execute
+    from distir.analysis import InputError, execute
     from distir.cli.tensors import flattened, loader
     from distir.lower import tensorfile
     from distir.transform.verification import largest_difference
@@ -151,7 +156,11 @@ def _compared(
     for path in sorted(results.glob("results.*.safetensors")):
         measured |= tensorfile.read(path)
     compared: list[tuple[str, float, bool]] = []
-    for result in execute(program.module, values, entry.name, loader(home)):
+    try:
+        expected_results = execute(program.module, values, entry.name, loader(home), memory.available_bytes())
+    except InputError as error:
+        raise Refused(str(error)) from None
+    for result in expected_results:
         for name, _, expected in flattened(result.name, result.type, result.value):
             error, allowed = largest_difference(expected, measured[name])
             compared.append((name, error, error <= allowed))

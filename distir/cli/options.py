@@ -27,4 +27,9 @@ MaxLatency = Annotated[str | None, typer.Option(metavar="TIME", help="The most t
 
 MaxMemory = Annotated[str | None, typer.Option(metavar="SIZE", help="The most that a device may hold, as in 32GB.")]
 
+RunMemory = Annotated[
+    str | None,
+    typer.Option("--max-memory", metavar="SIZE", help="The most memory to take, as in 8GB. [default: what is free]"),
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distir.cli import options, output, simulating
+from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import shown
 from distir.cli.programs import folder_of, settings, sound_program
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 VALUES_SHOWN = 8
 """Results of at most so many elements are printed with their values."""
-
-BYTES_DRAWN = 8
-"""Random numbers are drawn in Float64, whatever they become."""
 
 
 def run(
@@ -42,6 +38,7 @@ def run(
     ] = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
+    max_memory: options.RunMemory = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Run a program with the reference executor.
@@ -49,7 +46,7 @@ def run(
     The program is run as a sequential one. Prints each result's name, element type, shape, device and digest: SHA-256
     of the elements' bytes, little-endian, in row-major order. Small results are printed with their values. Parameters
     that no file gives are random, the same for the same seed; --bind gives the sizes of named dimensions, and values of
-    host parameters.
+    host parameters. What needs more memory than --max-memory, by default than this machine has free, is not run.
 
     The parts of a tuple are called w.0, w.1, and so on. BFloat16 and 8-bit floats, which numpy's files cannot hold, are
     stored as their bits under the name with the type's, as in y.bfloat16, and are read back so.
@@ -70,8 +67,9 @@ def run(
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)
     given = given_inputs(entry.params, input or (), inputs)
-    with output.progress(f"running {shown(file)}"), judged(program):
-        results = _run(program, entry, inputs_of(entry, given, bound, seed), folder_of(file))
+    most = memory.allowed(max_memory)
+    with output.progress(f"running {shown(file)}"), judged(program), memory.within(most):
+        results = _run(program, entry, inputs_of(entry, given, bound, seed, most), folder_of(file), most)
         tensors = [leaf for result in results for leaf in flattened(result.name, result.type, result.value)]
         rows = [
             {
@@ -98,24 +96,31 @@ def run(
     return 0
 
 
-def _run(program: Program, entry: Function, values: Mapping[str, Any], folder: Path) -> tuple[Output, ...]:
+def _run(
+    program: Program, entry: Function, values: Mapping[str, Any], folder: Path, most: int | None
+) -> tuple[Output, ...]:
     """The results. Raises ProgramError where the program does not check for these values, Refused where it fails."""
     import numpy as np
 
-    from distir.analysis import InputError, execute
+    from distir.analysis import InputError, TooLarge, execute
     from distir.cli.tensors import loader
 
     try:
         with np.errstate(all="ignore"):  # infinities and nan are results like others
-            return execute(program.module, values, entry.name, loader(folder))
+            return execute(program.module, values, entry.name, loader(folder), most)
     except InputError as error:
-        raise Refused(str(error)) from None
+        raise Refused(str(error), memory.HELP if isinstance(error, TooLarge) else None) from None
     except (ValueError, IndexError, ArithmeticError) as error:  # indices out of range, say: the checker sees no values
         raise Refused(f"`@{entry.name}` fails on these inputs: {error}") from None
 
 
-def inputs_of(entry: Function, given: Mapping[str, Any], bound: Mapping[str, Constant], seed: int) -> dict[str, Any]:
-    """A value for every parameter: from a file, from `--bind`, or random. Raises Refused and analysis.InputError."""
+def inputs_of(
+    entry: Function, given: Mapping[str, Any], bound: Mapping[str, Constant], seed: int, most: int | None
+) -> dict[str, Any]:
+    """A value for every parameter: from a file, from `--bind`, or random. `most`: the bytes that they may take.
+
+    Raises Refused and analysis.InputError.
+    """
     from distir.analysis import InputError, random_inputs
     from distir.ir import TensorType
     from distir.ops import dense, to_array
@@ -134,7 +139,7 @@ def inputs_of(entry: Function, given: Mapping[str, Any], bound: Mapping[str, Con
             _measure(param.type, given[param.name], sizes)
     missing = tuple(param for param in entry.params if param.name not in values)
     try:
-        _refuse_too_large(missing, sizes)
+        memory.refuse_inputs(missing, sizes, most)
         return values | random_inputs(replace(entry, params=missing), seed, sizes)
     except InputError as error:
         raise Refused(str(error)) from None
@@ -153,39 +158,6 @@ def _measure(stated: Type, value: Any, sizes: dict[str, int]) -> None:
         for dim, size in zip(stated.shape or (), value.shape, strict=False):
             if isinstance(dim, SymbolicDim) and str(dim) in dim.names:
                 sizes.setdefault(str(dim), size)
-
-
-def _refuse_too_large(params: tuple[Any, ...], sizes: Mapping[str, int]) -> None:
-    """Raises Refused where random values for these parameters cannot fit into this machine's memory."""
-    from distir.cost import show_bytes
-    from distir.ir import TensorType, types
-
-    total = largest = 0
-    for param in params:
-        for leaf in types.leaves(types.substitute(param.type, sizes)):
-            elements = leaf.elements if isinstance(leaf, TensorType) else None
-            if isinstance(leaf, TensorType) and leaf.dtype is not None and isinstance(elements, int):
-                total += elements * leaf.dtype.bytes
-                largest = max(largest, elements)
-    needed, available = total + largest * BYTES_DRAWN, _available_bytes()
-    if available is not None and needed > available:
-        message = f"the inputs need {show_bytes(needed)} of memory, {show_bytes(available)} are available"
-        raise Refused(message, "bind smaller sizes; `distir simulate` needs no memory for tensors")
-
-
-def _available_bytes() -> int | None:
-    """Memory that can be had without swapping, as far as the system tells."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return 1024 * int(line.split()[1])
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def _device(type: Type) -> int | None:

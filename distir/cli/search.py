@@ -50,6 +50,10 @@ def search(
     ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows are listed.")] = 10,
     pareto: Annotated[bool, typer.Option("--pareto", help="List the front of memory against throughput.")] = False,
+    measure: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and time them.")
+    ] = 0,
+    measure_backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="--measure: CPUs or GPUs.")] = "gloo",
     export: Annotated[
         str | None, typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as a framework's options.")
     ] = None,
@@ -86,6 +90,8 @@ def search(
         chosen = _search(model, hardware, bind or (), space, method, jobs, backend, steps, seed)
         known = _known(chosen, csv, resume)
         table = Table((*known, *_found(chosen, known, csv, resume, model)))
+        if measure:
+            table = _measured(table, chosen, model, measure, measure_backend, csv)
         if export is not None:
             return _exported(table, export, row, top)
         _pictures(table, chosen, plot or ())
@@ -264,6 +270,36 @@ class _bar:  # noqa: N801 (used as a function)
         return f"searching {self.model}{best}"
 
 
+def _measured(table: Table, chosen: Search, model: str, count: int, backend: str, csv: str | None) -> Table:
+    """The table with the times of its best rows as they ran here; the CSV file says them, too."""
+    from importlib.util import find_spec
+
+    from distir.cli.files import write_with
+    from distir.cli.programs import folder_of
+    from distir.cli.tensors import loader
+    from distir.search import Table, write_rows
+    from distir.search.measuring import Measuring, measured
+
+    if backend not in ("gloo", "nccl"):
+        raise Refused(f"`--measure-backend` expected gloo or nccl, found `{backend}`")
+    if find_spec("torch") is None:
+        raise Refused("`--measure` needs torch, which is not installed", "install `distir[torch]`")
+    found: dict[Any, Row] = {}
+    for row in measured(chosen.subject, table.ranked[:count], Measuring(backend, load=loader(folder_of(model)))):
+        found[row.key] = row
+        shown = row.reason or f"{(row.measured_latency_s or 0.0) * 1e3:.4g} ms measured"
+        output.tell(f"{row.plan}: {shown}")
+    whole = Table(tuple(found.get(row.key, row) for row in table))
+    if csv is not None:
+
+        def write(path: str) -> None:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                write_rows(file, whole)
+
+        write_with(csv, write)
+    return whole
+
+
 def _exported(table: Table, framework: str, row: int, top: int) -> int:
     from distir.search.export import export
 
@@ -313,11 +349,14 @@ def _show(table: Table, chosen: Search, top: int, front: bool) -> None:
     from distir.cost import show_bytes, show_seconds
 
     rows = table.pareto() if front else table.ranked
-    made = output.table("batch", "D/T/P/K", "latency", "throughput", "memory", right="0234")
+    timed = any(row.measured_latency_s is not None for row in rows)
+    columns = ["batch", "D/T/P/K", "latency", "throughput", "memory", *(["measured"] if timed else [])]
+    made = output.table(*columns, right="02345")
     for row in rows[:top]:
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
-        made.add_row(batch, str(row.plan), latency, f"{row.throughput or 0.0:,.4g}/s", memory)
+        cells = [batch, str(row.plan), latency, f"{row.throughput or 0.0:,.4g}/s", memory]
+        made.add_row(*cells, *([show_seconds(row.measured_latency_s)] if row.measured_latency_s is not None else []))
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
     text = f"{chosen.subject.model} on {machine}, {chosen.space.devices} devices: {len(table)} configurations"

@@ -108,10 +108,11 @@ def _read_array(path: str) -> Any:
     import numpy as np
 
     try:
-        loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
+        with np.errstate(all="raise"):  # sizes beyond 64 bits
+            loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
     except OSError as error:
         raise Refused(f"cannot read `{path}`: {reason(error)}") from None
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
         raise Refused(f"`{path}` is no .npy file: {_brief(error)}") from None
     if not isinstance(loaded, np.ndarray):
         raise Refused(f"expected one array in `{path}`, found an archive", "give an archive with `--inputs`")
@@ -124,15 +125,24 @@ def _read_archive(path: str) -> dict[str, Any]:
     import numpy as np
 
     try:
-        loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise Refused(f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`")
-        with loaded as archive:
+        _no_array(path)
+        with np.load(path, allow_pickle=False) as archive:
             return {name.removeprefix("%"): archive[name] for name in archive.files}
+    except Refused:
+        raise
     except OSError as error:
         raise Refused(f"cannot read `{path}`: {reason(error)}") from None
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
         raise Refused(f"`{path}` is no .npz file: {_brief(error)}") from None
+
+
+def _no_array(path: str) -> None:
+    """Raises Refused for an .npy file, before numpy reads all of it. Raises OSError."""
+    from numpy.lib.format import MAGIC_PREFIX
+
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+            raise Refused(f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`")
 
 
 def _brief(error: Exception) -> str:

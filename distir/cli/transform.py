@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distir.cli import options, output, simulating
+from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import replace_file, shown
 from distir.cli.programs import settings, sound_program
@@ -30,6 +30,7 @@ def transform(
     verify: Annotated[bool, typer.Option("--verify", help="Run both programs on random inputs and compare.")] = False,
     seed: Annotated[int, typer.Option(help="For the random inputs.")] = 0,
     bind: options.Bindings = None,
+    max_memory: options.RunMemory = None,
     list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
 ) -> int:
     """Turn a program into another: gradients, data, tensor and pipeline parallelism, and smaller steps.
@@ -66,8 +67,11 @@ def transform(
         return 0
     entry = simulating.entry(program, None, settings(file))
     sizes = simulating.binding(bind or (), settings(file), entry)
-    with output.progress("running both programs"):
-        return _verified(program.module, result, steps, seed, {n: v for n, v in sizes.items() if isinstance(v, int)})
+    most = memory.allowed(max_memory)
+    numbers = {n: v for n, v in sizes.items() if isinstance(v, int)}
+    memory.refuse_inputs(entry.params, numbers, most)
+    with output.progress("running both programs"), memory.within(most):
+        return _verified(program.module, result, steps, seed, numbers, most)
 
 
 def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
@@ -102,15 +106,17 @@ def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]
     return module
 
 
-def _verified(original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int]) -> int:
-    from distir.analysis import InputError
+def _verified(
+    original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int], most: int | None
+) -> int:
+    from distir.analysis import InputError, TooLarge
     from distir.transform import VerifyError, reference
     from distir.transform import verify as compare
 
     try:
-        found = compare(reference(original, words), result, seed, bind=sizes)
+        found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
-        raise Refused(str(error)) from None
+        raise Refused(str(error), memory.HELP if isinstance(error, TooLarge) else None) from None
     for compared in found.results:
         sign = "same" if compared.equal else "DIFFERENT"
         output.tell(f"{sign}: %{compared.name}, largest difference {compared.max_abs_error:.1e}")

@@ -97,7 +97,7 @@ def _rate(section: Section, name: str, quantity: Quantity, size: Quantity, profi
     assert table is not None
     points = _points(table, quantity, size, profile, section)
     for (smaller, rate), (larger, next_rate) in pairwise(points):
-        if larger / next_rate < smaller / rate * (1 - 1e-9):
+        if larger / next_rate < smaller / rate * (1 - 1e-5):
             section.problem(name, f"the size {larger:.4g} would take less time than {smaller:.4g}")
     return Rate(max((rate for _, rate in points), default=PLACEHOLDER), points) if points else None
 

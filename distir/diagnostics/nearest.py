@@ -12,37 +12,51 @@ LONGEST = 100
 """Longer names are not compared: nobody mistypes them, and comparing takes the square of their length."""
 
 _COMPARED = 200
+_ROUGHLY_COMPARED = 1_000
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like `name`, whatever the case of the letters; None if none is alike. Never `name` itself.
 
-    Fast for 100,000 candidates: only those of fitting length that share the first or the last letter are considered,
-    and of those only the ones with the longest common beginning and end are compared letter by letter.
+    Of several that are as alike, the first in the alphabet. Fast for 100,000 candidates: only those of fitting length
+    that share the first or the last letter are considered, if these are many those with the longest common beginning
+    or end, and of those only the ones with the longest common beginning and end are compared letter by letter.
     """
     wanted = name.casefold()
     if not wanted or len(wanted) > LONGEST:
         return None
     shortest, longest = CUTOFF * len(wanted) / (2 - CUTOFF), (2 - CUTOFF) * len(wanted) / CUTOFF
-    similar: list[tuple[int, str, str]] = []
-    for candidate in candidates:
-        if not shortest <= len(candidate) <= longest or candidate == name:
-            continue
-        folded = candidate.casefold()
-        if folded == wanted:
-            return candidate
-        if folded[0] == wanted[0] or folded[-1] == wanted[-1]:
-            similar.append((_common(wanted, folded), folded, candidate))
-    return _most_alike(wanted, heapq.nlargest(_COMPARED, similar, key=lambda entry: entry[0]))
+    fitting = {c.casefold(): c for c in candidates if shortest <= len(c) <= longest and c != name}
+    if wanted in fitting:
+        return fitting[wanted]
+    similar = _sharing(wanted, list(fitting), from_end=False) | _sharing(wanted, list(fitting), from_end=True)
+    ranked = heapq.nsmallest(_COMPARED, ((-_common(wanted, folded), folded) for folded in similar))
+    return _most_alike(wanted, [(folded, fitting[folded]) for _, folded in ranked])
 
 
-def _most_alike(wanted: str, similar: list[tuple[int, str, str]]) -> str | None:
+def _sharing(wanted: str, candidates: list[str], from_end: bool) -> set[str]:
+    """The candidates that share the first letter with `wanted`; of too many, those that share the most."""
+    found: list[str] = []
+    for length in range(1, len(wanted) + 1):
+        if from_end:
+            end = wanted[-length:]
+            found = [candidate for candidate in candidates if candidate.endswith(end)]
+        else:
+            start = wanted[:length]
+            found = [candidate for candidate in candidates if candidate.startswith(start)]
+        if len(found) <= _ROUGHLY_COMPARED:
+            break
+        candidates = found
+    return set(found)
+
+
+def _most_alike(wanted: str, similar: list[tuple[str, str]]) -> str | None:
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(wanted)
     best, best_ratio = None, 0.0
-    for _, folded, candidate in similar:
+    for folded, candidate in sorted(similar):
         matcher.set_seq1(folded)
         least = max(CUTOFF, best_ratio)
         if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
@@ -55,6 +69,10 @@ def _most_alike(wanted: str, similar: list[tuple[int, str, str]]) -> str | None:
 def _common(a: str, b: str) -> int:
     """How many letters two names share at the beginning and at the end."""
     shorter = min(len(a), len(b))
-    front = next((i for i in range(shorter) if a[i] != b[i]), shorter)
-    back = next((i for i in range(shorter - front) if a[-1 - i] != b[-1 - i]), shorter - front)
+    front = 0
+    while front < shorter and a[front] == b[front]:
+        front += 1
+    back = 0
+    while back < shorter - front and a[-1 - back] == b[-1 - back]:
+        back += 1
     return front + back

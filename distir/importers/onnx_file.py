@@ -79,9 +79,9 @@ def weight(tensor: onnx.TensorProto, folder: str) -> Weight:
 
         if tensor.HasField("raw_data"):
             return np.frombuffer(tensor.raw_data, numpy_dtype(dtype).newbyteorder("<")).reshape(shape)
-        if not math.prod(shape):
-            return np.zeros(shape, numpy_dtype(dtype))
         try:
+            if not math.prod(shape):
+                return np.zeros(shape, numpy_dtype(dtype))  # numpy refuses (10**18, 10**18, 0)
             return numpy_helper.to_array(tensor)
         except (ValueError, TypeError) as error:
             raise ImportRefused(f"`{tensor.name}` cannot be read: {error}") from None

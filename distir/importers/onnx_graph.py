@@ -135,9 +135,13 @@ class Translation:
             self._expanded(node)
 
     def finish(self, outputs: Iterable[str], small: int = SMALL) -> Function:
-        """The function that returns these values of the graph."""
+        """The function that returns these values of the graph. Raises ImportRefused where one is missing."""
         from distir.importers.settling import settle
 
+        outputs = tuple(outputs)
+        for name in outputs:
+            if name not in self.env:
+                raise ImportRefused(f"a function or branch gives `{name}`, which nothing defines")
         function = settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
         left = self.replaced - {name for statement in function.body for name in names(operands(statement))}
         self.weights = {name: found for name, found in self.weights.items() if name not in left}

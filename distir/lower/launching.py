@@ -30,6 +30,11 @@ TOLD = 4000
 """Characters of a process's standard error that are shown where it has told nothing else."""
 
 
+KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+"""For glibc: freed memory stays with the process, as with allocators for GPUs. Else each step would have the system
+clear the pages of its large tensors anew."""
+
+
 class LaunchError(RuntimeError):
     """The ranks did not all come to their end. `help` says more."""
 
@@ -84,6 +89,8 @@ def _start(wanted: Launch, rank: int, room: Path, report: Path, log: Path) -> su
     }
     if wanted.backend == "gloo" and sys.platform == "linux":
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the ranks are all here, whatever this machine is called
+        for name, value in KEPT_MEMORY.items():
+            environment.setdefault(name, value)
     words = [sys.executable, str(wanted.folder / wanted.script), "--backend", wanted.backend, "--supervised"]
     words += ["--timeout", str(wanted.timeout_s), "--store", str(room / "store"), "--errors", str(room)]
     words += ["--report", str(report), *wanted.words]

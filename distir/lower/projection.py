@@ -15,9 +15,10 @@ Knows nothing of torch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
+from distir.analysis.parameters import parameters
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
@@ -29,6 +30,7 @@ from distir.ir import (
     Attributes,
     Broken,
     Call,
+    Dim,
     Function,
     Module,
     Param,
@@ -194,6 +196,8 @@ class _Rank:
         stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
         added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
         whole = Function(name, (*heads, *added), tuple(writer.body), stated)
+        if is_entry:  # sizes that were given stand in the types of what other ranks hold, so in all others, too
+            whole = _sized(whole, parameters(function, instance.args)[1])
         return _Projected(whole, params, tuple(returned), tuple(writer.added))
 
     def _param(self, param: Param, v: Value) -> Param:
@@ -294,6 +298,21 @@ class _Writer:
             return name
         v = self.instance.state[name]
         return name if self.rank._here(v) or not devices_of([v]) else DISCARD  # pyright: ignore[reportPrivateUsage]
+
+
+def _sized(function: Function, sizes: Mapping[str, Dim]) -> Function:
+    """The function with named dimensions replaced in what it states."""
+
+    def sized(stated: Type | None) -> Type | None:
+        return None if stated is None else types.substitute(stated, sizes)
+
+    params = tuple(replace(param, type=types.substitute(param.type, sizes)) for param in function.params)
+    body = tuple(
+        replace(s, claims=tuple(map(sized, s.claims))) if isinstance(s, (Apply, Call)) and s.claims else s
+        for s in function.body
+    )
+    returned = function.result_types and tuple(types.substitute(stated, sizes) for stated in function.result_types)
+    return replace(function, params=params, body=body, result_types=returned)
 
 
 def _one_device(type: Type) -> int | None:

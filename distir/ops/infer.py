@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Union, cast
 
 from distir.diagnostics.codes import names as name_codes
@@ -326,8 +327,12 @@ def _call_rule(rule: Any, matched: Matched, bound: Attributes, count: int) -> An
 
 
 def _keywords(rule: Any, bound: Attributes, count: int) -> dict[str, Any]:
-    wants_count = "count" in inspect.signature(rule).parameters
-    return dict(bound) | ({"count": count} if wants_count else {})
+    return dict(bound) | ({"count": count} if _wants_count(rule) else {})
+
+
+@lru_cache(maxsize=1 << 10)
+def _wants_count(rule: Any) -> bool:
+    return "count" in inspect.signature(rule).parameters
 
 
 def _as_tensor(value: Value) -> Value:

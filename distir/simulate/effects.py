@@ -15,7 +15,8 @@ from distir.analysis import Checker, State, lookup
 from distir.cost import Cost, Hardware
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
-from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of, work
+from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
+from distir.ops.elsewhere import known_work
 
 FREE = Cost(0.0, "free")
 
@@ -109,7 +110,7 @@ class Effects:
         definition = lookup(op.op)
         inputs = [type_of(v) for v in vs if v is not None]
         sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
-        done = work(definition, vs, ws, op.attrs)
+        done = known_work(definition, tuple(vs), tuple(ws), op.attrs)
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
         # A constant is a view of nothing: its result has a leaf, but no operand has one.
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)

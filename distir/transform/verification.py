@@ -63,17 +63,19 @@ def verify(
     tolerance: float | None = None,
     bind: Mapping[str, int] | None = None,
     load: Load | None = None,
+    max_bytes: int | None = None,
 ) -> Verification:
     """Run both programs on the same random inputs and compare their results, one by one.
 
-    `tolerance` is relative, by default as fits the element type; `bind` gives sizes to named dimensions. Raises
-    VerifyError where parameters or results do not belong together, ProgramError if one of the programs does not check,
-    analysis.InputError where a parameter of the original has no type, or a named dimension no size.
+    `tolerance` is relative, by default as fits the element type; `bind` gives sizes to named dimensions; a program
+    whose results take more than `max_bytes` at once is not run. Raises VerifyError where parameters or results do not
+    belong together, ProgramError if one of the programs does not check, analysis.InputError where a parameter of the
+    original has no type, or a named dimension no size, and for `max_bytes`.
     """
     entry = entry_of(original)
     inputs = random_inputs(entry, seed, bind or {})
-    expected = execute(original, inputs, entry.name, load)
-    found = distributed(transformed, list(inputs.values()), entry, load)
+    expected = execute(original, inputs, entry.name, load, max_bytes)
+    found = distributed(transformed, list(inputs.values()), entry, load, max_bytes)
     if len(found) != len(expected):
         message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
         raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
@@ -81,20 +83,24 @@ def verify(
 
 
 def distributed(
-    module: Module, inputs: Sequence[Any], original: Function, load: Load | None = None
+    module: Module,
+    inputs: Sequence[Any],
+    original: Function,
+    load: Load | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[Output, ...]:
     """The results of a module for the parameters of the program that it was made from."""
     entry = module.entry(original.name) or entry_of(module)
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
     values = list(inputs)
     if scatter in module.functions:
-        values = [output.value for output in execute(module, values, scatter, load)]
+        values = [output.value for output in execute(module, values, scatter, load, max_bytes)]
     if len(values) != len(entry.params):
         message = f"`@{entry.name}` expected {len(entry.params)} parameters, found {len(values)} values for them"
         raise VerifyError(f"{message}; is `@{scatter}` missing?")
-    outputs = execute(module, values, entry.name, load)
+    outputs = execute(module, values, entry.name, load, max_bytes)
     if gather in module.functions:
-        outputs = execute(module, [output.value for output in outputs], gather, load)
+        outputs = execute(module, [output.value for output in outputs], gather, load, max_bytes)
     return outputs
 
 

@@ -183,3 +183,17 @@ def _members(session):
 
 def test_help_shows_examples():
     assert "distir search mlp-1b" in run_process("search", "--help").out
+
+
+def test_the_best_are_measured_beside_what_was_simulated(distir, model, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "rows.csv"
+    model.write_text(api.format(api.models.mlp(4, 64, dtype="Float32", training=True)))
+    small = ("--devices", "2", "--batch-size", "8", "--microbatches", "2", *HARDWARE)
+    found = distir("search", model, *small, "--csv", path, "--measure", "2")
+    assert found.code == 0
+    assert "measured" in found.out.split("\n")[2]
+    measured = [row for row in rows(path) if row["measured_latency_s"]]
+    best = sorted(rows(path), key=lambda row: -float(row["throughput"]))[:2]
+    assert sorted(row["D"] for row in measured) == sorted(row["D"] for row in best)
+    assert all(float(row["measured_latency_s"]) > 0 for row in measured)

@@ -1,14 +1,15 @@
 """Fuzzing for as long as one likes: `make fuzz MINUTES=10`, or `python tests/hardening/fuzz.py text --minutes 10`.
 
 With atheris (`pip install atheris`) inputs are chosen by the code that they reach; without it, by chance alone. What
-fails is written to `tests/hardening/corpus/TARGET`, where `pytest tests/hardening` replays it, one input for each place
-that fails; a summary with counts is printed, and the exit code is 1 if anything failed. Inputs found worth keeping go to
-`build/fuzz/TARGET`, from which the next run goes on.
+fails is written to `tests/hardening/corpus/TARGET`, where `pytest tests/hardening` replays it: one input for each place
+that fails. A summary with counts is printed, and the exit code is 1 if anything failed. Inputs that reach new code go
+to `build/fuzz/TARGET`, from which the next run goes on.
 """
 
 import argparse
 import hashlib
 import json
+import os
 import random
 import resource
 import signal
@@ -51,7 +52,7 @@ class Watch:
         signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE_S)
         try:
             self.function(data)
-        except (Exception, Hang) as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        except (Exception, Hang) as error:
             self._keep(data, error)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -102,8 +103,6 @@ def by_chance(watch, others, mutate, seconds):
 
 def guided(watch, others, mutate, seconds, folder):
     """By coverage. Half of the mutants are ours, half atheris's own. Does not return: libFuzzer ends the process."""
-    import atexit
-
     import atheris
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +120,6 @@ def guided(watch, others, mutate, seconds, folder):
         if time.process_time() > until:
             end(watch)
 
-    atexit.register(lambda: None)
     options = ["-max_len=10000", "-timeout=600", "-rss_limit_mb=0", "-verbosity=0", "-print_final_stats=0", str(folder)]
     atheris.Setup([sys.argv[0], *options], one, custom_mutator=custom)
     atheris.Fuzz()
@@ -129,8 +127,9 @@ def guided(watch, others, mutate, seconds, folder):
 
 def end(watch):
     """Say what was found, and end at once, from within a fuzzer too."""
-    import os
+    import fuzz_targets
 
+    fuzz_targets.clean()
     print(json.dumps(watch.summary()), flush=True)
     os._exit(1 if watch.failures else 0)
 

@@ -8,6 +8,10 @@ import re
 import numpy as np
 from fuzz_targets import LONGEST, ROOT
 
+from distir.ir import DISCARD, Function, Module, Return
+from distir.ops import OPS, canonical
+from distir.syntax import parse_example, print_module
+
 CORPUS = ROOT / "tests" / "hardening" / "corpus"
 """By target, the inputs that once failed. They stay."""
 
@@ -26,21 +30,30 @@ def seeds(target):
 
 def _programs():
     """Programs of examples and tests whole, and the examples of all ops."""
-    from distir.ops import OPS
-
     paths = [*(ROOT / "examples").glob("*.dir"), *(ROOT / "tests" / "check").glob("*.dir")]
     found = [path.read_bytes() for path in sorted(paths)]
     for page in sorted((ROOT / "tests" / "golden").glob("*.md")):
         found += [program.encode() for program in re.findall(r"```dir\n(.*?)```", page.read_text(), re.DOTALL)]
     for name in sorted(OPS):
-        for number, example in enumerate(OPS[name].examples):
-            found.append(f"func @f{number}() {{\n  {example}\n  return\n}}\n".encode())
+        found += [_around(example) for example in OPS[name].examples]
     return [data for data in found if data]
+
+
+def _around(example):
+    """A program that holds the example of an op."""
+    params, statement = parse_example(example, canonical)
+    values = [name for name in statement.results if name != DISCARD]
+    return print_module(Module([Function("main", params, (statement, Return(tuple(values))))])).encode()
 
 
 def _editor():
     """Programs of which something is typed at a place, as `fuzz_targets.editor` reads it."""
-    heads = (b"\x10\0\0\x20\0\0\0", b"\x60\0\x20\x40\0\x03\x02%x", b"\xff\0\0\x80\0\0\x01,", b"\x33\x01\x80\x10\x01\x08\0")
+    heads = (
+        b"\x10\0\0\x20\0\0\0",
+        b"\x60\0\x20\x40\0\x03\x02%x",
+        b"\xff\0\0\x80\0\0\x01,",
+        b"\x33\x01\x80\x10\x01\x08\0",
+    )
     return [heads[number % len(heads)] + data for number, data in enumerate(_programs())]
 
 
@@ -97,12 +110,21 @@ def _onnx():
         node("Reshape", ["x", "to"], ["y"]),
     ]
     branch = helper.make_graph([node("Neg", ["x"], ["out"])], "then", [], [info("out", floats, [2])])
-    choice = [node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True))),
-              node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+    choice = [
+        node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True))),
+        node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+    ]
     body = [helper.make_node("Relu", ["a"], ["b"])]
     called = helper.make_function("d", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
-    outside = helper.make_model(helper.make_graph([node("Add", ["x", "w"], ["y"])], "g", [info("x", floats, [4])],
-                                [info("y", floats, [4])], [numpy_helper.from_array(b, "w")]))
+    outside = helper.make_model(
+        helper.make_graph(
+            [node("Add", ["x", "w"], ["y"])],
+            "g",
+            [info("x", floats, [4])],
+            [info("y", floats, [4])],
+            [numpy_helper.from_array(b, "w")],
+        )
+    )
     tensor = outside.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -116,14 +138,20 @@ def _onnx():
         model([node("Twice", ["x"], ["y"], domain="d")], {"x": [2]}, {"y": [2]}, (), 18, [called], ["d"]),
         model([node("Unsqueeze", ["x"], ["y"], axes=[0])], {"x": [2]}, {"y": [1, 2]}, (), 11),
         model([node("Split", ["x"], ["a", "y"], axis=0, num_outputs=2)], {"x": [4]}, {"y": [2]}),
-        model([node("Conv", ["x", "k"], ["y"], pads=[1, 1, 1, 1])], {"x": [1, 1, 4, 4]}, {"y": [1, 1, 4, 4]},
-              {"k": np.ones((1, 1, 3, 3), np.float32)}),
+        model(
+            [node("Conv", ["x", "k"], ["y"], pads=[1, 1, 1, 1])],
+            {"x": [1, 1, 4, 4]},
+            {"y": [1, 1, 4, 4]},
+            {"k": np.ones((1, 1, 3, 3), np.float32)},
+        ),
         outside.SerializeToString(),
     ]
 
 
 def _tensors():
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"a": "b"}}).encode()
+    header = json.dumps(
+        {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"a": "b"}}
+    ).encode()
     npy, npz = io.BytesIO(), io.BytesIO()
     np.save(npy, np.arange(6, dtype=np.float32).reshape(2, 3))
     np.savez(npz, **{"x": np.arange(3), "y.bfloat16": np.arange(3, dtype=np.uint16)})

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import distir
 from distir.analysis.program import read
-from distir.config import ConfigError, load as load_settings
+from distir.config import ConfigError
+from distir.config import load as load_settings
 from distir.cost import HardwareError
 from distir.cost import load as load_hardware
 from distir.diagnostics import ProgramError, Report, Span
@@ -41,7 +42,8 @@ from distir.ide.symbols import document_symbols, workspace_symbols
 from distir.ide.timeline import timeline_view
 from distir.ide.tokens import pieces
 from distir.ops import canonical
-from distir.syntax import decode, format, parse, print_module
+from distir.syntax import decode, parse, print_module
+from distir.syntax import format as formatted
 
 LONGEST = 10_000
 """Bytes of an input. Longer ones are the business of the tests of large files."""
@@ -56,7 +58,7 @@ def text_of(data):
 
 
 def text(data):
-    """Bytes as a program: decoded, parsed, checked, its diagnostics written, and if it is sound printed and simulated."""
+    """Bytes as a program: decoded, parsed, checked, its diagnostics written; if it is sound, printed and simulated."""
     decode(data)
     source = text_of(data)
     program = read(source, "input.dir")
@@ -82,11 +84,11 @@ def _formatted(source):
     """The formatter changes a text once, and not what it means."""
     syntax = parse(source, "input.dir", canonical)
     try:
-        once = format(syntax)
+        once = formatted(syntax)
     except ProgramError:
         return
     again = parse(once, "input.dir", canonical)
-    assert format(again) == once, "formatting is not stable"
+    assert formatted(again) == once, "formatting is not stable"
     assert syntax.duplicates or again.module == syntax.module, "formatting changes the program"
 
 
@@ -223,3 +225,9 @@ def scratch():
 
 
 _KEPT = []
+
+
+def clean():
+    """Remove what `scratch` made, before a process that does not end as others do."""
+    while _KEPT:
+        _KEPT.pop().cleanup()

@@ -5,26 +5,27 @@ import re
 
 from fuzz_targets import LONGEST
 
-WORDS = """
-func return % @ _ ( ) [ ] { } < > , : = -> ... ? ?? // /* */ # " ' \\ ;
-%x %y %w @main @f %0 %a.b-c _ D1 D2 D0 D-1 D99999999999999999999
-Tensor[ Tuple[ Tensor[Float32,(4,),1] Tensor[Float16,(B,8),2] Tensor[Float32,??,1] Tensor[Int64,(?,3)] Tuple[Float32[1],Int64]
-Float32[1] Int64 Bool String BFloat16 Float8E4M3FN dense<Int64,[2,2]>[1,2,3,4] dense<Float32,[0]>[]
-external<Float32,(2,),"w.safetensors#w"> external<Float32,(2,),"../secret#w">
-{param} {state} {batch=0} {batch=-1} {batch=99}
-0 1 -1 2 7 1e309 -0.0 nan inf -inf 0x10 1_000 .5 5. 1e-400 true false True None
-2147483648 9223372036854775807 9223372036854775808 -9223372036854775808 1000000000000000000 99999999999999999999999
-B B*2 B/2 B/0 B+1 B-B B**2 B%2 (B+N)*(B-N) B*B*B*B*B*B*B*B
-MatMul(%x,%w) Relu(%x) Add(%x,%x) Send[device=2](%x) Send(%x,2) Split[axis=0,num_outputs=2](%x) Concat[axis=0](%x,%x)
-MPIAllreduce(%x,%y) MPIBroadcast[devices=[1,2]](%x) MPIGather[axis=0,root=1](%x,%y) MPIReduce([%x,%y],1)
-Reshape(%x,[-1]) Shape(%x) Constant[value=1]() ConstantOfShape([3]) Range(0,9,1) Gather[axis=0](%x,0) Expand(%x,[2,2])
-Transpose[perm=[1,0]](%x) Slice(%x,[0],[1]) Pad(%x,[1,1]) Tile(%x,[2]) MakeTuple(%x,%x) UnpackTuple(%x) ReduceSum(%x,[0])
-Cast[to="Float16"](%x) TopK(%x,2) OneHot(%x,3,[0,1]) Gemm[transB=true](%x,%w) Identity(%x) Where(%x,%x,%x) Einsum
-é 😀 \u2028 \u202e \ufeff \u0000 \x1b[31m \x7f \ud800 \t \r \r\n \n \x0b \x0c \u00a0 ٣ Ⅷ ﬁ
-""".split(" ")
-"""Separated by spaces alone, because ends of lines are among them."""
+_WORDS = r"""
+func return % @ _ ( ) [ ] { } < > , : = -> ... ? ?? // /* */ # " ' \ ; %x %y %w @main @f %0 %a.b-c _ D1 D2 D0 D-1
+D99999999999999999999 Tensor[ Tuple[ Tensor[Float32,(4,),1] Tensor[Float16,(B,8),2] Tensor[Float32,??,1]
+Tensor[Int64,(?,3)] Tuple[Float32[1],Int64] Float32[1] Int64 Bool String BFloat16 Float8E4M3FN
+dense<Int64,[2,2]>[1,2,3,4] dense<Float32,[0]>[] external<Float32,(2,),"w.safetensors#w">
+external<Float32,(2,),"../secret#w"> {param} {state} {batch=0} {batch=-1} {batch=99} 0 1 -1 2 7 1e309 -0.0 nan inf
+-inf 0x10 1_000 .5 5. 1e-400 true false True None 2147483648 9223372036854775807 9223372036854775808
+-9223372036854775808 1000000000000000000 99999999999999999999999 B B*2 B/2 B/0 B+1 B-B B**2 B%2 (B+N)*(B-N)
+B*B*B*B*B*B*B*B MatMul(%x,%w) Relu(%x) Add(%x,%x) Send[device=2](%x) Send(%x,2) Split[axis=0,num_outputs=2](%x)
+Concat[axis=0](%x,%x) MPIAllreduce(%x,%y) MPIBroadcast[devices=[1,2]](%x) MPIGather[axis=0,root=1](%x,%y)
+MPIReduce([%x,%y],1) Reshape(%x,[-1]) Shape(%x) Constant[value=1]() ConstantOfShape([3]) Range(0,9,1)
+Gather[axis=0](%x,0) Expand(%x,[2,2]) Transpose[perm=[1,0]](%x) Slice(%x,[0],[1]) Pad(%x,[1,1]) Tile(%x,[2])
+MakeTuple(%x,%x) UnpackTuple(%x) ReduceSum(%x,[0]) Cast[to="Float16"](%x) TopK(%x,2) OneHot(%x,3,[0,1])
+Gemm[transB=true](%x,%w) Identity(%x) Where(%x,%x,%x) Einsum
+"""
 
-WORDS = [word.encode("utf-8", "replace") for piece in WORDS for word in (piece, *piece.split("\n")) if word] + [b" "]
+CHARACTERS = "é😀\u2028\u202e\ufeff\0\x1b\x7f\t\r\n\x0b\x0c\u00a0٣Ⅷﬁ "
+"""Ends of lines, spaces, digits and letters of all kinds, and what is none of them."""
+
+WORDS = [word.encode() for word in _WORDS.split()]
+WORDS += [character.encode() for character in CHARACTERS] + [b"\r\n", b"\x1b[31m", b"\xed\xa0\x80"]
 
 PIECE = re.compile(rb"\s+|[A-Za-z0-9_.%@-]+|.", re.DOTALL)
 NUMBERS = (b"0", b"1", b"-1", b"2", b"1000000007", b"9223372036854775807", b"1000000000000000000", b"1e999", b"0.5")

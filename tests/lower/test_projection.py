@@ -10,6 +10,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Apply, Call, Function, Module, Return, operands, results, types
 from distir.lower import check_order, communications, is_remote, project
 from distir.ops import OPS, type_of
+from distir.simulate import arguments
 from distir.syntax import print_module
 
 LAWS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -214,3 +215,14 @@ def test_a_rank_that_leaves_early_is_refused():
     found[1] = Module([Function("main", main.params, (main.body[0], Return(())))])
     with pytest.raises(ProgramError, match="rank 2 would wait for ever for rank 1"):
         check_order(found)
+
+
+@pytest.mark.parametrize("degrees", ["2,1,1", "1,2,1", "1,1,2", "2,2,2"])
+def test_sizes_that_are_given_hold_in_every_rank(degrees):
+    model = distir.models.mlp(4, 8, dtype="Float64", training=True)
+    module = distir.transform(model, f"dtp={degrees}", microbatches=2)
+    entry = module.entry()
+    analysis = check(module)
+    instance = analysis.instance(entry, arguments(entry, {"B": 16}))
+    for program in project(analysis, instance).values():
+        assert not check(program).errors

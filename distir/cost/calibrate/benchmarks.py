@@ -90,6 +90,9 @@ BATCHED = tuple({"b": b, "m": t, "k": k, "n": n} for b in (8, 64) for t in (16, 
 FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256, 1024), (512, 1024, 1024)))
 """The shapes that other element types than the first are measured in."""
 
+MEASURED = ("Float32", "Float16", "BFloat16", "Float64")
+"""Element types that can be measured."""
+
 MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
 """Elements of messages, of four bytes."""
 
@@ -127,7 +130,7 @@ class Benchmark:
 def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -> list[Benchmark]:
     """Benchmarks of one device: all ops in the first element type, some in the others.
 
-    `most`: elements of the largest operand. Raises KeyError for an unknown element type.
+    `most`: elements of the largest operand. `dtypes` are some of `MEASURED`.
     """
     found: list[Benchmark] = []
     for dtype in dtypes:

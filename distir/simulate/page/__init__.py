@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # As escapes of JSON these mean the same, and no HTML parser sees a tag, a comment or an entity in them.
 _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+MOST_BARS = 200_000
+"""Of longer programs the page shows the beginning, and says so. A Chrome trace (`trace.py`) holds all of any."""
+
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -53,7 +56,8 @@ def timeline_page(
     """A page that shows when each op runs, what devices wait for, and the memory in use.
 
     With the program's `source`, and `locate` from places in the program to those in its text, statements are shown as
-    written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane.
+    written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane. Of
+    programs of more than 200,000 events the page holds the beginning.
     """
     shown = Shown(simulation, source, locate)
     message = {"type": "show", **_side(shown), "other": _side(other) if other is not None else None}
@@ -94,7 +98,7 @@ def _side(shown: Shown) -> dict[str, Any]:
     """One program, as `vscode-extension/timeline/README.md` says."""
     source, locate = shown.source, shown.locate
     find = locate if source is not None and locate is not None else _nowhere
-    timeline = timeline_of(shown.simulation, find)
+    timeline = timeline_of(shown.simulation, find, most=MOST_BARS)
     place = _places(source.text) if source is not None else _nothing
     name = source.path if source is not None else shown.name
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -133,3 +133,12 @@ class Settled:
     places: dict[Place, tuple[int, Blocks]]
     traits: dict[int, Traits]
     conflicts: frozenset[frozenset[int]]
+
+    def name(self, same: Mapping[str, str]) -> None:
+        """Add values that have the same dimensions as others, by those."""
+        by_name: dict[str, list[str]] = {}
+        for name, earlier in same.items():
+            by_name.setdefault(earlier, []).append(name)
+        for (earlier, path, axis), found in list(self.places.items()) if same else ():
+            for name in by_name.get(earlier, ()):
+                self.places[name, path, axis] = found

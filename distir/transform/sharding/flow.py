@@ -10,11 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.analysis import Checker, Instance
-from distir.ir import DISCARD, Apply, Arg, Call, Function, TensorType, TupleType, Type
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
 from distir.transform.sharding.classes import Classes, Place, Settled, Traits
+from distir.transform.sharding.leaves import (
+    Leaf,
+    Related,
+    changes_no_dimension,
+    dimensions,
+    flat,
+    have_one_form,
+    is_int,
+    leafwise,
+    makes_no_dimension,
+)
 from distir.transform.sharding.state import is_host
 
 Boundary = Mapping[int, Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]]
@@ -30,6 +41,12 @@ class Summary:
     classes: tuple[Traits, ...]
     conflicts: frozenset[frozenset[int]]
     """Classes that cannot be split both: a value has both, or an op."""
+
+    @property
+    def makes_no_dimension(self) -> bool:
+        """Whether every dimension of the results is one with some of the parameters, and none consists of blocks."""
+        given = {of for rows in self.params.values() for _, of, _ in rows}
+        return all(of in given and not blocks for rows in self.results.values() for _, of, blocks in rows)
 
 
 class Flow:
@@ -48,7 +65,11 @@ class Flow:
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
         """The classes of a function's dimensions, for these arguments."""
         instance = self._domain.instance(function.name, tuple(vs))
-        return _Body(self, self._domain, function, instance).classes.settled()
+        body = _Body(self, self._domain, function, instance)
+        settled = body.classes.settled()
+        returned = {name: body.same[name] for name in function.returned if isinstance(name, str) and name in body.same}
+        settled.name(returned)
+        return settled
 
     def summary(self, function: Function, vs: tuple[Value, ...]) -> Summary:
         """What a caller sees of a function."""
@@ -92,8 +113,8 @@ class Seen:
     own: dict[int, int]
 
 
-Leaf = tuple[Value, tuple[int, ...]]
-"""An operand, or a leaf of one that is a tuple, and the way to it."""
+Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
+"""What a statement does, to which values by the names of those that have their dimensions, and results it discards."""
 
 
 class _Body:
@@ -105,6 +126,12 @@ class _Body:
         """By argument of a call, its number, and the callee's boundary."""
         self._apart: set[tuple[int, int]] = set()
         """The conflicts of callees' classes, as nodes."""
+        self.same: dict[str, str] = {}
+        """By value: an earlier one with the same dimensions, and no more of its own. Not where all are asked for."""
+        self._forms: dict[Form, tuple[str, ...]] = {}
+        """By form of a statement: the results of the first one that has it."""
+        self._repeated: dict[Form, tuple[Summary, dict[int, int], int]] = {}
+        """By form of a call: the callee, a node for each of its classes, and how often it is called again."""
         for param, value in zip(function.params, instance.args, strict=True):
             self._sizes(param.name, type_of(value))
         for statement in function.body:
@@ -112,11 +139,32 @@ class _Body:
                 self._apply(statement)
             elif isinstance(statement, Call):
                 self._call(statement)
+        for summary, own, times in self._repeated.values():
+            for of, traits in enumerate(summary.classes):
+                self.classes.traits(own[of]).sums += times * traits.sums
         for choice in self.choices:  # what must be whole is known by now
             self._choose(*choice)
 
+    def _form(self, statement: Apply | Call, vs: tuple[Value, ...]) -> Form:
+        """What statements have in common whose operands have the same dimensions: so have their results."""
+        named = tuple([arg if isinstance(arg, Literal) else self.same.get(arg, arg) for arg in flat(statement.args)])
+        discarded = tuple([name == DISCARD for name in statement.results])
+        what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
+        return what, named, vs, discarded
+
+    def _is_known(self, form: Form, results: Sequence[str]) -> bool:
+        """Whether a statement of this form was looked at: then its results have the dimensions of that one's."""
+        known = self._forms.get(form)
+        if known is None:
+            return False
+        for name, earlier in zip(results, known, strict=True):
+            if name != DISCARD:
+                self.same[name] = self.same.get(earlier, earlier)
+        return True
+
     def _sizes(self, name: str, type: Type, path: tuple[int, ...] = ()) -> None:
         """Make nodes for a value's dimensions."""
+        name = self.same.get(name, name)
         if isinstance(type, TupleType):
             for k, item in enumerate(type.items):
                 self._sizes(name, item, (*path, k))
@@ -129,17 +177,50 @@ class _Body:
 
     def _apply(self, statement: Apply) -> None:
         vs = self.instance.state(statement.args)
+        form = self._form(statement, vs)
+        if self._is_known(form, statement.results):
+            return
         ws = self.domain.answer(statement, vs)
+        leaves = self._leaves(statement, vs, ws)
+        if not self.flow.likeliest and makes_no_dimension(statement, leaves):
+            self._forms[form] = statement.results
+            if changes_no_dimension(statement, leaves):
+                (operand, *_), (result,) = form[1], statement.results
+                assert isinstance(operand, str)
+                self.same[result] = operand
+            elif have_one_form(statement, leaves):
+                self.same.update(dict.fromkeys(statement.results[1:], statement.results[0]))
         for name, w in zip(statement.results, ws, strict=True):
             if name != DISCARD:
                 self._sizes(name, type_of(w))
         if statement.op in ("MakeTuple", "UnpackTuple"):
             self._tuple(statement, vs, ws)
-        elif any(isinstance(type_of(v), TupleType) for v in vs):
-            for leaves in _leafwise([(v, ()) for v in (*vs, *ws)]):
-                self._op(statement, leaves[: len(vs)], leaves[len(vs) :])
+        for operands, results, found in leaves:
+            if found is not None and found.others and not self.flow.likeliest:
+                self.choices.append((statement, operands, results, found))
+            else:
+                self._relate(statement, operands, results, found)
+
+    def _leaves(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> list[Related]:
+        """The operands and results of an op, leaf by leaf where they are tuples, with the op's layout for them."""
+        if statement.op in ("MakeTuple", "UnpackTuple"):
+            return []
+        rows: Iterable[Sequence[Leaf]]
+        if any(isinstance(type_of(v), TupleType) for v in vs):
+            rows = leafwise([(v, ()) for v in (*vs, *ws)])
         elif self.flow.likeliest or not all(map(is_host, vs)):
-            self._op(statement, [(v, ()) for v in vs], [(w, ()) for w in ws])
+            rows = [[(v, ()) for v in (*vs, *ws)]]
+        else:
+            rows = []
+        op, count = OPS[statement.op], len(vs)
+        found: list[Related] = []
+        known: dict[tuple[Value, ...], Layout | None] = {}
+        for row in rows:
+            values = tuple([v for v, _ in row])
+            if values not in known:
+                known[values] = layout(op, values[:count], [type_of(w) for w in values[count:]], statement.attrs)
+            found.append((row[:count], row[count:], known[values]))
+        return found
 
     def _tuple(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
         makes = statement.op == "MakeTuple"
@@ -147,21 +228,8 @@ class _Body:
         (whole,) = statement.results if makes else statement.args
         for k, (name, item) in enumerate(zip(inner, items, strict=True)):
             if isinstance(name, str) and isinstance(whole, str) and DISCARD not in (name, whole):
-                for path, axis in _dimensions(type_of(item)):
-                    inside = self.classes.node((whole, (k, *path), axis))
-                    self.classes.unite(self.classes.node((name, path, axis)), inside)
-
-    def _op(
-        self,
-        statement: Apply,
-        vs: Sequence[Leaf],
-        ws: Sequence[Leaf],
-    ) -> None:
-        found = layout(OPS[statement.op], [v for v, _ in vs], [type_of(w) for w, _ in ws], statement.attrs)
-        if found is not None and found.others and not self.flow.likeliest:
-            self.choices.append((statement, vs, ws, found))
-        else:
-            self._relate(statement, vs, ws, found)
+                for path, axis in dimensions(type_of(item)):
+                    self.classes.unite(self._node(name, path, axis), self._node(whole, (k, *path), axis))
 
     def _choose(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout) -> None:
         """Of several layouts, the first in which nothing that is regrouped must be whole."""
@@ -191,7 +259,7 @@ class _Body:
             (True, statement.results, ws, found.results if found else ((),) * len(ws)),
         ):
             for i, (arg, (value, path)) in enumerate(zip(args, values, strict=True)):
-                for _, axis in _dimensions(type_of(value)):
+                for _, axis in dimensions(type_of(value)):
                     letter = letters[i][axis] if axis < len(letters[i]) else None
                     node = self._node(arg, path, axis)
                     if letter is None or (is_host(value) and not is_result):
@@ -225,18 +293,28 @@ class _Body:
         if letter == found.parted:
             traits.parted = True
             traits.contiguous = True
-            traits.whole |= any(is_host(v) and _is_int(type_of(v)) for v, _ in vs)  # positions that are known
+            traits.whole |= any(is_host(v) and is_int(type_of(v)) for v, _ in vs)  # positions that are known
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
         if isinstance(arg, str) and arg != DISCARD:
-            return self.classes.node((arg, path, axis))
+            return self.classes.node((self.same.get(arg, arg), path, axis))
         return self.classes.new()
 
     def _call(self, statement: Call) -> None:
         vs = self.instance.state(statement.args)
+        form = self._form(statement, vs)
+        if self._is_known(form, statement.results):
+            summary, own, times = self._repeated[form]
+            self._repeated[form] = summary, own, times + 1
+            return
         summary = self.flow.summary(self.domain.module.functions[statement.function], vs)
-        boundaries = ((statement.args, summary.params), (statement.results, summary.results))
+        args = tuple([self.same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args])
+        boundaries: tuple[tuple[Sequence[Arg], Boundary], ...]
+        boundaries = ((args, summary.params), (statement.results, summary.results))
         own = self._own(summary, boundaries)
+        if not self.flow.likeliest and summary.makes_no_dimension:
+            self._forms[form] = statement.results
+            self._repeated[form] = summary, own, 0
         joined: dict[tuple[int, Blocks], int] = {}
         for args, places in boundaries:
             for position, arg in enumerate(args):
@@ -292,34 +370,3 @@ class _Body:
         united = {of: own[of] for of, blocks in rows if not blocks}
         self._seen[arg, position, id(places)] = Seen(list(rows.values()), united)
         return found
-
-
-def _leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
-    """The operands and results of an op over tuples, leaf by leaf; what is no tuple goes with each leaf."""
-    sizes = [len(t.items) for v, _ in values if isinstance(t := type_of(v), TupleType)]
-    if not sizes:
-        yield values
-    for k in range(sizes[0] if sizes else 0):
-        tuples = (isinstance(type_of(v), TupleType) for v, _ in values)
-        pairs = zip(values, tuples, strict=True)
-        yield from _leafwise([(_item(v, k), (*path, k)) if inside else (v, path) for (v, path), inside in pairs])
-
-
-def _is_int(type: Type) -> bool:
-    return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
-
-
-def _item(value: Value, k: int) -> Value:
-    if isinstance(value, TupleType):
-        return value.items[k]
-    return value[k] if isinstance(value, tuple) else value
-
-
-def _dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
-    """The dimensions of a type: the way to the leaf, and the axis."""
-    if isinstance(type, TupleType):
-        for k, item in enumerate(type.items):
-            yield from _dimensions(item, (*path, k))
-    elif isinstance(type, TensorType):
-        for axis in range(len(type.shape or ())):
-            yield path, axis

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type, types
+from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type, types
 from distir.ir import operands as operands_of
-from distir.ir import results as results_of
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.state import on_devices
 
@@ -68,7 +69,7 @@ def alike(items: Iterable[Item]) -> bool:
 
 
 def _names_device(statement: Statement) -> bool:
-    if isinstance(statement, Apply) and DEVICE_ATTRIBUTES & statement.attrs.keys():
+    if isinstance(statement, Apply) and not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs):
         return True
     return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))
 
@@ -82,6 +83,7 @@ class Expansion:
         self.body: list[Statement] = []
         self._taken = {*taken}
         self._names: dict[str, tuple[str, ...]] = {}
+        self._attributes: dict[tuple[Attributes, tuple[str, ...], int], Attributes] = {}
 
     def names(self, name: str) -> tuple[str, ...]:
         """The values on the devices, in their order; one if it is a host value."""
@@ -132,43 +134,61 @@ class Expansion:
                 self.body.append(Call(names, function, self.all(args)))
 
     def _each(self, statement: Apply | Call) -> None:
-        named = [name for name in results_of(statement) if name != DISCARD]
-        single = bool(named) and all(name in self.single for name in named)
+        named = [name for name in statement.results if name != DISCARD]
+        single = bool(named) and not self.single.isdisjoint(named) and self.single.issuperset(named)
         if single and all(arg in self.single for arg in _flat(operands_of(statement))):
             self.body.append(statement)
             return
-        for rank in range(1 if single else self.mesh.size):
-            results = tuple(self._result(name, rank) for name in results_of(statement))
-            args = tuple(self.on(arg, rank) for arg in statement.args)
-            claims = self._claims(statement, rank)
-            if isinstance(statement, Apply):
-                self.body.append(Apply(results, statement.op, args, self._moved(statement.attrs, rank), claims))
-            else:
+        rows = zip(self._columns(statement.results, True), self._columns(statement.args), strict=True)
+        attrs = statement.attrs if isinstance(statement, Apply) else NO_ATTRIBUTES
+        moves = bool(attrs) and not DEVICE_ATTRIBUTES.isdisjoint(attrs)
+        for rank, (results, args) in enumerate(islice(rows, 1 if single else None)):
+            claims = self._claims(statement.claims, rank) if statement.claims else ()
+            if isinstance(statement, Call):
                 self.body.append(Call(results, statement.function, args, claims))
+            else:
+                own = self._moved(attrs, rank) if moves else attrs
+                self.body.append(Apply(results, statement.op, args, own, claims))
 
-    def _result(self, name: str, rank: int) -> str:
-        """What a result is called on one device. A host value is the same for all of them: the first one's is taken."""
-        if name in self.single:
-            return name if rank == 0 else DISCARD
-        return self.names(name)[rank]
+    def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
+        """Arguments, or results that are made, as each device has them.
 
-    def _claims(self, statement: Apply | Call, rank: int) -> tuple[Type | None, ...]:
+        A host value is the same for all of them: the first one's is taken.
+        """
+        size = self.mesh.size
+        columns: list[Sequence[Arg]] = []
+        for arg in args:
+            if isinstance(arg, str):
+                if arg in self.single:
+                    columns.append((arg, *(DISCARD,) * (size - 1)) if made else (arg,) * size)
+                else:
+                    columns.append(self._names.get(arg) or self.names(arg))
+            elif isinstance(arg, Literal):
+                columns.append((arg,) * size)
+            else:
+                columns.append([self.on(arg, rank) for rank in range(size)])
+        return zip(*columns, strict=True) if columns else ((),) * size
+
+    def _claims(self, claims: tuple[Type | None, ...], rank: int) -> tuple[Type | None, ...]:
         def move(device: int) -> int:
             return self.mesh.device(device, rank)
 
-        return tuple(None if claim is None else on_devices(claim, move) for claim in statement.claims)
+        return tuple(None if claim is None else on_devices(claim, move) for claim in claims)
 
     def _moved(self, attrs: Attributes, rank: int) -> Attributes:
         """Attributes with the devices that take the part of those named."""
-        if not DEVICE_ATTRIBUTES & attrs.keys():
-            return attrs
+        key = (attrs, tuple(attrs), rank)
+        known = self._attributes.get(key)
+        if known is not None:
+            return known
 
         def move(value: Constant) -> Constant:
             if isinstance(value, tuple):
                 return tuple(map(move, value))
             return self.mesh.device(value, rank) if isinstance(value, int) else value
 
-        return Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})
+        moved = Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})
+        return self._attributes.setdefault(key, moved)
 
     def _fresh(self, hint: str) -> str:
         name, number = hint, 0

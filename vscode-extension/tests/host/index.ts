@@ -1,1 +1,277 @@
-export function run(): Promise<void> { return Promise.resolve(); }
+// Runs inside the extension host of a real VS Code: what commands and providers answer, as data. e2e/host.test.mjs starts it.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import * as vscode from "vscode";
+
+import type { Api } from "../../src/extension";
+import { type Comparison, type Hardware, type Status, type WhatIf, ask } from "../../src/requests";
+import type { Found } from "../../src/views/search";
+
+const folder = (): string => vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
+const file = (name: string): vscode.Uri => vscode.Uri.file(join(folder(), name));
+const settings = (): vscode.WorkspaceConfiguration => vscode.workspace.getConfiguration("distir");
+let api: Api;
+
+/** Wait for something to become true, and give it. */
+async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, timeoutMs = 60_000): Promise<T> {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (Date.now() > end) throw new Error(`never came: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+async function open(name: string): Promise<vscode.TextDocument> {
+  const document = await vscode.workspace.openTextDocument(file(name));
+  await vscode.window.showTextDocument(document);
+  return document;
+}
+
+function status(document: vscode.TextDocument): Promise<Status> {
+  const client = api.server.running;
+  assert.ok(client);
+  return ask<Status>(client, "status", document.uri.toString());
+}
+
+/** How things stand once the latest version is simulated, or cannot be. */
+function simulated(document: vscode.TextDocument): Promise<Status> {
+  return until("the simulation", async () => {
+    const found = await status(document).catch(() => undefined);
+    return found?.version === document.version && ["simulated", "failed"].includes(found.state) && found;
+  });
+}
+
+async function hints(document: vscode.TextDocument): Promise<string[]> {
+  const range = new vscode.Range(0, 0, document.lineCount, 0);
+  const found = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", document.uri, range);
+  return found.map(({ label }) => (typeof label === "string" ? label : label.map((part) => part.value).join("")));
+}
+
+function place(document: vscode.TextDocument, text: string): vscode.Position {
+  const offset = document.getText().indexOf(text);
+  assert.ok(offset >= 0, text);
+  return document.positionAt(offset + 1);
+}
+
+const tests: Record<string, () => Promise<void>> = {
+  async "types, values and times are inlay hints, and settings choose among them"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const all = await until("hints with times", async () => {
+      const found = await hints(document);
+      return found.some((hint) => hint.startsWith("+")) && found;
+    });
+    assert.ok(all.some((hint) => hint.includes("f32[8192,1024]@1")), all.join());
+    await settings().update("hints.times", false, vscode.ConfigurationTarget.Workspace);
+    await until("no times", async () => !(await hints(document)).some((hint) => hint.startsWith("+")));
+    await settings().update("hints.times", undefined, vscode.ConfigurationTarget.Workspace);
+    await until("times again", async () => (await hints(document)).some((hint) => hint.startsWith("+")));
+  },
+
+  async "lenses, hover, links between definition and uses"() {
+    const document = await open("mlp.dir");
+    const lenses = await until("lenses", async () => {
+      const found = await vscode.commands.executeCommand<vscode.CodeLens[]>("vscode.executeCodeLensProvider", document.uri, 50);
+      return found.some((lens) => lens.command?.title.includes("peak")) && found;
+    });
+    assert.ok(lenses.some((lens) => lens.command?.command === "distir.timeline"));
+    const hovers = await vscode.commands.executeCommand<vscode.Hover[]>("vscode.executeHoverProvider", document.uri, place(document, "Send[device = 2](%as_1)"));
+    const text = hovers.flatMap((hover) => hover.contents.map((each) => (typeof each === "string" ? each : each.value))).join();
+    assert.match(text, /Send/);
+    const found = await vscode.commands.executeCommand<unknown[]>("vscode.executeReferenceProvider", document.uri, place(document, "%ar_1: D2"));
+    assert.equal(found.length, 3);
+  },
+
+  async "semantic tokens carry devices that the manifest knows"() {
+    const document = await open("mlp.dir");
+    const legend = await vscode.commands.executeCommand<vscode.SemanticTokensLegend>("vscode.provideDocumentSemanticTokensLegend", document.uri);
+    const known = vscode.extensions.getExtension("distir.distir")?.packageJSON.contributes.semanticTokenModifiers.map(({ id }: { id: string }) => id) as string[];
+    for (const modifier of legend.tokenModifiers) assert.ok(known.includes(modifier) || modifier === "declaration", modifier);
+    const tokens = await vscode.commands.executeCommand<vscode.SemanticTokens>("vscode.provideDocumentSemanticTokens", document.uri);
+    assert.ok(tokens.data.length > 500);
+  },
+
+  async "findings are diagnostics with their code, and a fix is offered"() {
+    const document = await open("broken.dir");
+    const [found] = await until("a diagnostic", () => {
+      const all = vscode.languages.getDiagnostics(document.uri);
+      return all.length > 0 && all;
+    });
+    assert.ok(found);
+    assert.match(found.message, /%nothing/);
+    assert.equal(found.source, "distir");
+    assert.equal((await simulated(document)).why, "the program has errors");
+  },
+
+  async "formatting and renaming"() {
+    const document = await open("unformatted.dir");
+    const edits = await until("edits", async () => vscode.commands.executeCommand<vscode.TextEdit[]>("vscode.executeFormatDocumentProvider", document.uri, { tabSize: 2, insertSpaces: true }));
+    const edit = new vscode.WorkspaceEdit();
+    edit.set(document.uri, edits);
+    assert.ok(await vscode.workspace.applyEdit(edit));
+    assert.match(document.getText(), /^ {2}%b = Relu\(%a\)$/m);
+    const renamed = await vscode.commands.executeCommand<vscode.WorkspaceEdit>("vscode.executeDocumentRenameProvider", document.uri, place(document, "%b = "), "%activation");
+    assert.equal(renamed.get(document.uri).length, 2);
+    const taken = Promise.resolve(vscode.commands.executeCommand("vscode.executeDocumentRenameProvider", document.uri, place(document, "%b = "), "%a"));
+    await assert.rejects(taken);
+    await vscode.commands.executeCommand("workbench.action.files.revert");
+  },
+
+  async "moving an op as the server advises makes the program faster"() {
+    const document = await open("swapped.dir");
+    const before = (await simulated(document)).latency_s ?? 0;
+    const line = place(document, "Send[device = 2](%as_2)").line;
+    const range = document.lineAt(line).range;
+    const actions = await until("the action", async () => {
+      const found = await vscode.commands.executeCommand<vscode.CodeAction[]>("vscode.executeCodeActionProvider", document.uri, range, vscode.CodeActionKind.Refactor.value);
+      const moves = found.filter((action) => action.title.includes("faster"));
+      return moves.length > 0 && moves;
+    });
+    const edit = actions[0]?.edit;
+    assert.ok(edit);
+    assert.ok(await vscode.workspace.applyEdit(edit));
+    const after = (await simulated(document)).latency_s ?? 0;
+    assert.ok(after < before, `${after} < ${before}`);
+    const compared = await vscode.commands.executeCommand<Comparison>("distir.compareWithSaved", document.uri);
+    assert.equal(compared.speedup, before / after);
+    const head = await vscode.commands.executeCommand<Comparison>("distir.compareWithHead", document.uri);
+    assert.equal(head.other.latency_s, before);
+    await vscode.window.showTextDocument(document);
+    await vscode.commands.executeCommand("workbench.action.files.revert");
+  },
+
+  async "a rank's program follows the whole one, and its lines lead back"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const uri = await vscode.commands.executeCommand<vscode.Uri>("distir.showRank", document.uri, 2);
+    const rank = await vscode.workspace.openTextDocument(uri);
+    assert.ok(rank.getText().includes("%p_1"), rank.getText());
+    assert.ok(!rank.getText().includes("%x_1"));
+    const links = await vscode.commands.executeCommand<vscode.DocumentLink[]>("vscode.executeLinkProvider", uri);
+    const link = links.find(({ range }) => rank.getText(range) === "%p_1");
+    assert.ok(link?.target);
+    const [source, range] = JSON.parse(decodeURIComponent(link.target.query || link.target.toString().split("?")[1] || "")) as [string, { start: { line: number } }];
+    assert.equal(source, document.uri.toString());
+    assert.match(document.lineAt(range.start.line).text, /^ *%p_1/);
+    await vscode.window.showTextDocument(document);
+    const edit = new vscode.WorkspaceEdit();
+    edit.insert(document.uri, place(document, "%dp_1: D2 =").translate(0, -1), "%extra = Relu(%p_1)\n  ");
+    await vscode.workspace.applyEdit(edit);
+    await until("the rank's program to follow", () => rank.getText().includes("%extra"));
+    await vscode.window.showTextDocument(document);
+    await vscode.commands.executeCommand("workbench.action.files.revert");
+    await until("no findings for a part of a program", () => vscode.languages.getDiagnostics(uri).length === 0);
+  },
+
+  async "a transform is previewed beside its source, and simulated with the same settings"() {
+    const document = await open("sequential.dir");
+    await simulated(document);
+    const uri = await vscode.commands.executeCommand<vscode.Uri>("distir.transformProgram", document.uri, ["dp=2"]);
+    const preview = await vscode.workspace.openTextDocument(uri);
+    assert.equal(uri.scheme, "distir-preview");
+    assert.match(preview.getText(), /MPIAllreduce/);
+    const tab = vscode.window.tabGroups.activeTabGroup.activeTab;
+    assert.match(tab?.label ?? "", /sequential\.dir ↔ dp=2: 1\.\d\dx faster, .* → /);
+    assert.ok(((await simulated(preview)).latency_s ?? 1) < ((await simulated(document)).latency_s ?? 0));
+    assert.equal(await vscode.commands.executeCommand("distir.transformProgram", document.uri, ["dp=7"]), undefined);
+  },
+
+  async "hardware is picked for a document, and single figures tried"() {
+    const document = await open("mlp.dir");
+    const before = await simulated(document);
+    await vscode.commands.executeCommand("distir.pickHardware", document.uri, "dgx-h100");
+    const after = await until("the other machine", async () => {
+      const found = await simulated(document);
+      return found.hardware === "dgx-h100" && found;
+    });
+    assert.ok((after.latency_s ?? 1) < (before.latency_s ?? 0));
+    const client = api.server.running;
+    assert.ok(client);
+    const { chosen } = await ask<Hardware>(client, "hardware", document.uri.toString());
+    const figure = chosen?.figures.find((each) => each.figure === "nvlink send bandwidth" || /send bandwidth/.test(each.figure))?.figure;
+    assert.ok(figure, JSON.stringify(chosen?.figures.map((each) => each.figure)));
+    const slower = await vscode.commands.executeCommand<WhatIf>("distir.whatIf", document.uri, { [figure]: "1GB/s" });
+    assert.ok((slower.comparison.speedup ?? 1) < 1);
+    await vscode.commands.executeCommand("distir.pickHardware", document.uri, before.hardware);
+  },
+
+  async "a search finds configurations, and the steps that make them"() {
+    const document = await open("sequential.dir");
+    const found = await vscode.commands.executeCommand<Found>("distir.search", document.uri, { devices: "2", microbatches: "2" });
+    assert.equal(found.devices, 2);
+    assert.deepEqual(found.rows.map((row) => `${row.D}/${row.T}/${row.P}`).sort(), ["1/1/2", "1/2/1", "2/1/1"]);
+    const uri = await vscode.commands.executeCommand<vscode.Uri>("distir.transformProgram", document.uri, found.best?.steps);
+    assert.equal(uri.scheme, "distir-preview");
+  },
+
+  async "other sizes are bound by a setting"() {
+    const document = await open("named.dir");
+    assert.equal((await simulated(document)).state, "failed");
+    await settings().update("bind", { B: 64 }, vscode.ConfigurationTarget.Workspace);
+    await until("a simulation", async () => (await simulated(document)).state === "simulated");
+    await settings().update("bind", undefined, vscode.ConfigurationTarget.Workspace);
+  },
+
+  async "a path with spaces and letters of all kinds"() {
+    const document = await open("größer als/prög 名.dir");
+    const found = await simulated(document);
+    assert.equal(found.state, "simulated");
+    const uri = await vscode.commands.executeCommand<vscode.Uri>("distir.showRank", document.uri, 1);
+    assert.match((await vscode.workspace.openTextDocument(uri)).getText(), /%x_1/);
+    await vscode.window.showTextDocument(document);
+    assert.ok(await vscode.commands.executeCommand("distir.compareWithHead", document.uri));
+  },
+
+  async "texts that are too long are not looked at, and nothing breaks"() {
+    writeFileSync(join(folder(), "long.dir"), `// ${"x".repeat(100)}\n`.repeat(210_000));
+    const long = await vscode.workspace.openTextDocument(file("long.dir"));
+    assert.equal((await hints(long)).length, 0);
+    writeFileSync(join(folder(), "huge.dir"), `// ${"x".repeat(100)}\n`.repeat(510_000));
+    await assert.rejects(Promise.resolve(vscode.workspace.openTextDocument(file("huge.dir"))));
+    assert.equal((await simulated(await open("mlp.dir"))).state, "simulated");
+  },
+
+  async "debug information names the server and the settings"() {
+    await vscode.commands.executeCommand("distir.debugInformation");
+    const text = vscode.window.activeTextEditor?.document.getText() ?? "";
+    assert.match(text, /server: running, DistIR \d/);
+    assert.match(text, /the setting `distir.interpreter`/);
+    assert.match(text, /"readLimit": 20000000/);
+    await vscode.commands.executeCommand("workbench.action.revertAndCloseActiveEditor");
+  },
+
+  async "a restart takes the place of the server, and many at once are few"() {
+    let starts = 0;
+    const listening = api.server.onDidChange(({ kind }) => (starts += Number(kind === "starting")));
+    await Promise.all([1, 2, 3, 4].map(() => vscode.commands.executeCommand("distir.restart")));
+    listening.dispose();
+    assert.equal(starts, 2);
+    assert.equal((await simulated(await open("mlp.dir"))).state, "simulated");
+  },
+};
+
+/** The entry that VS Code calls. */
+export async function run(): Promise<void> {
+  const extension = vscode.extensions.getExtension<Api>("distir.distir");
+  assert.ok(extension);
+  api = await extension.activate();
+  await until("the server", () => api.server.state.kind === "running");
+  console.log(`activate() took ${api.activationMs.toFixed(1)} ms`);
+  const failed: string[] = [];
+  for (const [name, test] of Object.entries(tests)) {
+    const begun = Date.now();
+    try {
+      await test();
+      console.log(`ok ${name} (${Date.now() - begun} ms)`);
+    } catch (error) {
+      failed.push(name);
+      console.log(`FAILED ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    }
+  }
+  if (failed.length > 0) throw new Error(`${failed.length} failed: ${failed.join("; ")}`);
+}

@@ -41,7 +41,8 @@ export interface App {
   move(seconds: number, down: number): void;
   fit(): void;
   zoomToSelection(): void;
-  select(selection: Selection | null): void;
+  /** `still`: without moving what is seen, since it is seen already. */
+  select(selection: Selection | null, still?: boolean): void;
   open(focus: boolean): void;
   along(step: 1 | -1 | "first" | "last"): void;
   across(step: 1 | -1): void;
@@ -160,7 +161,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     viewport.move(0, 0);
     find(shell.search.value);
     shell.title.textContent = `${message.document.name} @${model.entry}`;
-    const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} shown` : "";
+    const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} that take time shown` : "";
     shell.summary.textContent = summary(model) + missing;
     tellComparison();
     tellState("simulated", null);
@@ -180,11 +181,12 @@ export function makeApp(root: HTMLElement, host: Host): App {
   }
 
   function tellState(state: State, why: string | null): void {
+    const reason = why ?? "this one cannot be simulated";
     const texts = {
       simulated: "",
-      pending: "being simulated; this is the version before",
+      pending: scene === null ? "being simulated" : "being simulated; this is the version before",
       stale: "of an earlier version",
-      failed: `of an earlier version: ${why ?? "this one cannot be simulated"}`,
+      failed: scene === null ? reason : `of an earlier version: ${reason}`,
     };
     shell.state.hidden = state === "simulated";
     shell.state.textContent = texts[state] ?? "";
@@ -256,10 +258,10 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   // What is selected.
 
-  function select(selection: Selection | null): void {
+  function select(selection: Selection | null, still = false): void {
     if (scene === null) return;
     scene.selected = selection;
-    if (selection !== null) bringIntoView(selection);
+    if (selection !== null && !still) bringIntoView(selection);
     tellSelection(true);
     redraw();
   }

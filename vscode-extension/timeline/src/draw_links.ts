@@ -8,6 +8,10 @@ import type { Scene } from "./scene";
 /** Links that begin in one column of pixels beyond these are not told apart. */
 const PER_COLUMN = 3;
 
+/** So many messages a column of pixels, and less, are drawn in full strength. */
+const CLEAR = 0.1;
+const FAINTEST = 0.08;
+
 /** Messages: from the lane that they begin at to those where they end; without a root, between all. */
 export function drawLinks(pen: Pen, scene: Scene): void {
   const { viewport, theme, model, rows } = scene;
@@ -22,6 +26,7 @@ export function drawLinks(pen: Pen, scene: Scene): void {
   pen.lineWidth = 1;
   let column = -Infinity;
   let drawn = 0;
+  let count = 0;
   const paths = new Map<number, Path2D>();
   const heads = new Path2D();
   while (i < links.length && linkStarts[i] < to) {
@@ -41,13 +46,16 @@ export function drawLinks(pen: Pen, scene: Scene): void {
     let path = paths.get(shown);
     if (path === undefined) paths.set(shown, (path = new Path2D()));
     const roomy = (model.ends[bar] - model.starts[bar]) * factor > 9;
+    count += 1;
     addLink(path, roomy && shown > 0.2 ? heads : null, model.group(bar), places, at);
   }
+  // Where they stand close, they would hide what is beneath them.
+  const strength = Math.max(FAINTEST, Math.min(1, (CLEAR * width) / count));
   for (const [alpha, path] of paths) {
-    pen.globalAlpha = alpha;
+    pen.globalAlpha = alpha * strength;
     pen.stroke(path);
   }
-  pen.globalAlpha = 0.8;
+  pen.globalAlpha = 0.8 * strength;
   pen.fill(heads);
   pen.globalAlpha = 1;
 }
@@ -64,6 +72,7 @@ export function drawCriticalSteps(pen: Pen, scene: Scene): void {
   let drawn = 0;
   pen.strokeStyle = theme.mark;
   pen.lineWidth = 2;
+  let count = 0;
   pen.beginPath();
   for (; i < path.length && model.starts[path[i]] <= to; i += 1) {
     const at = Math.round((model.starts[path[i]] - from) * factor);
@@ -80,10 +89,13 @@ export function drawCriticalSteps(pen: Pen, scene: Scene): void {
     if (before.some((device) => now.includes(device))) continue;
     const [a, b] = [places.get(before[0]), places.get(now[0])];
     if (a === undefined || b === undefined) continue;
+    count += 1;
     pen.moveTo(at, a.top + (b.top > a.top ? BARS : 0));
     pen.lineTo(at, b.top + (b.top > a.top ? 0 : BARS));
   }
+  pen.globalAlpha = Math.max(FAINTEST, Math.min(1, (CLEAR * width) / count));
   pen.stroke();
+  pen.globalAlpha = 1;
 }
 
 function firstFrom(model: Model, time: number): number {

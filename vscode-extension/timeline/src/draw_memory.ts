@@ -65,7 +65,7 @@ export function curveOf(model: Model, device: number): Curve | null {
   return model.devices.find((found) => found.device === device)?.memory ?? null;
 }
 
-/** A path of steps; of each column of pixels its highest one. */
+/** A path of steps; of each column of pixels its highest one, and its last one if the next column holds none. */
 function trace(pen: Pen, scene: Scene, curve: Curve, row: Row, full: number): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
@@ -73,26 +73,29 @@ function trace(pen: Pen, scene: Scene, curve: Curve, row: Row, full: number): vo
   const base = row.stripTop + STRIP;
   const height = (nbytes: number): number => base - (nbytes / full) * (STRIP - 2);
   let i = pointAt(curve, from);
-  let last = i >= 0 ? height(points[i][1]) : base;
+  let drawn = i >= 0 ? height(points[i][1]) : base; // where the pen is
+  let latest = drawn; // what is in use
+  let end = -1; // of the column that was drawn last
+  const step = (at: number, to: number): void => {
+    if (to === drawn) return;
+    pen.lineTo(at, drawn);
+    pen.lineTo(at, to);
+    drawn = to;
+  };
   pen.beginPath();
-  pen.moveTo(-1, last);
+  pen.moveTo(-1, drawn);
   i = Math.max(0, i + 1);
   while (i < points.length && points[i][0] <= to) {
     const at = Math.round((points[i][0] - from) * factor);
-    let highest = height(points[i][1]);
-    let latest = highest;
-    for (i += 1; i < points.length && Math.round((points[i][0] - from) * factor) === at; i += 1) {
+    if (at > end) step(end, latest);
+    let highest = Infinity;
+    for (; i < points.length && Math.round((points[i][0] - from) * factor) === at; i += 1) {
       latest = height(points[i][1]);
       if (latest < highest) highest = latest;
     }
-    if (highest === last && latest === last) continue;
-    pen.lineTo(at, last);
-    pen.lineTo(at, highest);
-    if (latest !== highest) {
-      pen.lineTo(at + 1, highest);
-      pen.lineTo(at + 1, latest);
-    }
-    last = latest;
+    step(at, highest);
+    end = at + 1;
   }
-  pen.lineTo(width + 1, last);
+  step(end, latest);
+  pen.lineTo(width + 1, drawn);
 }

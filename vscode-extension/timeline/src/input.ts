@@ -89,7 +89,7 @@ function listenToPointers(app: App): void {
     if (own === undefined || own.moved || scene === null || pointer.button !== 0) return;
     const found = pick(scene, pointer.offsetX, pointer.offsetY);
     if (found?.kind !== "bar") return;
-    app.select(found.selection);
+    app.select(found.selection, true);
     app.open(false);
   });
   canvas.addEventListener("dblclick", (click) => {

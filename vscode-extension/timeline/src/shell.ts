@@ -65,7 +65,7 @@ export function buildShell(root: HTMLElement): Shell {
   const keys = element("p", { id: "keys" });
   for (const [key, what] of KEYS) keys.append(element("kbd", {}, key), ` ${what}  `);
   root.replaceChildren(
-    element("header", {}, title, summary, comparison, state, legend(), finder, controls),
+    element("header", {}, title, summary, comparison, state, legend(), element("div", { id: "tools" }, finder, controls)),
     main,
     table,
     element("footer", {}, details, keys),

@@ -80,7 +80,8 @@ export class Viewport {
 
   /** Bring a stretch of time and of lanes into view, moving as little as need be, without zooming. */
   reveal(from: number, to: number, top: number, bottom: number): void {
-    if (from < this.from || to > this.to) {
+    const covers = from <= this.from && to >= this.to;
+    if (!covers && (from < this.from || to > this.to)) {
       // Of what is wider than the view, its beginning.
       const middle = to - from > this.span ? from + this.span / 2 : (from + to) / 2;
       this.move(middle - this.span / 2 - this.from, 0);

@@ -1,0 +1,238 @@
+"""`distir calibrate`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distir.cli import options, output
+from distir.cli.endings import Refused
+from distir.cli.files import replace_file
+
+if TYPE_CHECKING:
+    from distir.cost.calibrate import Benchmark, Calibration, Machine
+    from distir.lower import Entry, Lowered
+
+QUICK_ELEMENTS = 1 << 18
+
+
+def calibrate(
+    out: Annotated[str, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")],
+    backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
+    devices: Annotated[int, typer.Option(min=1, help="How many ranks work at the same time.")] = 1,
+    dtypes: Annotated[str, typer.Option(metavar="A,B", help="Element types; all ops in the first.")] = "Float32",
+    rounds: Annotated[int, typer.Option(min=2, help="How often everything is measured.")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads per rank; else the cores are shared.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small operands and messages only, up to 1 MB.")] = False,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take.")] = "900s",
+    as_json: options.AsJson = False,
+) -> int:
+    """Measure this machine, and write what was found as a hardware profile.
+
+    Ops are measured in lowered programs, on all ranks at the same time, and messages among 2, 4, 8 … of them, in
+    rounds. The profile says when and on what, and how far each figure may be off; simulations with it give a band. If
+    rounds differ too much, the machine is called too noisy. Under torchrun, the ranks that it started are measured:
+
+        torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST -m distir calibrate --backend nccl -o cluster.toml
+
+    For instance:
+
+        distir calibrate --devices 2 -o here.toml
+
+        distir simulate program.dir --hardware here.toml
+    """
+    from distir.cost.calibrate import computing, fit, samples
+
+    limit = _checked(backend, dtypes, timeout)
+    world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
+    most = {"most": QUICK_ELEMENTS} if quick else {}
+    benchmarks = computing(tuple(dtypes.split(",")), **most), _communicating(world, most)
+    words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
+    with tempfile.TemporaryDirectory(prefix="distir-calibration-") as scratch:
+        folder = Path(scratch)
+        _write(folder, *benchmarks)
+        if _under_torchrun():
+            report = _as_rank(folder, backend, limit, words)
+            if report is None:
+                return 0  # another rank writes the profile
+        else:
+            with output.progress(f"measuring on {world} rank{'s' * (world != 1)}"):
+                report = _launched(folder, world, backend, limit, words)
+    calibration = fit(samples([*benchmarks[0], *benchmarks[1]], report))
+    machine = _machine(backend, report, rounds)
+    replace_file(out, _profile(calibration, machine).encode())
+    if as_json:
+        output.write_json(_document(calibration, machine))
+    else:
+        _print(calibration, machine, out)
+    if calibration.too_noisy:
+        message = f"this machine is too noisy: half of all figures differ by {100 * calibration.noise:.0f} % or more"
+        output.complain("warning", message + " between rounds", "end what else runs here, and try again")
+    return 0
+
+
+def _checked(backend: str, dtypes: str, timeout: str) -> float:
+    """Seconds of the time-out. Raises Refused for what cannot be asked."""
+    from distir.cli.launch import check_torch, seconds_of
+    from distir.cost.calibrate.benchmarks import MEASURED
+
+    for dtype in dtypes.split(","):
+        if dtype not in MEASURED:
+            raise Refused(f"`--dtypes`: expected element types among {', '.join(MEASURED)}, found `{dtype}`")
+    check_torch(backend)
+    return seconds_of(timeout)
+
+
+def _under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _communicating(world: int, most: dict[str, int]) -> list[Benchmark]:
+    from distir.cost.calibrate import communicating
+
+    return communicating(world, **most)
+
+
+# Running.
+
+
+def _write(folder: Path, computing: Sequence[Benchmark], communicating: Sequence[Benchmark]) -> None:
+    """The benchmarks, lowered, with what runs them."""
+    from distir.cost.calibrate import plan, script
+    from distir.cost.calibrate.measuring import COMMUNICATING, COMPUTING
+    from distir.lower import lower
+
+    # Every rank runs the ops that compute as the one rank that they are lowered for.
+    alone = lower([_entry(b) for b in computing], "benchmarks", {"may_idle": True})
+    alone.write(folder / COMPUTING)
+    if communicating:
+        lower([_entry(b) for b in communicating], "benchmarks").write(folder / COMMUNICATING)
+    files = {**script(), "runtime.py": _runtime(alone), "plan.json": plan(computing, communicating)}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _runtime(lowered: Lowered) -> str:
+    return lowered.files["runtime.py"]
+
+
+def _entry(benchmark: Benchmark) -> Entry:
+    from distir.ir import Module
+    from distir.lower import Entry
+
+    function = benchmark.function
+    return Entry(benchmark.name, Module([function]), function, tuple(param.type for param in function.params))
+
+
+def _launched(folder: Path, world: int, backend: str, limit: float, words: Sequence[str]) -> list[dict[str, Any]]:
+    from distir.cost.calibrate.measuring import SCRIPT
+    from distir.lower import Launch, LaunchError, launch
+
+    try:
+        found: Any = launch(Launch(folder, tuple(range(1, world + 1)), backend, limit, words, script=SCRIPT))
+    except LaunchError as error:
+        raise Refused(str(error), error.help) from None
+    return found
+
+
+def _as_rank(folder: Path, backend: str, limit: float, words: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Measure as the rank that torchrun's environment says; None on all ranks but the first."""
+    import json
+    import subprocess
+    import sys
+
+    from distir.cost.calibrate.measuring import SCRIPT
+
+    report = folder / "report.json"
+    command = [sys.executable, str(folder / SCRIPT), "--backend", backend, "--timeout", str(limit)]
+    done = subprocess.run([*command, "--report", str(report), *words], check=False)
+    if done.returncode:
+        raise Refused(f"rank {os.environ.get('RANK', '0')} did not end well")
+    return json.loads(report.read_text()) if report.exists() else None
+
+
+# Telling.
+
+
+def _machine(backend: str, report: Sequence[dict[str, Any]], rounds: int) -> Machine:
+    import datetime
+
+    from distir.cost.calibrate import Machine
+
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Machine(backend, len(report), int(report[0]["local_ranks"]), today, report[0]["machine"], rounds)
+
+
+def _profile(calibration: Calibration, machine: Machine) -> str:
+    """The profile's text, once it has been read back. Raises HardwareError, which would be our fault."""
+    from distir.cost import parse
+    from distir.cost.calibrate import as_toml
+
+    text = as_toml(calibration, machine)
+    parse(text, "calibration")
+    return text
+
+
+def _document(calibration: Calibration, machine: Machine) -> dict[str, Any]:
+    return {
+        "title": machine.title,
+        "date": machine.date,
+        "noise": calibration.noise,
+        "too_noisy": calibration.too_noisy,
+        "ops": [
+            {
+                "op": f.op,
+                "dtype": f.dtype,
+                "form": f.form,
+                "launch_s": f.launch,
+                "r2": f.r2,
+                "median_error": f.error,
+                "worst_error": f.worst,
+                "uncertainty": f.uncertainty,
+            }
+            for f in calibration.ops
+        ],
+        "messages": [
+            {
+                "pattern": m.pattern,
+                "devices": m.devices,
+                "startup_s": m.startup,
+                "bandwidth_bytes_per_s": m.bandwidth,
+                "r2": m.r2,
+                "median_error": m.error,
+                "worst_error": m.worst,
+                "uncertainty": m.uncertainty,
+            }
+            for m in calibration.messages
+        ],
+    }
+
+
+def _print(calibration: Calibration, machine: Machine, out: str) -> None:
+    from rich.text import Text
+
+    from distir.cost import show_bytes, show_seconds
+
+    parts: list[Any] = [Text(machine.title, style="bold")]
+    listed = output.table("op", "type", "launch", "fit", "R²", "error", "worst", "uncertainty", right="24567")
+    for f in calibration.ops:
+        errors = (_percent(f.error), _percent(f.worst), f"±{_percent(f.uncertainty)}")
+        listed.add_row(f.op, f.dtype, show_seconds(f.launch), f.form, f"{f.r2:.4f}", *errors)
+    parts += ["", listed]
+    if calibration.messages:
+        sent = output.table("pattern", "ranks", "startup", "bandwidth", "R²", "error", "uncertainty", right="123456")
+        for m in calibration.messages:
+            line = (show_seconds(m.startup), f"{show_bytes(m.bandwidth)}/s", f"{m.r2:.4f}", _percent(m.error))
+            sent.add_row(m.pattern, str(m.devices), *line, f"±{_percent(m.uncertainty)}")
+        parts += ["", sent]
+    output.lay_out(*parts)
+    output.tell(f"wrote {out}: rounds differ by {_percent(calibration.noise)} in the median")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"

@@ -1,0 +1,314 @@
+"""From seconds to figures: regression where a line fits, tables where it does not. Knows no files and starts nothing.
+
+An op that computes takes `launch + flops / rate + bytes / bandwidth`: the linear model of the paper's section 4, each
+coefficient not negative, fitted by least squares of the relative errors. Where half of the points are off by more than
+`STRAIGHT`, caches bend the line; then the rate (of products) or the bandwidth (of other ops) becomes a table by size.
+Messages are tables by payload, for each pattern and number of devices; a line through them gives the figures of links.
+
+How well a fit does is told honestly: R² of the logarithms, and the relative errors of what is predicted for points that
+the prediction does not know (those of a table are left out one by one).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any
+
+from distir.cost.calibrate.measuring import Sample
+from distir.ops.work import Pattern
+
+STRAIGHT = 0.05
+"""The median relative error up to which a line is good enough."""
+
+NOISY = 0.15
+"""What rounds may differ by, half way up the list of benchmarks, on a machine that is quiet enough."""
+
+BIN = 8.0
+"""The ratio of sizes that share a rate in a table of products."""
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The figures of one op in one element type. Seconds; tables by FLOPs and by bytes, of one entry where a line fits.
+
+    `r2`: of the logarithms of times; `error`, `worst`: median and largest relative error; `noise`: the median of what
+    rounds differ by; `uncertainty`: how far a time may be off, as a share of it.
+    """
+
+    op: str
+    dtype: str
+    launch: float
+    rate: Points
+    bandwidth: Points
+    r2: float
+    error: float
+    worst: float
+    noise: float
+    uncertainty: float
+    points: int
+
+    @property
+    def form(self) -> str:
+        return "table" if len(self.rate) > 1 or len(self.bandwidth) > 1 else "line"
+
+    def seconds(self, flops: float, nbytes: float) -> float:
+        """What the fit says an op takes."""
+        return self.launch + _over(flops, self.rate) + _over(nbytes, self.bandwidth)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFit:
+    """One pattern among so many devices: seconds by payload, and the line `startup + bytes / bandwidth` of them."""
+
+    pattern: Pattern
+    devices: int
+    times: Points
+    startup: float
+    bandwidth: float
+    r2: float
+    error: float
+    worst: float
+    noise: float
+    uncertainty: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """All fits of one machine. `noise`: what the rounds of half of all benchmarks differ by, as a share."""
+
+    ops: tuple[Fit, ...]
+    messages: tuple[MessageFit, ...]
+    noise: float
+    flops: Mapping[str, Points] = field(default_factory=dict[str, Points])
+    """By element type: the rate of matrix products by FLOPs, for ops that were not measured themselves."""
+
+    @property
+    def too_noisy(self) -> bool:
+        return self.noise > NOISY
+
+    def agrees(self, other: Calibration) -> float:
+        """The share of figures of both that lie within the uncertainties that they state together."""
+        pairs = [
+            (a.seconds(*size), b.seconds(*size), a.uncertainty + b.uncertainty)
+            for a in self.ops
+            for b in other.ops
+            if (a.op, a.dtype) == (b.op, b.dtype)
+            for size in ((1e5, 1e5), (1e7, 1e6))
+        ]
+        theirs = {(m.pattern, m.devices): m for m in other.messages}
+        for mine in self.messages:
+            if (mine.pattern, mine.devices) in theirs:
+                same = theirs[mine.pattern, mine.devices]
+                here, there = dict(mine.times), dict(same.times)
+                share = mine.uncertainty + same.uncertainty
+                pairs += [(here[n], there[n], share) for n in here if n in there]
+        return statistics.fmean(abs(a / b - 1) <= u for a, b, u in pairs) if pairs else 1.0
+
+
+def fit(samples: Sequence[Sample]) -> Calibration:
+    """All figures that the samples give."""
+    ops: dict[tuple[str, str], list[Sample]] = {}
+    messages: dict[tuple[Pattern, int], list[Sample]] = {}
+    for sample in samples:
+        done = sample.benchmark.work
+        if done.communication is not None:
+            messages.setdefault((done.communication.pattern, len(sample.benchmark.devices)), []).append(sample)
+        else:
+            name = "other" if done.dtype is None else done.dtype.name
+            ops.setdefault((sample.benchmark.op, name), []).append(sample)
+    fits = tuple(_op(op, dtype, own) for (op, dtype), own in ops.items())
+    exchanged = tuple(_messages(pattern, devices, own) for (pattern, devices), own in messages.items())
+    noise = statistics.median(s.spread for s in samples)
+    return Calibration(fits, exchanged, noise, _rates(samples))
+
+
+def nonnegative(columns: Sequence[Sequence[float]], target: Sequence[float]) -> list[float]:
+    """The coefficients, none below zero, with the least squares: of few columns all choices are tried."""
+    import numpy as np
+
+    matrix, wanted = np.array(columns, dtype=float).T, np.array(target, dtype=float)
+    best: tuple[float, list[float]] = (math.inf, [0.0] * len(columns))
+    for count in range(1, len(columns) + 1):
+        for chosen in combinations(range(len(columns)), count):
+            found: Any = np.linalg.lstsq(matrix[:, chosen], wanted, rcond=None)[0]
+            if (found < 0).any():
+                continue
+            error = float(((matrix[:, chosen] @ found - wanted) ** 2).sum())
+            if error < best[0] * (1 - 1e-12):
+                full = [0.0] * len(columns)
+                for index, value in zip(chosen, found, strict=True):
+                    full[index] = float(value)
+                best = (error, full)
+    return best[1]
+
+
+# Ops that compute.
+
+
+def _op(op: str, dtype: str, samples: Sequence[Sample]) -> Fit:
+    flops = [float(s.benchmark.work.flops) for s in samples]
+    nbytes = [float(s.benchmark.work.bytes) for s in samples]
+    seconds = [s.seconds for s in samples]
+    products = op in ("MatMul", "Gemm")
+    columns = [[1 / t for t in seconds], [b / t for b, t in zip(nbytes, seconds, strict=True)]]
+    if products:
+        columns.append([f / t for f, t in zip(flops, seconds, strict=True)])
+    found = nonnegative(columns, [1.0] * len(seconds))
+    launch, per_byte, per_flop = found[0], found[1], found[2] if products else 0.0
+    rate: Points = ((1.0, 1 / per_flop),) if per_flop else ()
+    bandwidth: Points = ((1.0, 1 / per_byte),) if per_byte else ()
+    errors = [
+        launch / t + (f * per_flop + b * per_byte) / t - 1 for f, b, t in zip(flops, nbytes, seconds, strict=True)
+    ]
+    if _middle(errors) > STRAIGHT and not products:
+        launch, bandwidth = _stream(nbytes, seconds)
+        rate = ()
+        errors = _left_out(nbytes, seconds)
+    elif _middle(errors) > STRAIGHT:
+        table = _product_rates(flops, [t - launch - b * per_byte for t, b in zip(seconds, nbytes, strict=True)])
+        corrected = [
+            (launch + _over(f, table) + b * per_byte) / t - 1 for f, b, t in zip(flops, nbytes, seconds, strict=True)
+        ]
+        if _middle(corrected) < _middle(errors):
+            rate, errors = table, corrected
+    noise = statistics.median(s.spread for s in samples)
+    return Fit(
+        op, dtype, launch, rate, bandwidth, _r2(errors, seconds), _middle(errors), max(map(abs, errors)), noise,
+        _uncertainty(errors, noise), len(samples),
+    )  # fmt: skip
+
+
+def _stream(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, Points]:
+    """What is left of an op without bytes, and the bandwidth at each size; times grow with sizes."""
+    ordered = _growing(nbytes, seconds)
+    (first, least), rest = ordered[0], ordered[1:]
+    slope = min(((t - least) / (b - first) for b, t in rest), default=0.0)
+    launch = max(least - slope * first, 0.5 * least)
+    points: list[tuple[float, float]] = []
+    longest = 0.0
+    for b, t in ordered:
+        longest = max(longest, t - launch, 0.01 * least)
+        points.append((b, b / longest))
+    return launch, tuple(points)
+
+
+def _growing(sizes: Sequence[float], seconds: Sequence[float]) -> list[tuple[float, float]]:
+    """Size and seconds, by size, one of each size, growing: where noise has it otherwise, neighbours share their mean.
+
+    (Isotonic regression, by pooling adjacent violators; Barlow et al., 1972.)
+    """
+    by_size: dict[float, list[float]] = {}
+    for size, t in zip(sizes, seconds, strict=True):
+        by_size.setdefault(size, []).append(t)
+    pools: list[tuple[float, int]] = []  # the mean of the logarithms, and of how many
+    for _, ts in sorted(by_size.items()):
+        pools.append((math.log(statistics.median(ts)), 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (a, n), (b, m) = pools[-2:]
+            pools[-2:] = [((a * n + b * m) / (n + m), n + m)]
+    level = [math.exp(mean) for mean, count in pools for _ in range(count)]
+    return list(zip(sorted(by_size), level, strict=True))
+
+
+def _product_rates(flops: Sequence[float], seconds: Sequence[float]) -> Points:
+    """The rate by size, in bins; `seconds` are those of arithmetic alone. Larger products never take less time."""
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for f, t in zip(flops, seconds, strict=True):
+        if t > 0:
+            bins.setdefault(round(math.log(f, BIN)), []).append((f, f / t))
+    points: list[tuple[float, float]] = []
+    for _, own in sorted(bins.items()):
+        size = math.exp(statistics.fmean(math.log(f) for f, _ in own))
+        rate = statistics.median(r for _, r in own)
+        if points:
+            rate = min(rate, size / (points[-1][0] / points[-1][1]))
+        points.append((size, rate))
+    return tuple(points)
+
+
+def _rates(samples: Sequence[Sample]) -> dict[str, Points]:
+    """By element type: what products achieve, launch included."""
+    found: dict[str, list[Sample]] = {}
+    for sample in samples:
+        done = sample.benchmark.work
+        if sample.benchmark.op in ("MatMul", "Gemm") and done.dtype is not None:
+            found.setdefault(done.dtype.name, []).append(sample)
+    return {
+        dtype: _product_rates([float(s.benchmark.work.flops) for s in own], [s.seconds for s in own])
+        for dtype, own in found.items()
+    }
+
+
+# Messages.
+
+
+def _messages(pattern: Pattern, devices: int, samples: Sequence[Sample]) -> MessageFit:
+    sizes = [float(s.benchmark.work.communication.nbytes) for s in samples if s.benchmark.work.communication]
+    seconds = [s.seconds for s in samples]
+    startup, per_byte = nonnegative(
+        [[1 / t for t in seconds], [b / t for b, t in zip(sizes, seconds, strict=True)]], [1.0] * len(seconds)
+    )
+    errors = [(startup + b * per_byte) / t - 1 for b, t in zip(sizes, seconds, strict=True)]
+    noise = statistics.median(s.spread for s in samples)
+    times = tuple(_growing(sizes, seconds))
+    left_out = _left_out(sizes, seconds)
+    return MessageFit(
+        pattern, devices, times, startup, 1 / per_byte if per_byte else math.inf, _r2(errors, seconds),
+        _middle(errors), max(map(abs, errors)), noise, _uncertainty(left_out, noise),
+    )  # fmt: skip
+
+
+# How good they are.
+
+
+def _left_out(sizes: Sequence[float], seconds: Sequence[float]) -> list[float]:
+    """Relative errors of inner points, each predicted from the others.
+
+    A table is read half as far from its points as these are from their neighbours, where a curve is off by a quarter.
+    """
+    points = _growing(sizes, seconds)
+    errors: list[float] = []
+    for i in range(1, len(points) - 1):
+        others = points[:i] + points[i + 1 :]
+        predicted = _predicted([b for b, _ in others], [t for _, t in others], points[i][0])
+        errors.append((predicted / points[i][1] - 1) / 4)
+    return errors or [0.0]
+
+
+def _predicted(sizes: Sequence[float], seconds: Sequence[float], at: float) -> float:
+    """Seconds at a size between two others, on the line of the logarithms."""
+    for (a, t), (b, u) in pairwise(zip(sizes, seconds, strict=True)):
+        if a <= at <= b:
+            return t * (u / t) ** (math.log(at / a) / math.log(b / a))
+    return seconds[-1]
+
+
+def _over(amount: float, points: Points) -> float:
+    from distir.cost.compute import Rate
+
+    return amount / Rate(0.0, points).achieved(amount) if points and amount else 0.0
+
+
+def _middle(errors: Sequence[float]) -> float:
+    return statistics.median(map(abs, errors))
+
+
+def _r2(errors: Sequence[float], seconds: Sequence[float]) -> float:
+    """How much of what distinguishes the times, in logarithms, the fit explains."""
+    logs = [math.log(t) for t in seconds]
+    mean = statistics.fmean(logs)
+    total = statistics.fmean((x - mean) ** 2 for x in logs)
+    left = statistics.fmean(math.log(max(1 + e, 1e-9)) ** 2 for e in errors)
+    return 1 - left / total if total else 1.0
+
+
+def _uncertainty(errors: Sequence[float], noise: float) -> float:
+    """Four of five errors are smaller, and rounds differ by less than twice their usual."""
+    ordered = sorted(map(abs, errors))
+    return math.hypot(ordered[math.ceil(0.8 * len(ordered)) - 1], 2 * noise)

@@ -1,0 +1,224 @@
+"""A calibration as a profile. Owns how figures are spelled; knows nothing of how they came about."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distir.cost.calibrate.fitting import Calibration, Fit, MessageFit, Points, nonnegative
+from distir.ops.work import Pattern
+
+KIND, LEVEL, OUTER = "rank", "node", "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was measured. `about`: what the script says of it; `date`: as in 2024-05-31; `local`: ranks of a node."""
+
+    backend: str
+    devices: int
+    local: int
+    date: str
+    about: Mapping[str, Any]
+    rounds: int
+
+    @property
+    def title(self) -> str:
+        """The machine in a line, without its name."""
+        about = self.about
+        processor = about.get("device") or f"{about['cores']} cores of {about['processor']}"
+        threads = f", {about['threads']} thread{'s' * (about['threads'] != 1)} each" if "device" not in about else ""
+        ranks = f"{self.devices} rank{'s' * (self.devices != 1)}"
+        return f"{ranks} with {self.backend} on {processor}{threads}"
+
+
+def as_toml(calibration: Calibration, machine: Machine) -> str:
+    """The profile, with its date, machine and uncertainties."""
+    about = machine.about
+    lines = [
+        f"# Written by `distir calibrate` on {machine.date}. Times may be off by the `uncertainty` stated beside them.",
+        f"title = {_text(machine.title)}",
+        "",
+        "[sources]",
+        f"calibration = {_text(_source(calibration, machine))}",
+        "",
+        "[[groups]]",
+        f'kind = "{KIND}"',
+        f"count = {machine.devices}",
+        "",
+        f"[kinds.{KIND}]",
+        f"title = {_text(about.get('device') or about['processor'])}",
+        f"memory = {_cited(_bytes(_memory(machine)), 'specified', 'an equal part of all memory')}",
+        f"launch = {_cited(_seconds(_launch(calibration)), 'measured', 'the median of all ops')}",
+        f"uncertainty = {_other_uncertainty(calibration)}",
+        "",
+        f"[kinds.{KIND}.memory_bandwidth]",
+    ]
+    bandwidth = _bandwidths(calibration)
+    lines += [f'peak = "{_quantity(max(bandwidth), "B/s")}"', f'achieved = "{_quantity(bandwidth[-1], "B/s")}"']
+    lines += [*_source_lines(), 'note = "Add; the largest as achieved, the best as peak"', ""]
+    for dtype, points in calibration.flops.items():
+        lines += [f"[kinds.{KIND}.flops.{dtype}]", f'peak = "{_quantity(max(r for _, r in points), "FLOP/s")}"']
+        lines += [*_source_lines(), 'note = "matrix products; the best as peak"']
+        lines += [f"[kinds.{KIND}.flops.{dtype}.achieved]", *_table(points, "FLOP", "FLOP/s"), ""]
+    lines += [f"[kinds.{KIND}.flops]", 'other = { like = "Float32" }', ""]
+    for fit in calibration.ops:
+        lines += _op(fit)
+    if machine.devices > 1:
+        lines += _levels(calibration, machine)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _source(calibration: Calibration, machine: Machine) -> str:
+    about = machine.about
+    quality = "; too noisy to be relied on" if calibration.too_noisy else ""
+    return (
+        f"measured on {machine.date} with torch {about['torch']}, {machine.backend}, {machine.rounds} rounds, "
+        f"which differ by {100 * calibration.noise:.1f} % in the median{quality}"
+    )
+
+
+def _memory(machine: Machine) -> float:
+    about = machine.about
+    return about.get("device_memory_bytes") or about.get("memory_bytes", 1 << 30) / machine.local
+
+
+def _launch(calibration: Calibration) -> float:
+    return statistics.median(fit.launch for fit in calibration.ops)
+
+
+def _other_uncertainty(calibration: Calibration) -> float:
+    """Of ops that were not measured: how far ops that were are from the general figures, half of them."""
+    launch, bandwidth = _launch(calibration), _bandwidths(calibration)[-1]
+    errors = [
+        abs((launch + size / bandwidth) / fit.seconds(0, size) - 1)
+        for fit in calibration.ops
+        if not fit.rate
+        for size in (1e5, 1e6)
+    ]
+    return _round(min(0.9, statistics.median(errors))) if errors else 0.5
+
+
+def _bandwidths(calibration: Calibration) -> list[float]:
+    """Bytes/s of `Add` by size."""
+    add = next((fit for fit in calibration.ops if fit.op == "Add"), None)
+    return [rate for _, rate in add.bandwidth] if add is not None and add.bandwidth else [1e9]
+
+
+def _op(fit: Fit) -> Iterable[str]:
+    yield f"[kinds.{KIND}.ops.{fit.op}.{fit.dtype}]"
+    yield f'launch = "{_seconds(fit.launch)}"'
+    for name, points, size, unit in (("rate", fit.rate, "FLOP", "FLOP/s"), ("bandwidth", fit.bandwidth, "B", "B/s")):
+        if len(points) == 1:
+            yield f'{name} = "{_quantity(points[0][1], unit)}"'
+        elif points:
+            yield f"{name} = {_inline(points, size, unit)}"
+    yield f"uncertainty = {_round(fit.uncertainty)}"
+    yield from _source_lines()
+    yield f'note = "R² {fit.r2:.4f}, half of {fit.points} points within {100 * fit.error:.1f} %"'
+    yield ""
+
+
+# Links.
+
+
+def _levels(calibration: Calibration, machine: Machine) -> Iterable[str]:
+    """A level for the ranks of one machine, and one for all machines, whose groups have a rank of each."""
+    inner = [m for m in calibration.messages if m.devices <= machine.local]
+    if machine.local > 1:
+        yield from _level(LEVEL, machine.local, inner, times=True)
+    if machine.devices > machine.local:
+        outer = [m for m in calibration.messages if m.devices > machine.local]
+        yield from _level(OUTER, machine.devices, outer or inner, times=machine.local == 1)
+
+
+def _level(name: str, devices: int, fits: Sequence[MessageFit], times: bool) -> Iterable[str]:
+    yield f"[levels.{name}]"
+    yield f"devices = {devices}"
+    yield ""
+    sends = [m for m in fits if m.pattern == "send"] or list(fits)
+    yield from _link(name, "send", sends[0].startup, 0.0, sends[0].bandwidth, sends[0].uncertainty, "a line")
+    summed = [m for m in fits if m.pattern == "allreduce"]
+    startup, latency = nonnegative(
+        [[1.0 for _ in summed], [2.0 * (m.devices - 1) for m in summed]], [m.startup for m in summed]
+    )
+    # A ring passes 2(n-1)/n of the payload.
+    bandwidth = statistics.fmean(m.bandwidth * 2 * (m.devices - 1) / m.devices for m in summed)
+    share = max(m.error + m.noise for m in summed)
+    yield from _link(name, "collective", startup, latency, bandwidth, share, "a line through all-reduce")
+    if not times:
+        return
+    by_pattern: dict[Pattern, list[MessageFit]] = {}
+    for m in fits:
+        by_pattern.setdefault(m.pattern, []).append(m)
+    for pattern, own in by_pattern.items():
+        yield f"[levels.{name}.times.{pattern}]"
+        yield f"uncertainty = {_round(max(m.uncertainty for m in own))}"
+        yield from _source_lines()
+        yield f'note = "a line through them has R² {min(m.r2 for m in own):.4f}"'
+        for m in own:
+            yield f'"{m.devices}" = {_inline(m.times, "B", "s")}'
+        yield ""
+
+
+def _link(
+    level: str, use: str, startup: float, latency: float, bandwidth: float, share: float, note: str
+) -> Iterable[str]:
+    yield f"[levels.{level}.{use}]"
+    yield f'startup = "{_seconds(startup)}"'
+    yield f'latency = "{_seconds(latency)}"'
+    yield f'bandwidth = "{_quantity(bandwidth, "B/s")}"'
+    yield f"uncertainty = {_round(share)}"
+    yield from _source_lines()
+    yield f'note = "{note}"'
+    yield ""
+
+
+# Spelling.
+
+
+def _source_lines() -> tuple[str, str]:
+    return 'source = "calibration"', 'basis = "measured"'
+
+
+def _cited(value: str, basis: str, note: str) -> str:
+    return f'{{ value = "{value}", source = "calibration", basis = "{basis}", note = "{note}" }}'
+
+
+def _table(points: Points, size: str, unit: str) -> list[str]:
+    return [f'"{_quantity(at, size)}" = "{_quantity(rate, unit)}"' for at, rate in points]
+
+
+def _inline(points: Points, size: str, unit: str) -> str:
+    shown = [(_quantity(at, size), _seconds(v) if unit == "s" else _quantity(v, unit)) for at, v in points]
+    return "{ " + ", ".join(f'"{at}" = "{value}"' for at, value in shown) + " }"
+
+
+def _quantity(value: float, unit: str) -> str:
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= scale:
+            return f"{value / scale:.6g}{prefix}{unit}"
+    return f"{value:.6g}{unit}"
+
+
+def _bytes(value: float) -> str:
+    return _quantity(value, "B")
+
+
+def _seconds(value: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.5g}{unit}"
+    return f"{value * 1e9:.5g}ns"
+
+
+def _round(share: float) -> float:
+    return float(f"{share:.2g}")
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML."""
+    special = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(special.get(c, c if c.isprintable() else " ") for c in text) + '"'

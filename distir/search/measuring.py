@@ -1,0 +1,56 @@
+"""Measured beside simulated: the best rows run here, one process per device, through what `distir launch` uses."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distir.analysis import Load
+from distir.diagnostics import ProgramError
+from distir.lower import Entry, Launch, LaunchError, launch, lower
+from distir.search.evaluate import Subject, batch_dimension
+from distir.search.rows import Row
+from distir.simulate import arguments
+from distir.transform.all_steps import transform
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How rows are run. `repeat`: how often each is timed, after one run that is not; `timeout_s`: for each row.
+
+    `load` reads constants that stand beside the program.
+    """
+
+    backend: str = "gloo"
+    repeat: int = 3
+    timeout_s: float = 600.0
+    load: Load | None = None
+
+
+def measured(subject: Subject, rows: Iterable[Row], how: Measuring) -> Iterator[Row]:
+    """The rows with the median time that they took, in seconds; where one cannot be run, it says why as its reason.
+
+    Needs torch.
+    """
+    for row in rows:
+        try:
+            yield replace(row, measured_latency_s=_measured(subject, row, how))
+        except (LaunchError, ProgramError) as error:
+            text = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
+            yield replace(row, reason=f"not measured: {' '.join(text.split())}")
+
+
+def _measured(subject: Subject, row: Row, how: Measuring) -> float:
+    module = transform(subject.module, *row.plan.steps())
+    entry = module.entry(subject.entry.name)
+    assert entry is not None
+    dimension = batch_dimension(subject.entry)
+    sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
+    args = arguments(entry, dict(subject.bind) | sizes)
+    lowered = lower([Entry(entry.name, module, entry, args)], subject.model)
+    with tempfile.TemporaryDirectory(prefix="distir-measured-") as scratch:
+        lowered.write(Path(scratch), how.load)
+        words = ["--repeat", str(how.repeat), "--warmup", "1"]
+        return launch(Launch(Path(scratch), lowered.ranks, how.backend, how.timeout_s, words))["latency_s"]

@@ -1,0 +1,99 @@
+"""Leaves: the tensors that a statement's operands and results consist of, and what an op says of their dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from distir.ir import DISCARD, Apply, Arg, Literal, TensorType, TupleType, Type
+from distir.ops import Value, type_of
+from distir.ops.layout import Layout, Letters
+from distir.transform.sharding.state import is_host
+
+Leaf = tuple[Value, tuple[int, ...]]
+"""An operand, or a leaf of one that is a tuple, and the way to it."""
+
+Related = tuple[Sequence[Leaf], Sequence[Leaf], "Layout | None"]
+"""Leaves of operands and of results that belong together, and how the op lays them out."""
+
+
+def leafwise(values: Sequence[Leaf]) -> Iterable[Sequence[Leaf]]:
+    """The operands and results of an op over tuples, leaf by leaf; what is no tuple goes with each leaf."""
+    sizes = [len(t.items) for v, _ in values if isinstance(t := type_of(v), TupleType)]
+    if not sizes:
+        yield values
+    for k in range(sizes[0] if sizes else 0):
+        tuples = (isinstance(type_of(v), TupleType) for v, _ in values)
+        pairs = zip(values, tuples, strict=True)
+        yield from leafwise([(_item(v, k), (*path, k)) if inside else (v, path) for (v, path), inside in pairs])
+
+
+def makes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
+    """Whether every dimension of the results is one of the operands', and none of theirs is summed over.
+
+    Another such op on the same dimensions has nothing to add to what is known of them.
+    """
+    if statement.op in ("MakeTuple", "UnpackTuple"):
+        return all(isinstance(arg, str) for arg in statement.args)
+    for operands, _, found in leaves:
+        if found is None or found.others or found.result_blocks or any(is_host(v) for v, _ in operands):
+            return False
+        taken = {letter for letters in found.operands for letter in letters}
+        if taken != {letter for letters in found.results for letter in letters}:
+            return False
+    return bool(leaves)
+
+
+def changes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
+    """Whether the one result has the dimensions of the first operand, each its own."""
+    if len(statement.results) != 1 or DISCARD in (*statement.results, statement.args[0]) or not leaves:
+        return False
+    if not isinstance(statement.args[0], str):
+        return False
+    for operands, results, found in leaves:
+        assert found is not None
+        (first, *_), (result,) = found.operands, found.results
+        if first != result or not _are_distinct(first) or found.operand_blocks or operands[0][1] != results[0][1]:
+            return False
+    return True
+
+
+def have_one_form(statement: Apply, leaves: Sequence[Related]) -> bool:
+    """Whether all results have the same dimensions, as parts of one value have."""
+    if len(statement.results) < 2 or DISCARD in statement.results or len(leaves) != 1:
+        return False
+    ((_, results, found),) = leaves
+    assert found is not None
+    alike = len({type_of(v) for v, _ in results}) == len(set(found.results)) == 1
+    return alike and _are_distinct(found.results[0])
+
+
+def _are_distinct(letters: Letters) -> bool:
+    return None not in letters and len(set(letters)) == len(letters)
+
+
+def flat(args: Iterable[Arg]) -> Iterator[str | Literal]:
+    for arg in args:
+        if isinstance(arg, tuple):
+            yield from flat(arg)
+        else:
+            yield arg
+
+
+def is_int(type: Type) -> bool:
+    return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
+
+
+def _item(value: Value, k: int) -> Value:
+    if isinstance(value, TupleType):
+        return value.items[k]
+    return value[k] if isinstance(value, tuple) else value
+
+
+def dimensions(type: Type, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], int]]:
+    """The dimensions of a type: the way to the leaf, and the axis."""
+    if isinstance(type, TupleType):
+        for k, item in enumerate(type.items):
+            yield from dimensions(item, (*path, k))
+    elif isinstance(type, TensorType):
+        for axis in range(len(type.shape or ())):
+            yield path, axis

@@ -1,0 +1,75 @@
+"""What is measured: small MLP training, and GPT-2 in inference and training, over one and two ranks."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import distir
+from distir.ir import Module
+from distir.models import gpt2, mlp
+
+SEED = 7
+VOCABULARY = 512
+STRATEGIES = {
+    "mlp training": ("one", "one", "dp", "tp", "pp"),
+    "gpt2 inference": ("one", "one", "dp", "tp", "pp"),
+    "gpt2 training": ("one", "one", "dp", "tp", "pp"),
+}
+"""What is drawn from, by workload: half as often two ranks in each way as one."""
+
+OF_EACH = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One program. `tokens` is 0 for an MLP."""
+
+    number: int
+    workload: str
+    strategy: str
+    layers: int
+    width: int
+    batch: int
+    tokens: int
+
+    @property
+    def ranks(self) -> int:
+        return 1 if self.strategy == "one" else 2
+
+    def program(self) -> Module:
+        """The distributed program."""
+        if self.workload == "mlp training":
+            module = mlp(self.layers, self.width, self.batch, "Float32", training=True)
+        else:
+            heads = self.width // 32
+            module = gpt2(
+                self.layers, self.width, heads, self.tokens, self.batch, VOCABULARY, dtype="Float32"
+            )
+            if self.workload == "gpt2 training":
+                module = distir.transform(module, "grad", "loss=cross_entropy", "optimizer=sgd")
+        match self.strategy:
+            case "dp":
+                return distir.transform(module, "dp=2")
+            case "tp":
+                return distir.transform(module, "tp=2")
+            case "pp":
+                return distir.transform(module, "pp=2", microbatches=2)
+        return module
+
+
+def drawn() -> list[Configuration]:
+    """The configurations; always the same."""
+    choose = random.Random(SEED)
+    found: list[Configuration] = []
+    for workload, strategies in STRATEGIES.items():
+        for number in range(OF_EACH):
+            strategy = strategies[number % len(strategies)]
+            layers = choose.choice((2, 4, 6))
+            if workload == "mlp training":
+                width, batch, tokens = choose.choice((64, 128, 256, 512, 1024)), choose.choice((16, 64, 256)), 0
+            else:
+                width, batch, tokens = choose.choice((64, 128, 256, 512)), choose.choice((2, 4, 8)), 0
+                tokens = choose.choice((16, 32, 64, 128))
+            found.append(Configuration(len(found), workload, strategy, layers, width, batch, tokens))
+    return found

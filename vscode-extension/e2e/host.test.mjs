@@ -1,0 +1,32 @@
+// Starts tests/host inside the extension host of a real workbench, and hands on what they say.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { commit, programs } from "./programs.mjs";
+import { EXTENSION, PYTHON, startBrowser, startWorkbench } from "./workbench.mjs";
+
+test("commands and providers, inside the extension host", { timeout: 240_000 }, async (context) => {
+  const bench = await startWorkbench({ settings: { "distir.interpreter": [PYTHON] }, files: programs() });
+  commit(bench.workspace);
+  const browser = await startBrowser();
+  try {
+    const page = await browser.context.newPage();
+    const said = [];
+    await page.exposeFunction("codeAutomationLog", (kind, words) => {
+      const text = words.join(" ");
+      said.push(text);
+      if (/^(ok|FAILED|activate)/.test(text)) context.diagnostic(text);
+    });
+    const ended = new Promise((resolve) => void page.exposeFunction("codeAutomationExit", resolve));
+    const payload = [
+      ["extensionDevelopmentPath", bench.remote(EXTENSION)],
+      ["extensionTestsPath", bench.remote(join(EXTENSION, "dist-test/host"))],
+    ];
+    await page.goto(bench.url(payload));
+    assert.equal(await ended, 0, said.filter((text) => text.startsWith("FAILED")).join("\n"));
+  } finally {
+    await browser.close();
+    await bench.close();
+  }
+});

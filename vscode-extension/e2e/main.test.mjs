@@ -1,0 +1,287 @@
+// What a user sees and does, in a real workbench. The pictures of the README are taken on the way.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { commit, programs } from "./programs.mjs";
+import { EXTENSION, PYTHON, openFile, startBrowser, startWorkbench } from "./workbench.mjs";
+
+const palette = JSON.parse(readFileSync(join(EXTENSION, "palette.json"), "utf8"));
+let bench;
+let browser;
+
+before(async () => {
+  bench = await startWorkbench({ settings: { "distir.interpreter": [PYTHON] }, files: programs() });
+  commit(bench.workspace);
+  browser = await startBrowser();
+});
+
+after(async () => {
+  const outside = [...browser.outside];
+  await browser.close();
+  await bench.close();
+  assert.deepEqual(outside, [], "no page asks for anything outside of this machine");
+});
+
+/** A test with a window of its own; where it fails, a picture of the window says why. */
+function inWindow(name, file, run) {
+  test(name, { timeout: 120_000 }, async () => {
+    const window = await openFile(browser, bench, file);
+    try {
+      await run(window);
+    } catch (error) {
+      await window.page.screenshot({ path: join(EXTENSION, "e2e", "failed.png") });
+      throw error;
+    } finally {
+      await window.page.close();
+    }
+  });
+}
+
+/** The latency that the lens above the entry function says, in seconds. */
+async function latency(window, pattern = /· peak /) {
+  const [, count, unit] = /^([\d.]+)(s|ms|us)/.exec(await window.lens(pattern));
+  return Number(count) * { s: 1, ms: 1e-3, us: 1e-6 }[unit];
+}
+
+const colourOf = (window, word) =>
+  window.page.evaluate((wanted) => {
+    const found = [...document.querySelectorAll(".view-line span span")].find((span) => span.textContent.trim() === wanted);
+    return found && getComputedStyle(found).color;
+  }, word);
+
+const rgb = (hex) => `rgb(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(", ")})`;
+
+inWindow("a program shows types, times, lenses, hover, and a colour for each device; themes have their own", "mlp.dir", async (window) => {
+  await window.line("%h: f32[8192,1024]@1 = Gemm(%x, %A, %b) +");
+  await window.lens(/· peak 1: .*2: .* idle/);
+  await window.page.waitForSelector('#status\\.editor\\.mode:has-text("DistIR")');
+  await window.page.waitForFunction(() => document.querySelector("#status\\.languageStatus, [id^='status.languageStatus']"));
+  await window.page.waitForFunction(
+    ([word, colour]) => [...document.querySelectorAll(".view-line span span")].some((span) => span.textContent.trim() === word && getComputedStyle(span).color === colour),
+    ["%h", rgb(palette.dark[1])],
+  );
+  assert.equal(await colourOf(window, "%wb"), rgb(palette.dark[2]));
+  const said = await window.hover("Gemm", "compute");
+  assert.match(said, /Gemm/);
+  await window.picture("hints");
+  await window.page.mouse.move(5, 5);
+  bench.set({ "workbench.colorTheme": "Default High Contrast Light" });
+  await window.page.waitForFunction(
+    ([word, colour]) => [...document.querySelectorAll(".view-line span span")].some((span) => span.textContent.trim() === word && getComputedStyle(span).color === colour),
+    ["%wb", rgb(palette.highContrastLight[2])],
+  );
+  bench.set({ "workbench.colorTheme": "Default Light Modern" });
+  await window.page.waitForFunction(
+    ([word, colour]) => [...document.querySelectorAll(".view-line span span")].some((span) => span.textContent.trim() === word && getComputedStyle(span).color === colour),
+    ["%wb", rgb(palette.light[2])],
+  );
+  await window.picture("light");
+  bench.set({ "workbench.colorTheme": "Default Dark Modern" });
+});
+
+inWindow("a mistake is underlined, and goes with its cause", "broken.dir", async (window) => {
+  await window.page.waitForSelector(".cdr.squiggly-error");
+  assert.match(await window.page.textContent("#status\\.problems"), /[1-9]/);
+  await window.lens(/not simulated: the program has errors/);
+  await window.hover("nothing", "DIR2");
+  await window.page.mouse.move(5, 5);
+  await window.click("Relu(%nothing)");
+  await window.page.keyboard.press("Control+Shift+K");
+  await window.page.keyboard.insertText("  %y = Relu(%x)\n");
+  await window.page.waitForSelector(".cdr.squiggly-error", { state: "detached" });
+  await window.lens(/· peak /);
+});
+
+inWindow("an edit changes the latency at once; the file on disk and git's HEAD are compared with it", "mlp.dir", async (window) => {
+  const first = await latency(window);
+  await window.click("%p_1: D2", 4);
+  await window.page.keyboard.press("End");
+  await window.page.keyboard.press("Enter");
+  await window.page.keyboard.insertText("%q = Gemm(%p_1, %p_1)");
+  await window.page.keyboard.press("Escape");
+  await window.page.keyboard.press("Control+Z");
+  await window.page.keyboard.insertText("%q_1: D2 = Relu(%p_1)\n%q_2: D2 = Relu(%q_1)");
+  await window.page.keyboard.press("Escape");
+  await window.page.waitForFunction(
+    (before) => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.includes("peak") && !a.textContent.replace(/\u00a0/g, " ").startsWith(before)),
+    `${(first * 1e3).toPrecision(3)}ms`,
+  );
+  assert.ok((await latency(window)) > first);
+  await window.command("DistIR: Compare with Git HEAD");
+  const told = await window.message("against HEAD");
+  assert.match(await told.textContent(), /1\.0\dx slower, 12\.9ms → 1\d\.\dms/);
+  await window.page.waitForSelector(".diff-editor, .monaco-diff-editor");
+  await window.picture("compare");
+});
+
+inWindow("the advice to move an op makes the program faster", "swapped.dir", async (window) => {
+  const first = await latency(window);
+  await window.page.keyboard.press("Control+G");
+  const text = readFileSync(join(bench.workspace, "swapped.dir"), "utf8").split("\n");
+  await window.enter(`:${1 + text.findIndex((line) => line.includes("%ar_2: D2 = Send"))}`);
+  const action = window.page.locator(".action-widget .monaco-list-row", { hasText: "faster" }).first();
+  for (let attempt = 0; attempt < 5; attempt++) {
+    await window.page.keyboard.press("Control+.");
+    if (await action.waitFor({ timeout: 4000 }).then(() => true, () => false)) break;
+    await window.page.keyboard.press("Escape");
+  }
+  await window.picture("action");
+  await action.click();
+  await window.page.waitForFunction(() => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.replace(/\u00a0/g, " ").startsWith("12.9ms")));
+  assert.ok((await latency(window)) < first);
+});
+
+inWindow("the timeline opens beside; Enter on a bar and a click on one go to its statement", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.clickLens("timeline");
+  const chart = window.webview("#chart");
+  await chart.waitFor();
+  await window.webview("#chart canvas").waitFor();
+  await window.page.waitForTimeout(500);
+  await chart.focus();
+  await window.page.keyboard.press("Home");
+  await window.page.keyboard.press("ArrowRight");
+  await window.picture("timeline");
+  await window.page.keyboard.press("Enter");
+  const line = await window.page.waitForFunction(() => /Ln (?!1,)(\d+)/.exec(document.querySelector("#status\\.editor\\.selection")?.textContent ?? "")?.[1]);
+  assert.ok(Number(await line.jsonValue()) > 2);
+  const box = await window.webview("#chart canvas").boundingBox();
+  const places = new Set();
+  for (let y = 30; y < 160 && places.size < 2; y += 15) {
+    await window.page.mouse.click(box.x + box.width * 0.6, box.y + y);
+    await window.page.waitForTimeout(250);
+    places.add(await window.page.textContent("#status\\.editor\\.selection").catch(() => ""));
+  }
+  assert.ok(places.size > 1, [...places].join());
+});
+
+inWindow("hostile text is only text in the timeline", "hostile.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Open Timeline to the Side");
+  await window.webview("#chart canvas").waitFor();
+  const chart = window.webview("#chart");
+  await chart.focus();
+  await window.page.keyboard.press("Home");
+  const document = window.webview("html");
+  assert.equal(await document.evaluate((html) => html.querySelectorAll("#owned, img").length + Number(html.ownerDocument.title === "owned")), 0);
+});
+
+inWindow("renaming changes every use", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.click("%A", 1);
+  await window.page.keyboard.press("F2");
+  const box = window.page.locator(".rename-box input");
+  await box.waitFor();
+  await box.fill("%weights");
+  await window.page.keyboard.press("Enter");
+  await window.line("Gemm(%x, %weights, %b)");
+});
+
+inWindow("a program is formatted when it is saved", "unformatted.dir", async (window) => {
+  bench.set({ "editor.formatOnSave": true });
+  await window.lens(/· peak /);
+  await window.click("%b=Relu", 4);
+  await window.page.keyboard.press("End");
+  await window.page.keyboard.insertText(" ");
+  for (let attempt = 0; attempt < 10 && !readFileSync(join(bench.workspace, "unformatted.dir"), "utf8").includes("  %b = Relu(%a)"); attempt++) {
+    await window.page.keyboard.press("Control+S");
+    await window.page.waitForTimeout(300);
+  }
+  assert.match(readFileSync(join(bench.workspace, "unformatted.dir"), "utf8"), /^ {2}%b = Relu\(%a\)$/m);
+  bench.set({ "editor.formatOnSave": false });
+});
+
+inWindow("other hardware is picked from the lens, and what-if is answered before it is kept", "mlp.dir", async (window) => {
+  const first = await latency(window);
+  await window.clickLens("dgx-a100");
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "dgx-h100" }).first().waitFor();
+  await window.picture("hardware");
+  await window.pick("dgx-h100");
+  await window.lens(/^dgx-h100$/);
+  assert.ok((await latency(window)) < first);
+  await window.command("DistIR: What If the Hardware Were Different");
+  await window.pick("nvlink send bandwidth");
+  await window.enter("1GB/s");
+  const told = await window.message("nvlink send bandwidth 1GB/s");
+  assert.match(await told.textContent(), /slower/);
+  await told.locator("a, .monaco-button", { hasText: "Keep" }).first().click();
+  await window.page.waitForFunction((before) => [...document.querySelectorAll(".codelens-decoration a")].some((a) => a.textContent.includes("peak") && parseFloat(a.textContent) > before), first * 1e3);
+});
+
+inWindow("a transform is chosen in a form, previewed with its gain, and saved as a new file", "sequential.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Transform Program");
+  await window.pick("Data parallelism");
+  await window.enter("2");
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "Preview dp=2" }).first().waitFor();
+  await window.picture("form");
+  await window.pick("Preview dp=2");
+  const told = await window.message("dp=2: 1.");
+  await window.page.waitForSelector(".monaco-diff-editor");
+  await window.line("MPIAllreduce");
+  await window.picture("transform");
+  await told.locator(".monaco-button", { hasText: "Save as a New File" }).first().click();
+  await window.page.waitForSelector('.tab:has-text("sequential.dp2.dir")');
+  assert.match(readFileSync(join(bench.workspace, "sequential.dp2.dir"), "utf8"), /MPIAllreduce/);
+});
+
+inWindow("a search runs in the background; a configuration opens as a program", "sequential.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Search Configurations");
+  await window.pick("Devices");
+  await window.enter("4");
+  await window.pick("Microbatches");
+  await window.enter("4");
+  await window.pick("Search on");
+  await window.webview("tbody tr").first().waitFor();
+  assert.equal(await window.webview("tbody tr").count(), 6);
+  assert.ok((await window.webview("circle").count()) > 3);
+  await window.picture("search");
+  await window.webview("tbody button", { hasText: "4/1/1" }).first().click();
+  await window.message("dtp=4,1,1");
+});
+
+inWindow("the program of a rank opens beside, and its lines lead back", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Show the Program of a Rank");
+  await window.pick("Rank 2");
+  await window.page.waitForSelector('.tab:has-text("mlp.rank2.dir")');
+  await window.page.waitForFunction(() => document.querySelectorAll(".detected-link").length > 3);
+  await window.picture("rank");
+});
+
+inWindow("a server that is killed comes back by itself", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  const [first] = servers();
+  process.kill(first, "SIGKILL");
+  const until = Date.now() + 60_000;
+  while (!servers().some((pid) => pid !== first)) {
+    assert.ok(Date.now() < until, "no new server");
+    await window.page.waitForTimeout(100);
+  }
+  await window.click("%p_1: D2", 4);
+  await window.page.keyboard.press("End");
+  await window.page.keyboard.press("Enter");
+  await window.page.keyboard.insertText("%slow: D2 = Relu(%p_1)");
+  await window.line("%slow: D2f32[8192,1024]@2");
+  assert.deepEqual((await window.messages()).filter((text) => /server/i.test(text)), []);
+  assert.match(bench.logs(), /the server stopped by itself; it is started again/);
+});
+
+/** The language servers of this workbench: known by the home that they were given. */
+function servers() {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("distir_lsp") && readFileSync(`/proc/${pid}/environ`, "utf8").includes(`HOME=${bench.home}\0`);
+      } catch {
+        return false;
+      }
+    });
+}
+
+assert.ok(existsSync(join(EXTENSION, "distir.vsix")), "package the extension first: npm run package");

@@ -1,0 +1,46 @@
+// What the workspaces of the tests hold.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { PROJECT } from "./workbench.mjs";
+
+const example = (name) => readFileSync(join(PROJECT, "examples", name), "utf8");
+
+export const BROKEN = `func @main(%x: Tensor[Float32, (4, 4), 1]) {
+  %y = Relu(%nothing)
+  return %y
+}
+`;
+
+const HOSTILE_NAME = `"><img src=x onerror=alert(1)>`;
+/** Texts that a careless page would run: in comments, strings and names of values. */
+export const HOSTILE = `// </script><script>document.title = "owned"</script> ${HOSTILE_NAME}
+func @main(%x: Tensor[Float32, (512, 512), 1]) {
+  %script.alert-1 = MatMul(%x, %x) // <b id="owned">${HOSTILE_NAME}</b>
+  %y: D2 = Send[device = 2](%script.alert-1)
+  return %y
+}
+`;
+
+/** Files by path. */
+export function programs() {
+  return {
+    "mlp.dir": example("mlp_pipeline.dir"),
+    "sequential.dir": example("mlp_sequential.dir"),
+    "swapped.dir": example("mlp_pipeline_swapped.dir"),
+    "broken.dir": BROKEN,
+    "hostile.dir": HOSTILE,
+    "unformatted.dir": "func @main(%a: Tensor[Float32, (4, 4), 1]) {\n %b=Relu( %a )\n      return %b\n}\n",
+    "named.dir": "func @main(%x: Tensor[Float32, (B, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n",
+    "größer als/prög 名.dir": example("mlp_pipeline.dir"),
+  };
+}
+
+/** Make a folder a git repository with all that it holds committed. */
+export function commit(folder) {
+  const git = (...words) => execFileSync("git", ["-C", folder, "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false", ...words]);
+  git("init", "--quiet");
+  git("add", "--all");
+  git("commit", "--quiet", "--message", "all");
+}
