@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: paper help demo test test-all lint types check bench bless clean
+.PHONY: accuracy paper help demo test test-all lint types check bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass
 
 paper: $(VENV)/.test ## the paper's evaluation: a report with pictures in build/paper
 	$(BIN)/python examples/paper/report.py
+
+accuracy: $(VENV)/.test ## how true the simulator is: calibrate and run here (ARGS=--measured: compare with what was measured)
+	$(BIN)/python examples/accuracy/accuracy.py $(ARGS)
 
 bless: $(VENV)/.test ## rewrite the golden files; the diff is the review
 	$(BIN)/pytest --numprocesses auto --bless

@@ -2,7 +2,16 @@
 
 from distir.analysis.check import Analysis, Checker, check
 from distir.analysis.domains import Devices, Instance, Mixed, Types
-from distir.analysis.execute import InputError, Inputs, Load, Output, TooLarge, execute, random_inputs, result_names
+from distir.analysis.execute import (
+    InputError,
+    Inputs,
+    Load,
+    Output,
+    TooLargeError,
+    execute,
+    random_inputs,
+    result_names,
+)
 from distir.analysis.interpret import Domain, State, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.values import Values
@@ -19,7 +28,7 @@ __all__ = [
     "Mixed",
     "Output",
     "State",
-    "TooLarge",
+    "TooLargeError",
     "Types",
     "Values",
     "check",

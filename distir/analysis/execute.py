@@ -42,7 +42,7 @@ class InputError(ValueError):
     """Inputs that do not fit the entry function's parameters."""
 
 
-class TooLarge(InputError):
+class TooLargeError(InputError):
     """Results that would take more memory than is allowed."""
 
 
@@ -66,7 +66,7 @@ def execute(
 
     A result has the name of the value returned; one that is returned again, or is a literal, gets a number. With
     `max_bytes`, nothing is computed if the results would take more memory at once. Raises ProgramError if the module
-    does not check for these inputs, InputError if they do not fit the parameters, TooLarge for `max_bytes`,
+    does not check for these inputs, InputError if they do not fit the parameters, TooLargeError for `max_bytes`,
     LookupError if there is no such function.
     """
     entry = module.entry(function)
@@ -78,7 +78,9 @@ def execute(
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
     if max_bytes is not None and (needed := footprint(analysis.domain, instance)) > max_bytes:
-        raise TooLarge(f"`@{entry.name}` needs {_gigabytes(needed)} of memory, {_gigabytes(max_bytes)} are allowed")
+        raise TooLargeError(
+            f"`@{entry.name}` needs {_gigabytes(needed)} of memory, {_gigabytes(max_bytes)} are allowed"
+        )
     domain = _Located(module, load)
     with analysis.domain.room():
         rho = interpret(entry, vs, domain)

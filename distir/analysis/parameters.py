@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import AnyType, Dim, DimensionError, Function, Part, TensorType, TupleType, Type, types
+from distir.ir import AnyType, Dim, DimensionError, Function, Param, Part, TensorType, TupleType, Type, types
 from distir.ir.dims import named, solve
 from distir.ops import Reject, Value, type_of
+from distir.ops.elsewhere import NOWHERE, device_of, moved
 
 
-def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], dict[str, Dim]]:
+def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:
     """Arguments with what the parameters' types add, and what the named dimensions stand for. Raises Reject."""
     if len(vs) != len(function.params):
         names = ", ".join(f"%{p.name}" for p in function.params)
@@ -19,10 +21,25 @@ def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ..
         raise Reject(name_codes.OPERAND_COUNT, message, Part("callee"))
     if all(v is param.type for param, v in zip(function.params, vs, strict=True)):  # the function for its own types
         return tuple(vs), {name: named(name) for t in dict.fromkeys(vs) for name in types.dim_names(type_of(t))}
+    given = tuple(vs)
+    home = device_of(given)
+    if home is not None:
+        try:
+            args, dims = _bound(function.name, function.params, moved(given, NOWHERE))
+        except Reject:  # its message names the device, or a parameter does
+            return _bound(function.name, function.params, given)
+        return moved(args, home), dims
+    return _bound(function.name, function.params, given)
+
+
+@lru_cache(maxsize=1 << 13)  # a function is called with the same sizes on one device after the other
+def _bound(
+    function: str, params: tuple[Param, ...], vs: tuple[Value, ...]
+) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:
     dims: dict[str, Dim] = {}
-    for param, v in zip(function.params, vs, strict=True):
+    for param, v in zip(params, vs, strict=True):
         _bind(param.type, type_of(v), dims)
-    return tuple(_argument(function, i, v, dims) for i, v in enumerate(vs)), dims
+    return tuple([_argument(function, params, i, v, dims) for i, v in enumerate(vs)]), dims
 
 
 def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
@@ -36,14 +53,14 @@ def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
                 dims.setdefault(*solved)
 
 
-def _argument(function: Function, index: int, v: Value, dims: Mapping[str, Dim]) -> Value:
-    param, part = function.params[index], Part("operand", index)
+def _argument(function: str, params: Sequence[Param], index: int, v: Value, dims: Mapping[str, Dim]) -> Value:
+    param, part = params[index], Part("operand", index)
     try:
         stated = types.substitute(param.type, dims)
     except DimensionError as error:
-        raise Reject(type_codes.BAD_ARGUMENT, f"`@{function.name}` `%{param.name}`: {error}", part) from None
+        raise Reject(type_codes.BAD_ARGUMENT, f"`@{function}` `%{param.name}`: {error}", part) from None
     met = types.meet(stated, type_of(v))
     if met is None:
-        message = f"`@{function.name}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
+        message = f"`@{function}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
         raise Reject(type_codes.BAD_ARGUMENT, message, part)
     return met if isinstance(v, (TensorType, TupleType, AnyType)) else v

@@ -192,7 +192,8 @@ def _undefined(function: Function, index: int, operand: int, message: str, near:
 def _hint(facts: Names, name: str, index: int) -> str | None:
     """The value most like `name` of those defined before the first statement that uses it."""
     if name not in facts.hints:
-        facts.hints[name] = nearest(name, [other for other, at in facts.defined.items() if at < index])
+        before = [other for other, at in facts.defined.items() if at < index]
+        facts.hints[name] = nearest(name, sorted(before, key=facts.defined.__getitem__))
     return facts.hints[name]
 
 

@@ -5,6 +5,7 @@ Times are in seconds, memory in bytes. Lines are those of the programs' texts, f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from distir.cli.output import table
 from distir.cli.report import lines, placed
 from distir.cli.simulating import Machine
 from distir.cost import show_bytes, show_seconds
+from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
 from distir.transform import Difference, Side, difference
 
@@ -83,17 +85,23 @@ def as_text(compared: Compared, machine: Machine) -> list[Any]:
 
 def as_markdown(compared: Compared, machine: Machine) -> str:
     """The comparison as Markdown."""
-    parts = [_head(compared, machine)]
+    parts = [_escaped(_head(compared, machine))]
     for section in _sections(compared):
         rows = [section.columns, ("---", *("---:" for _ in section.columns[1:])), *section.rows]
-        parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)]
-    said, *where = map(_cell, _parting(compared))
+        parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows)]
+    said, *where = map(_escaped, _parting(compared))
     parts += ["#### critical paths", said, *(["\n".join(f"- {line}" for line in where)] if where else [])]
     return "\n\n".join(parts) + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("_", "\\_")
+def _escaped(text: str) -> str:
+    """Text as Markdown that means nothing but itself: no tag, no link, and nobody is mentioned by `@main`."""
+    parts = _NAME.split(visible(text))
+    return "".join(f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))
+
+
+_NAME = re.compile(r"([@%][\w.-]+)")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>&|~])")
 
 
 def _head(compared: Compared, machine: Machine) -> str:

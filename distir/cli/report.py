@@ -73,6 +73,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "hardware": simulation.hardware.name,
         "function": simulation.function.name,
         "latency_s": simulation.latency_s,
+        "latency_band_s": None if simulation.band is None else list(simulation.band),
         "ops": simulation.ops,
         "devices": {
             str(device): {
@@ -125,7 +126,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
 
     line_of = lines(program)
     head = f"@{simulation.function.name} on {machine.hardware.name} ({machine.named}): {machine.hardware.title}"
-    latency = f"{show_seconds(simulation.latency_s)} latency, {simulation.ops} ops"
+    latency = f"{show_seconds(simulation.latency_s)}{_band(simulation)} latency, {simulation.ops} ops"
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
     sections = (
         ("devices", _devices(simulation)),
@@ -137,6 +138,15 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
         if section.row_count:
             parts += ["", Text(title, style="bold underline"), section]
     return parts
+
+
+def _band(simulation: Simulation) -> str:
+    """` ± 8% (1.2ms to 1.4ms)`, where the profile says how far times may be off."""
+    if simulation.band is None or not simulation.latency_s:
+        return ""
+    low, high = simulation.band
+    share = 100 * (high - low) / 2 / simulation.latency_s
+    return f" ± {share:.0f}% ({show_seconds(low)} to {show_seconds(high)})"
 
 
 def _devices(simulation: Simulation) -> Any:

@@ -102,14 +102,14 @@ def _run(
     """The results. Raises ProgramError where the program does not check for these values, Refused where it fails."""
     import numpy as np
 
-    from distir.analysis import InputError, TooLarge, execute
+    from distir.analysis import InputError, TooLargeError, execute
     from distir.cli.tensors import loader
 
     try:
         with np.errstate(all="ignore"):  # infinities and nan are results like others
             return execute(program.module, values, entry.name, loader(folder), most)
     except InputError as error:
-        raise Refused(str(error), memory.HELP if isinstance(error, TooLarge) else None) from None
+        raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
     except (ValueError, IndexError, ArithmeticError) as error:  # indices out of range, say: the checker sees no values
         raise Refused(f"`@{entry.name}` fails on these inputs: {error}") from None
 

@@ -109,14 +109,14 @@ def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]
 def _verified(
     original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int], most: int | None
 ) -> int:
-    from distir.analysis import InputError, TooLarge
+    from distir.analysis import InputError, TooLargeError
     from distir.transform import VerifyError, reference
     from distir.transform import verify as compare
 
     try:
         found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
-        raise Refused(str(error), memory.HELP if isinstance(error, TooLarge) else None) from None
+        raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
     for compared in found.results:
         sign = "same" if compared.equal else "DIFFERENT"
         output.tell(f"{sign}: %{compared.name}, largest difference {compared.max_abs_error:.1e}")

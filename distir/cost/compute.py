@@ -87,8 +87,9 @@ class Kind:
     uncertainty: float = 0.0
 
     def figures_of(self, op: str, dtype: DType | None) -> OpFigures | None:
-        """The figures of an op in this element type, if there are any."""
-        return self.ops.get((op, "other" if dtype is None else dtype.name)) or self.ops.get((op, "other"))
+        """The figures of an op in this element type, or of any op of this name, if there are some."""
+        own = None if dtype is None else self.ops.get((op, dtype.name))
+        return own or self.ops.get((op, "other"))
 
 
 def roofline(kind: Kind, flops: float, nbytes: float, dtype: DType | None) -> tuple[float, float]:

@@ -144,12 +144,16 @@ class Hardware:
         slowest decides. Raises ValueError for a root that is not among the positions.
         """
         cost = FREE if work.communication is None else self._communication(work.communication, positions)
-        if work.flops or work.bytes:
+        if work.flops or work.bytes or (op is not None and work.communication is None and self.measured(op, positions)):
             computing = max((_computing(kind, work, op) for kind in self._kinds_at(positions)), key=_seconds)
             cost = max(cost, computing, key=_seconds)
         if self.edge:
             return Cost(cost.seconds * max(0.0, 1 + self.edge * cost.uncertainty), cost.bound, cost.uncertainty)
         return cost
+
+    def measured(self, op: str, positions: tuple[int, ...]) -> bool:
+        """Whether an op has figures of its own on these positions."""
+        return any(kind.ops and kind.figures_of(op, None) for kind in self._kinds_at(positions))
 
     def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[Kind]:
         if len(positions) == 1:  # nearly all ops that compute

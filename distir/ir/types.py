@@ -127,13 +127,23 @@ def width(type: Type) -> int:
 
 def devices(type: Type) -> frozenset[int]:
     """The known devices that a value of this type lives on; empty for host values."""
+    if isinstance(type, TupleType):
+        return _devices(type)
+    return frozenset((type.device,)) if type.device is not None and type.device != HOST else frozenset()
+
+
+@lru_cache(maxsize=1 << 12)  # large tuples are passed from call to call
+def _devices(type: TupleType) -> frozenset[int]:
     return frozenset(t.device for t in leaves(type) if t.device is not None and t.device != HOST)
 
 
 def device_of(type: Type) -> Device:
     """The one device of all leaves, `HOST` where all are host values, or `None` if open or mixed."""
-    if not isinstance(type, TupleType):
-        return type.device
+    return _device_of(type) if isinstance(type, TupleType) else type.device
+
+
+@lru_cache(maxsize=1 << 12)
+def _device_of(type: TupleType) -> Device:
     found = {leaf.device for leaf in leaves(type)}
     if len(found) > 1:
         found.discard(HOST)
@@ -149,13 +159,17 @@ def nbytes(type: Type) -> Dim:
 
 def dim_names(type: Type) -> frozenset[str]:
     """The named dimensions that occur in a type."""
+    if isinstance(type, TensorType):
+        return _dim_names(type)
     found: set[str] = set()
-    for leaf in (type,) if isinstance(type, TensorType) else leaves(type):
-        if isinstance(leaf, TensorType):
-            for dim in leaf.shape or ():
-                if isinstance(dim, SymbolicDim):
-                    found |= dim.names
+    for leaf in leaves(type):
+        found |= dim_names(leaf) if isinstance(leaf, TensorType) else frozenset()
     return frozenset(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def _dim_names(type: TensorType) -> frozenset[str]:
+    return frozenset[str]().union(*(dim.names for dim in type.shape or () if isinstance(dim, SymbolicDim)))
 
 
 def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
@@ -163,12 +177,20 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
     if not bindings:
         return type
     match type:
-        case TensorType(dtype, shape, device) if shape and dim_names(type) & bindings.keys():
-            return TensorType(dtype, tuple(dims.substitute(dim, bindings) for dim in shape), device)
+        case TensorType(_, shape, _) if shape and (names := dim_names(type)):
+            found = tuple([(name, bindings[name]) for name in names if name in bindings])
+            return _substituted(type, found) if found else type
         case TupleType(items):
             return TupleType(tuple(substitute(item, bindings) for item in items))
         case _:
             return type
+
+
+@lru_cache(maxsize=1 << 14)  # functions are called for the same sizes again and again
+def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> TensorType:
+    known = dict(bindings)
+    shape = tuple([dims.substitute(dim, known) for dim in type.shape or ()])
+    return TensorType(type.dtype, shape, type.device)
 
 
 def meet(a: Type, b: Type) -> Type | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -68,7 +70,10 @@ class Lowered:
     """By entry and device: the numbers of the communications that a rank takes part in, in its order."""
 
     def write(self, folder: Path, load: Load | None = None) -> None:
-        """Write the folder, which may exist. `load` gives the arrays of constants kept in files. Raises OSError."""
+        """Write the folder, which may exist; each file is the old or the new, whenever the process ends.
+
+        `load` gives the arrays of constants kept in files. Raises OSError.
+        """
         from distir.lower import tensorfile
         from distir.ops import to_array
 
@@ -81,9 +86,22 @@ class Lowered:
                 arrays[name] = load(value)
             else:
                 arrays[name] = to_array(value)
-        tensorfile.write(folder / "constants.safetensors", arrays)
+        with _replacing(folder / "constants.safetensors") as path:
+            tensorfile.write(path, arrays)
         for name, text in self.files.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+            with _replacing(folder / name) as path:
+                path.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[Path]:
+    """A path to write to in the block, which afterwards takes the place of `path` at once."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

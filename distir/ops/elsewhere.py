@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from distir.ir import HOST, AnyType, Attributes, TensorType, TupleType, types
+from distir.ir import HOST, AnyType, Attributes, Dense, TensorType, TupleType, types
 from distir.ops.core import Op
 from distir.ops.infer import Value
 from distir.ops.unify import Reject
@@ -22,18 +22,23 @@ NOWHERE: Final = 1 << 62
 
 KEPT = 1 << 15
 
+LARGE = 1 << 10
+"""What is said of constants with more elements is not kept."""
+
 Rule = Callable[[Op, tuple[Value, ...], Attributes, int], "tuple[Value, ...] | None"]
 
 
 def answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attributes, count: int) -> tuple[Value, ...]:
     """The answer of the first rule that has one, for `count` results. Raises Reject."""
-    device = _home(vs) if op.communication is None else None
+    if any(isinstance(v, Dense) and len(v.values) > LARGE for v in vs):
+        return _answer.__wrapped__(rules, op, vs, attrs, count)
+    device = device_of(vs) if op.communication is None else None
     if device is not None:
         try:
             ws = _answer(rules, op, moved(vs, NOWHERE), attrs, count)
         except Reject:  # its message names the device
             return _answer(rules, op, vs, attrs, count)
-        if _home(ws) in (NOWHERE, HOST):
+        if device_of(ws) in (NOWHERE, HOST):
             return moved(ws, device)
     return _answer(rules, op, vs, attrs, count)
 
@@ -41,7 +46,7 @@ def answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attrib
 def known_work(op: Op, vs: tuple[Value, ...], ws: tuple[types.Type, ...], attrs: Attributes) -> Work:
     """`work`, kept."""
     if op.communication is None:
-        device = _home((*vs, *ws))
+        device = device_of((*vs, *ws))
         if device is not None:
             try:
                 return _work(op, moved(vs, NOWHERE), moved(ws, NOWHERE), attrs)
@@ -50,15 +55,31 @@ def known_work(op: Op, vs: tuple[Value, ...], ws: tuple[types.Type, ...], attrs:
     return _work(op, vs, ws, attrs)
 
 
+def device_of(vs: Iterable[Value]) -> int | None:
+    """The one device of values: HOST if none lives on any; None if that is not known, or there are several."""
+    home = HOST
+    for v in vs:
+        if isinstance(v, TensorType):
+            device = v.device
+        elif isinstance(v, TupleType):
+            device = _tuple_device(v)
+        elif isinstance(v, (AnyType, tuple)):
+            return None
+        else:
+            continue
+        if device is None or (device != home and HOST not in (device, home)):
+            return None
+        home = device if home == HOST else home
+    return home
+
+
 def moved(vs: tuple[Any, ...], device: int) -> tuple[Any, ...]:
     """Values that all live on one device, or none, on another one."""
     return tuple([_moved(v, device) if isinstance(v, (TensorType, TupleType)) else v for v in vs])
 
 
 @lru_cache(maxsize=KEPT)
-def _answer(
-    rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attributes, count: int
-) -> tuple[Value, ...]:
+def _answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attributes, count: int) -> tuple[Value, ...]:
     for rule in rules:
         ws = rule(op, vs, attrs, count)
         if ws is not None:
@@ -71,29 +92,11 @@ def _work(op: Op, vs: tuple[Value, ...], ws: tuple[types.Type, ...], attrs: Attr
     return work(op, vs, ws, attrs)
 
 
-def _home(vs: Iterable[Value]) -> int | None:
-    """The one device of values: HOST if none lives on any; None if that is not known, or there are several."""
-    home = HOST
-    for v in vs:
-        if isinstance(v, TensorType):
-            device = v.device
-        elif isinstance(v, TupleType):
-            device = _device(v)
-        elif isinstance(v, (AnyType, tuple)):
-            return None
-        else:
-            continue
-        if device is None or (device != home and HOST not in (device, home)):
-            return None
-        home = device if home == HOST else home
-    return home
-
-
 @lru_cache(maxsize=KEPT)
-def _device(type: TupleType) -> int | None:
+def _tuple_device(type: TupleType) -> int | None:
     if any(isinstance(leaf, AnyType) for leaf in types.leaves(type)):
         return None
-    return _home(tuple(types.leaves(type)))
+    return device_of(tuple(types.leaves(type)))
 
 
 @lru_cache(maxsize=KEPT)

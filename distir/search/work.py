@@ -50,7 +50,8 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
     count = sum(len(sizes) for _, sizes in units)
     if not workers.many(count):
         for plan, sizes in units:
-            yield from evaluate(subject, plan, sizes)
+            with paused_collection():
+                yield from evaluate(subject, plan, sizes)
         return
     joblib: Any = import_module("joblib")
     with _reached(workers.backend):

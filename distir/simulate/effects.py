@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from distir.analysis import Checker, State, lookup
@@ -31,7 +32,7 @@ class Effect:
     op: str
     work: Work
     devices: tuple[int, ...]
-    """The devices that it waits for and occupies; none for host ops and views."""
+    """The devices that it waits for and occupies; none for host ops and views (unless the machine measured those)."""
     cost: Cost
     ticks: int
     """How long it occupies them, in the whole numbers that clocks count (`to_ticks`)."""
@@ -47,6 +48,7 @@ class Effect:
     """Memory, and bytes that the op needs there while it runs."""
 
 
+@lru_cache(maxsize=1 << 14)
 def to_ticks(seconds: float) -> int:
     return round(Fraction(seconds) * TICKS_PER_SECOND)
 
@@ -114,7 +116,7 @@ class Effects:
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
         # A constant is a view of nothing: its result has a leaf, but no operand has one.
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
-        if definition.view or done == NO_WORK:
+        if (definition.view or done == NO_WORK) and not self._takes_time(op.op, devices):
             devices = ()
         cost = self._cost(done, devices, op.op)
         return Effect(
@@ -129,6 +131,10 @@ class Effects:
             () if view else _takeovers(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
         )
+
+    def _takes_time(self, op: str, devices: Sequence[int]) -> bool:
+        """Whether the machine states what a view costs: that torch is asked for one, on one device."""
+        return len(devices) == 1 and self.hardware.measured(op, tuple(self.place[d] for d in devices))
 
     def temporary(self, done: Work, devices: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Every device needs its own, also where streams share one memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check
@@ -82,6 +82,18 @@ class Simulation:
     @property
     def latency_s(self) -> float:
         return self._timeline.latency
+
+    @cached_property
+    def band(self) -> tuple[float, float] | None:
+        """Seconds between which the latency lies if each op stays within its uncertainty; None if the machine has none.
+
+        All ops at once as short, and as long, as they may be: errors of a profile are of one kind of op, not of chance.
+        """
+        if not self.hardware.uncertain:
+            return None
+        edges = (replace(self.hardware, edge=edge) for edge in (-1.0, 1.0))
+        low, high = (plan(self.module, self._effects.domain, self.instance, edge).latency_s for edge in edges)
+        return low, high
 
     @property
     def ops(self) -> int:

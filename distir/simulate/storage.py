@@ -96,6 +96,11 @@ class Storages:
         return last
 
     @cached_property
+    def widths(self) -> list[int]:
+        """How many leaves each result has."""
+        return [types.width(type_of(w)) for w in self.instance.state.returned]
+
+    @cached_property
     def used_parameters(self) -> frozenset[int]:
         """The parameters' storages that ops use, here or in calls."""
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
@@ -165,8 +170,7 @@ class StorageMap:
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = self._call(found, statement, operands)
-                widths = [types.width(type_of(w)) for w in done.callee.instance.state.returned]
-                name_results(statement.results, done.results, widths, places)
+                name_results(statement.results, done.results, done.callee.widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands
             found.statements.append(done)

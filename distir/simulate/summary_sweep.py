@@ -125,7 +125,8 @@ class _Found:
 
 class _Pattern:
     def __init__(self, sweep: Sweep, values: Bind, probe: Sizes) -> None:
-        analysis, self.sweep = sweep.analysis, sweep
+        analysis = sweep.analysis
+        self.module, self.machine = analysis.module, sweep.machine  # and no more of the sweep: it keeps this
         names = frozenset(probe)
         self.instance = (
             analysis.instance(sweep.entry, arguments(sweep.entry, values, names))
@@ -159,7 +160,7 @@ class _Pattern:
                 _ = made.summary  # callees first: later a long chain of calls would be too deep
         body = steps[id(self.entry)]
         assert isinstance(body, Body)
-        return Simulation(self.sweep.analysis.module, self.instance, self.sweep.machine, body, self.effects)
+        return Simulation(self.module, self.instance, self.machine, body, self.effects)
 
     def _cost(self, group: Sequence[_Found], sizes: Sizes, nbytes: Sequence[int], steps: dict[int, Any]) -> None:
         """Cost the ops of a group, which differ in their devices only."""

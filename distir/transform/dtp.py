@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from distir.analysis import Analysis
 from distir.ir import Function, Module
@@ -15,6 +16,7 @@ from distir.ir.collection import paused_collection
 from distir.transform.pipeline import pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.partition import checked
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import StepError, step
@@ -58,15 +60,32 @@ def dtp(
 
     d, t, p = (degrees[axis] for axis in AXES)
     with paused_collection():
+        analysis = None
         if p > 1 or microbatches > 1:
-            options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
-            module = pp(module, p, microbatches=microbatches, **options)
+            analysis = _pipeline(module, p, microbatches, schedule, virtual, balance, hardware)
+            module = analysis.module
 
         def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
             return parameter_states(analysis, entry, t, shard)
 
-        module = split(module, t, run("t", "p"), shards, sequence=sequence)
-        return split(module, d, run("d", "pt"), lambda analysis, entry: batch_states(analysis, entry, d), bucket_bytes)
+        if t > 1:
+            module, analysis = split(module, t, run("t", "p"), shards, sequence=sequence, analysis=analysis), None
+        if d == 1 and (t > 1 or analysis):
+            return module
+
+        def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
+            return batch_states(analysis, entry, d)
+
+        return split(module, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis)
+
+
+@lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
+def _pipeline(
+    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+) -> Analysis:
+    """The pipeline, checked."""
+    options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
+    return checked(pp(module, stages, microbatches=microbatches, **options))
 
 
 def _degrees(value: tuple[int, ...]) -> dict[str, int]:

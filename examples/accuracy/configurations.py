@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import distir
 from distir.ir import Module
@@ -43,9 +43,7 @@ class Configuration:
             module = mlp(self.layers, self.width, self.batch, "Float32", training=True)
         else:
             heads = self.width // 32
-            module = gpt2(
-                self.layers, self.width, heads, self.tokens, self.batch, VOCABULARY, dtype="Float32"
-            )
+            module = gpt2(self.layers, self.width, heads, self.tokens, self.batch, VOCABULARY, dtype="Float32")
             if self.workload == "gpt2 training":
                 module = distir.transform(module, "grad", "loss=cross_entropy", "optimizer=sgd")
         match self.strategy:
@@ -59,17 +57,23 @@ class Configuration:
 
 
 def drawn() -> list[Configuration]:
-    """The configurations; always the same."""
+    """The configurations; always the same, and no two alike."""
     choose = random.Random(SEED)
     found: list[Configuration] = []
     for workload, strategies in STRATEGIES.items():
         for number in range(OF_EACH):
-            strategy = strategies[number % len(strategies)]
-            layers = choose.choice((2, 4, 6))
-            if workload == "mlp training":
-                width, batch, tokens = choose.choice((64, 128, 256, 512, 1024)), choose.choice((16, 64, 256)), 0
-            else:
-                width, batch, tokens = choose.choice((64, 128, 256, 512)), choose.choice((2, 4, 8)), 0
-                tokens = choose.choice((16, 32, 64, 128))
-            found.append(Configuration(len(found), workload, strategy, layers, width, batch, tokens))
+            drawn = _one(choose, len(found), workload, strategies[number % len(strategies)])
+            while any(replace(drawn, number=other.number) == other for other in found):
+                drawn = _one(choose, len(found), workload, drawn.strategy)
+            found.append(drawn)
     return found
+
+
+def _one(choose: random.Random, number: int, workload: str, strategy: str) -> Configuration:
+    layers = choose.choice((2, 4, 6))
+    if workload == "mlp training":
+        width, batch, tokens = choose.choice((64, 128, 256, 512, 1024)), choose.choice((16, 64, 256)), 0
+    else:
+        width, batch = choose.choice((64, 128, 256, 512)), choose.choice((2, 4, 8))
+        tokens = choose.choice((16, 32, 64, 128) if workload == "gpt2 inference" else (16, 32, 64))
+    return Configuration(number, workload, strategy, layers, width, batch, tokens)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,8 @@ def register(server: DistirServer) -> None:
         devices = asked.get("devices")
         most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
         wanted = frozenset(map(int, cast("list[int]", devices))) if isinstance(devices, list) else None
-        found = timeline_view(document, max(0, _integer(asked, "firstEvent", 0)), most, wanted)
+        first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
+        found = timeline_view(document, first, most, wanted, columns)
         return _of(document, found, positions)
 
     async def memory(asked: Mapping[str, Any]) -> Answer:
@@ -315,6 +317,8 @@ def _json(value: Any, positions: Positions | None) -> Any:
         return {str(k): _json(v, positions) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
         return [_json(item, positions) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, array):
+        return cast("array[float]", value).tolist()
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value

@@ -13,7 +13,7 @@ from distir.ide.hardware import FigureRow, Profile
 from distir.ide.memory import Curve, MemoryView, Resident
 from distir.ide.rank_program import Link, RankProgram
 from distir.ide.status import Status
-from distir.ide.timeline import Bar, DeviceLane, TimelineView, Waiting
+from distir.ide.timeline import Bar, BarTable, DeviceLane, Kind, Origin, TimelineView, Waiting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
 ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
@@ -21,6 +21,9 @@ ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, Mem
     RankProgram,
     Status,
     Bar,
+    BarTable,
+    Kind,
+    Origin,
     DeviceLane,
     TimelineView,
     Waiting,

@@ -87,7 +87,16 @@ def test_nothing_is_loaded():
 
 
 def bars(data):
-    return [bar for piece in data["timeline"] for bar in piece["bars"]]
+    """Bar by bar what the table of the one piece says."""
+    (piece,) = data["timeline"]
+    table = piece["table"]
+    assert piece["bars"] == []
+    columns = (table[name] for name in ("event", "origin", "call", "kind", "start_s", "slack_s"))
+    return [
+        {"event": event, **table["origins"][origin], "calls": table["calls"][call], **table["kinds"][kind]}
+        | {"start_s": start, "slack_s": slack}
+        for event, origin, call, kind, start, slack in zip(*columns, strict=True)
+    ]
 
 
 @quick
@@ -109,13 +118,14 @@ def test_the_data_are_the_simulation(seed):
         assert max((nbytes for _, nbytes in memory["points"]), default=0) == use.peak_memory_bytes
         times = [time for time, _ in memory["points"]]
         assert times == sorted(times)
-    assert len(piece["bars"]) == len(timeline)
-    for event, bar in zip(timeline.events(), piece["bars"], strict=True):
+    assert piece["events"] == len(timeline)
+    for event, bar in zip(timeline.events(), bars(data), strict=True):
         assert bar["start_s"] == event.start
         assert bar["start_s"] + bar["duration_s"] == pytest.approx(event.end)
         assert (bar["op"], bar["label"], bar["event"]) == (event.statement.op, event.label, event.index)
         assert bar["devices"] == list(event.effect.devices)
         assert (bar["communication"] is not None) == (event.effect.work.communication is not None)
+        assert bar["slack_s"] == timeline.slack[event.index]
         assert len(bar["calls"]) == len(event.path)
         written = data["statements"][bar["function"]][str(bar["statement"])]
         assert written == print_statement(event.statement)
@@ -158,8 +168,11 @@ def test_the_page_holds_what_an_editor_is_told():
     from distir.ide.timeline import timeline_view
 
     document, data = open_document(TEXT, "two.dir", Setup(MACHINE)), placed(TEXT).data
-    told = [_json(view, Positions(TEXT)) for view in (timeline_view(document), memory_view(document))]
+    views = timeline_view(document, columns=True), memory_view(document)
+    told = [_json(view, Positions(TEXT)) for view in views]
     assert json.loads(json.dumps(told)) == [data["timeline"][0], data["memory"]]
+    rows = json.loads(json.dumps(_json(timeline_view(document), Positions(TEXT))))["bars"]
+    assert rows == bars(data), "as rows and as columns"
 
 
 def test_another_program_is_shown_beneath():

@@ -15,7 +15,7 @@ export const PYTHON = process.env.DISTIR_PYTHON ?? join(PROJECT, ".venv/bin/pyth
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const VSIX = join(EXTENSION, "distir.vsix");
 const ENTRY = join(HERE, "node_modules/code-server/out/node/entry.js");
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 40_000;
 
 const EDITOR = {
   "editor.hover.delay": 100,
@@ -34,6 +34,7 @@ const EDITOR = {
   "update.mode": "none",
   "telemetry.telemetryLevel": "off",
   "files.autoSave": "off",
+  "files.hotExit": "off",
   "diffEditor.renderSideBySide": true,
 };
 
@@ -136,18 +137,19 @@ export async function openFile(browser, bench, name) {
   const page = await browser.context.newPage();
   await page.goto(bench.url([["openFile", bench.remote(join(bench.workspace, name))]]));
   await page.waitForSelector(".monaco-editor .view-lines .view-line");
-  return new Workbench(page);
+  return new Workbench(page, readFileSync(join(bench.workspace, name), "utf8").split("\n"));
 }
 
 export class Workbench {
-  constructor(page) {
+  constructor(page, text) {
     this.page = page;
+    this.text = text;
   }
 
-  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0. */
+  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0, and nothing at all around hints. */
   async line(text, timeout = PATIENCE_MS) {
     await this.page.waitForFunction(
-      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/\u00a0/g, " ").includes(wanted)),
+      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/\u00a0/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "").includes(wanted)),
       text,
       { timeout },
     );
@@ -155,21 +157,26 @@ export class Workbench {
 
   /** The lines in view. */
   lines() {
-    return this.page.$$eval(".view-line", (found) => found.map((line) => line.textContent.replace(/\u00a0/g, " ")));
+    return this.page.$$eval(".view-line", (found) => found.map((line) => line.textContent.replace(/\u00a0/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "")));
   }
 
   /** The text of the lens that matches, when there is one. */
   async lens(pattern, timeout = PATIENCE_MS) {
     const handle = await this.page.waitForFunction(
-      ([source]) => [...document.querySelectorAll(".codelens-decoration a")].map((a) => a.textContent.replace(/\u00a0/g, " ")).find((text) => new RegExp(source).test(text)),
+      ([source]) => [...document.querySelectorAll(".codelens-decoration a, .codelens-decoration span")].map((a) => a.textContent.replace(/\u00a0/g, " ")).find((text) => new RegExp(source).test(text)),
       [pattern.source],
       { timeout },
     );
     return handle.jsonValue();
   }
 
-  clickLens(text) {
-    return this.page.locator(".codelens-decoration a", { hasText: text }).first().click();
+  /** Click a lens until what it opens is there: lenses are drawn anew while a program is simulated. */
+  async clickLens(text, opened) {
+    for (let attempt = 0; attempt < 5; attempt++) {
+      await this.page.locator(".codelens-decoration a", { hasText: text }).first().click();
+      if (await this.page.waitForSelector(opened, { timeout: 8000 }).then(() => true, () => false)) return;
+    }
+    throw new Error(`the lens ${text} opens nothing`);
   }
 
   async command(title) {
@@ -196,10 +203,28 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
-  /** Put the cursor into a line, `column` characters from its text's start. */
-  async click(text, column = 2) {
-    const line = this.page.locator(".view-line", { hasText: text }).first();
-    await line.click({ position: { x: 8 * column, y: 9 } });
+  /** Put the cursor to a column, from 1, of the line of the file that holds a text; it may be out of view. */
+  async goTo(text, column = 1) {
+    const line = this.text.findIndex((each) => each.includes(text)) + 1;
+    await this.page.keyboard.press("Control+G");
+    await this.enter(`:${line}:${column}`);
+    await this.page.waitForFunction((wanted) => document.querySelector("#status\\.editor\\.selection")?.textContent.startsWith(wanted), `Ln ${line}, Col ${column}`);
+  }
+
+  /** Choose an entry of the menu of actions: keyboard or a real click, for its rows ignore synthetic ones. */
+  async action(text) {
+    const row = this.page.locator(".action-widget .monaco-list-row", { hasText: text }).first();
+    for (let attempt = 0; attempt < 6; attempt++) {
+      await this.page.keyboard.press("Control+.");
+      if (await row.waitFor({ timeout: 4000 }).then(() => true, () => false)) break;
+      await this.page.keyboard.press("Escape");
+    }
+    return async () => {
+      const box = await row.boundingBox();
+      await this.page.mouse.move(box.x + 40, box.y + 10);
+      await sleep(150);
+      await this.page.mouse.click(box.x + 40, box.y + 10);
+    };
   }
 
   /** What the hover over a word in a line says. The pointer must come to rest: one jump shows nothing. */

@@ -63,6 +63,13 @@ STREAMING = {
 """Ops that stream their operands through memory, by name: the statement that is repeated. `T(…)` is a tensor of the
 element type measured, with `r` rows and `c` columns."""
 
+VIEWS = {
+    "Reshape": "%z = Reshape(%x: T(r, c), shape(c, r))",
+    "Flatten": "%z = Flatten(%x: T(r, c))",
+    "Unsqueeze": "%z = Unsqueeze(%x: T(r, c), [0])",
+}
+"""Ops that move nothing: what is measured is that torch is asked."""
+
 TRANSPOSED = "%z = Transpose[perm = [0, 2, 1, 3]](%x: T(b, t, h, e))"
 """The transposition around the heads of attention; measured with a `Reshape` after it, which makes the copy that torch
 puts off."""
@@ -144,6 +151,7 @@ def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -
         streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
         found += [_repeated(op, text, dtype, _rows(n)) for op, text in streaming.items() for n in sizes]
         if first:
+            found += [_repeated(op, text, dtype, _rows(n)) for op, text in VIEWS.items() for n in sizes[:3]]
             found += [_repeated("Transpose", TRANSPOSED, dtype, _heads(n)) for n in sizes if n >= 1 << 11]
     return _named(found)
 

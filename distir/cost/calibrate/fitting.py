@@ -25,7 +25,7 @@ STRAIGHT = 0.05
 """The median relative error up to which a line is good enough."""
 
 NOISY = 0.15
-"""What rounds may differ by, half way up the list of benchmarks, on a machine that is quiet enough."""
+"""What the rounds of half of all benchmarks may differ by on a machine that is quiet enough."""
 
 BIN = 8.0
 """The ratio of sizes that share a rate in a table of products."""
@@ -80,7 +80,11 @@ class MessageFit:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """All fits of one machine. `noise`: what the rounds of half of all benchmarks differ by, as a share."""
+    """All fits of one machine.
+
+    `noise`: what the rounds of half of all ops differ by from their middle, as a share, or of all messages if these do
+    more.
+    """
 
     ops: tuple[Fit, ...]
     messages: tuple[MessageFit, ...]
@@ -124,7 +128,9 @@ def fit(samples: Sequence[Sample]) -> Calibration:
             ops.setdefault((sample.benchmark.op, name), []).append(sample)
     fits = tuple(_op(op, dtype, own) for (op, dtype), own in ops.items())
     exchanged = tuple(_messages(pattern, devices, own) for (pattern, devices), own in messages.items())
-    noise = statistics.median(s.spread for s in samples)
+    alone = [s.spread for own in ops.values() for s in own]
+    together = [s.spread for own in messages.values() for s in own]
+    noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
     return Calibration(fits, exchanged, noise, _rates(samples))
 
 
@@ -305,7 +311,7 @@ def _r2(errors: Sequence[float], seconds: Sequence[float]) -> float:
     mean = statistics.fmean(logs)
     total = statistics.fmean((x - mean) ** 2 for x in logs)
     left = statistics.fmean(math.log(max(1 + e, 1e-9)) ** 2 for e in errors)
-    return 1 - left / total if total else 1.0
+    return 1 - left / total if total > 1e-3 else 1.0  # nothing to explain: the times are all one
 
 
 def _uncertainty(errors: Sequence[float], noise: float) -> float:

@@ -14,6 +14,7 @@ import hashlib
 import html
 import json
 import re
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # As escapes of JSON these mean the same, and no HTML parser sees a tag, a comment or an entity in them.
 _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
-MOST_BARS = 200_000
+MOST_BARS = 500_000
 """Of longer programs the page shows the beginning, and says so. A Chrome trace (`trace.py`) holds all of any."""
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -57,7 +58,7 @@ def timeline_page(
 
     With the program's `source`, and `locate` from places in the program to those in its text, statements are shown as
     written there, with their lines; else as the printer writes them. `other` is shown beneath, lane by lane. Of
-    programs of more than 200,000 events the page holds the beginning.
+    programs of more than 500,000 events the page holds the beginning.
     """
     shown = Shown(simulation, source, locate)
     message = {"type": "show", **_side(shown), "other": _side(other) if other is not None else None}
@@ -98,7 +99,7 @@ def _side(shown: Shown) -> dict[str, Any]:
     """One program, as `vscode-extension/timeline/README.md` says."""
     source, locate = shown.source, shown.locate
     find = locate if source is not None and locate is not None else _nowhere
-    timeline = timeline_of(shown.simulation, find, most=MOST_BARS)
+    timeline = timeline_of(shown.simulation, find, most=MOST_BARS, columns=True)
     place = _places(source.text) if source is not None else _nothing
     name = source.path if source is not None else shown.name
     return {
@@ -113,11 +114,10 @@ def _side(shown: Shown) -> dict[str, Any]:
 def _statements(simulation: Simulation, timeline: TimelineView) -> dict[str, dict[str, str]]:
     """By function and number, the text of the statements that bars come from and that stand in no text."""
     found: dict[str, dict[str, str]] = {}
-    for bar in timeline.bars:
-        if bar.span is None:
-            own = found.setdefault(bar.function, {})
-            if str(bar.statement) not in own:
-                own[str(bar.statement)] = print_statement(simulation.timeline().event(bar.event).statement)
+    for origin in timeline.table.origins if timeline.table is not None else ():
+        if origin.span is None:
+            statement = simulation.module.functions[origin.function].body[origin.statement]
+            found.setdefault(origin.function, {})[str(origin.statement)] = print_statement(statement)
     return found
 
 
@@ -135,6 +135,8 @@ def _json(value: Any, place: Callable[[Span], Any]) -> Any:
         return value
     if isinstance(value, Span):
         return place(value)
+    if isinstance(value, array):
+        return cast("array[float]", value).tolist()
     if isinstance(value, (list, tuple)):
         return [_json(item, place) for item in cast("list[Any]", value)]
     return {key: _json(getattr(value, name), place) for name, key in _keys(cast(type, value.__class__))}

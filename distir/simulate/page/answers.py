@@ -6,14 +6,15 @@ An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
 from distir.ir import Site
-from distir.simulate.timeline import Event
+from distir.simulate.effects import Effect
+from distir.simulate.timeline import Timeline
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
@@ -68,6 +69,64 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A statement that bars come from."""
+
+    op: str
+    label: str
+    function: str
+    statement: int
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What bars of one kind have in common."""
+
+    duration_s: float
+    devices: tuple[int, ...]
+    bound: str
+    communication: str | None
+    root: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BarTable:
+    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists."""
+
+    origins: tuple[Origin, ...]
+    calls: tuple[tuple[str, ...], ...]
+    kinds: tuple[Kind, ...]
+    event: array[int]
+    origin: array[int]
+    call: array[int]
+    kind: array[int]
+    start_s: array[float]
+    slack_s: array[float] | None
+
+    def rows(self) -> Iterator[Bar]:
+        """The same, bar by bar."""
+        for i, event in enumerate(self.event):
+            origin, kind = self.origins[self.origin[i]], self.kinds[self.kind[i]]
+            yield Bar(
+                event,
+                origin.op,
+                origin.label,
+                origin.function,
+                origin.statement,
+                self.calls[self.call[i]],
+                origin.span,
+                self.start_s[i],
+                kind.duration_s,
+                kind.devices,
+                kind.bound,
+                self.slack_s[i] if self.slack_s is not None else None,
+                kind.communication,
+                kind.root,
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A device that idles until an op starts there, for another op."""
 
@@ -80,7 +139,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A piece of a timeline. `next_event`: where to go on; None at the end."""
+    """A piece of a timeline. `next_event`: where to go on; None at the end. With a `table` there are no `bars`."""
 
     hardware: str
     function: str
@@ -92,6 +151,7 @@ class TimelineView:
     next_event: int | None
     critical_path: tuple[int, ...]
     waits: tuple[Waiting, ...]
+    table: BarTable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +198,15 @@ def timeline_of(
     first_event: int = 0,
     most: int | None = None,
     devices: frozenset[int] | None = None,
+    columns: bool = False,
 ) -> TimelineView:
-    """The timeline from one event on, in program order: at most so many bars, or all; of certain `devices` alone."""
+    """The timeline from one event on, in program order: at most so many bars, or all; of certain `devices` alone.
+
+    `columns`: as a table in place of bars.
+    """
     timeline = simulation.timeline()
     is_long = len(timeline) > MOST_LOOKED_AT
-    slack = None if is_long else timeline.slack
-    found = cache(locate)
-    bars: list[Bar] = []
-    following: int | None = None
-    for event in timeline.events(first_event):
-        if most is not None and len(bars) >= most:
-            following = event.index
-            break
-        if devices is None or not devices.isdisjoint(event.effect.devices):
-            bars.append(_bar(found, event, slack[event.index] if slack is not None else None))
+    table, following = _table(timeline, locate, not is_long, first_event, most, devices)
     last = following if following is not None else len(timeline)
     return TimelineView(
         simulation.hardware.name,
@@ -163,10 +218,11 @@ def timeline_of(
             DeviceLane(d, use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
             for d, use in simulation.devices.items()
         ),
-        tuple(bars),
+        () if columns else tuple(table.rows()),
         following,
         () if is_long else tuple(e for e in timeline.critical_path() if first_event <= e < last),
         () if is_long else tuple(_waits(simulation, first_event, last)),
+        table if columns else None,
     )
 
 
@@ -193,22 +249,61 @@ def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int
     return [*kept[: most - 1], points[-1]]
 
 
-def _bar(locate: Locate, event: Event, slack: float | None) -> Bar:
-    function, index = event.path[-1]
-    effect, communication = event.effect, event.effect.work.communication
-    return Bar(
-        event.index,
-        effect.op,
-        event.label,
-        function.name,
-        index,
-        tuple(f.name for f, _ in event.path),
-        locate(Site(function.name, index)),
-        event.start,
+def _table(
+    timeline: Timeline, locate: Locate, with_slack: bool, first: int, most: int | None, devices: frozenset[int] | None
+) -> tuple[BarTable, int | None]:
+    """The bars from event `first` on, and where to go on after them."""
+    origins: dict[tuple[str, int], int] = {}
+    calls: dict[tuple[str, ...], int] = {}
+    kinds: dict[Kind, int] = {}
+    known: dict[int, int] = {}  # kinds by their effects, which live as long as the timeline does
+    listed: list[Origin] = []
+    event_of, origin_of, call_of, kind_of = (array("q") for _ in range(4))
+    starts, slack = array("d"), array("d")
+    following: int | None = None
+    for event in timeline.events(first):
+        effect = event.effect
+        if most is not None and len(event_of) >= most:
+            following = event.index
+            break
+        if devices is not None and devices.isdisjoint(effect.devices):
+            continue
+        function, index = event.path[-1]
+        origin = origins.get((function.name, index))
+        if origin is None:
+            origin = origins[function.name, index] = len(origins)
+            span = locate(Site(function.name, index))
+            listed.append(Origin(effect.op, event.label, function.name, index, span))
+        kind = known.get(id(effect))
+        if kind is None:
+            kind = known[id(effect)] = kinds.setdefault(_kind(effect), len(kinds))
+        event_of.append(event.index)
+        origin_of.append(origin)
+        call_of.append(calls.setdefault(tuple([f.name for f, _ in event.path]), len(calls)))
+        kind_of.append(kind)
+        starts.append(event.start)
+        if with_slack:
+            slack.append(timeline.slack[event.index])
+    table = BarTable(
+        tuple(listed),
+        tuple(calls),
+        tuple(kinds),
+        event_of,
+        origin_of,
+        call_of,
+        kind_of,
+        starts,
+        slack if with_slack else None,
+    )
+    return table, following
+
+
+def _kind(effect: Effect) -> Kind:
+    communication = effect.work.communication
+    return Kind(
         effect.cost.seconds,
         effect.devices,
         effect.cost.bound,
-        slack,
         communication.pattern if communication is not None else None,
         communication.root if communication is not None else None,
     )

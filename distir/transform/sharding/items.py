@@ -179,16 +179,10 @@ class Expansion:
         """Attributes with the devices that take the part of those named."""
         key = (attrs, tuple(attrs), rank)
         known = self._attributes.get(key)
-        if known is not None:
-            return known
-
-        def move(value: Constant) -> Constant:
-            if isinstance(value, tuple):
-                return tuple(map(move, value))
-            return self.mesh.device(value, rank) if isinstance(value, int) else value
-
-        moved = Attributes({n: move(v) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()})
-        return self._attributes.setdefault(key, moved)
+        if known is None:
+            moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
+            known = self._attributes[key] = Attributes(moved)
+        return known
 
     def _fresh(self, hint: str) -> str:
         name, number = hint, 0
@@ -197,6 +191,12 @@ class Expansion:
             name = f"{hint}_{number}"
         self._taken.add(name)
         return name
+
+
+def _on(mesh: Mesh, value: Constant, rank: int) -> Constant:
+    if isinstance(value, tuple):
+        return tuple([_on(mesh, v, rank) for v in value])
+    return mesh.device(value, rank) if isinstance(value, int) else value
 
 
 def _flat(args: Sequence[Arg]) -> Iterable[str]:

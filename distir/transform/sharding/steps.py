@@ -55,14 +55,22 @@ def tp(module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: boo
     return split(module, value, "innermost", plan, sequence=sequence)
 
 
-def split(module: Module, size: int, place: Place, plan: Plan, bucket_bytes: int = 0, sequence: bool = False) -> Module:
+def split(
+    module: Module,
+    size: int,
+    place: Place,
+    plan: Plan,
+    bucket_bytes: int = 0,
+    sequence: bool = False,
+    analysis: Analysis | None = None,
+) -> Module:
     """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
 
     With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
     entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises ProgramError
-    if the module does not check, or cannot be split so.
+    if the module does not check, or cannot be split so. `analysis`: of the module, where it has been checked already.
     """
-    analysis = checked(module)
+    analysis = analysis or checked(module)
     entry = module.entry()
     if size < 1 or entry is None:
         message = "the module has no function" if entry is None else f"expected 1 device or more, found {size}"

@@ -10,6 +10,8 @@ export interface Field {
   value: string;
   readonly choices?: readonly string[];
   readonly check?: (value: string) => string | undefined;
+  /** The field that must have a value for this one to be asked for. */
+  readonly partOf?: string;
 }
 
 type Item = vscode.QuickPickItem & { readonly act: Field | "go" };
@@ -17,11 +19,12 @@ type Item = vscode.QuickPickItem & { readonly act: Field | "go" };
 /** Let the user fill in fields, until they choose `go`. The values by name; undefined where they leave. */
 export async function form(title: string, go: (fields: readonly Field[]) => string, fields: readonly Field[]): Promise<Record<string, string> | undefined> {
   let last: Field | undefined;
+  const isAskedFor = ({ partOf }: Field): boolean => partOf === undefined || fields.some((field) => field.name === partOf && isSet(field.value));
   for (;;) {
     const items: Item[] = [
       { label: `$(play) ${go(fields)}`, act: "go", alwaysShow: true },
       { label: "", kind: vscode.QuickPickItemKind.Separator, act: "go" },
-      ...fields.map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
+      ...fields.filter(isAskedFor).map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
     ];
     const picked = await choose(title, items, items.find((item) => item.act === last));
     if (picked === undefined) return undefined;
@@ -29,6 +32,11 @@ export async function form(title: string, go: (fields: readonly Field[]) => stri
     last = picked.act;
     last.value = (await valueOf(title, last)) ?? last.value;
   }
+}
+
+/** Whether a value says yes to its field. */
+export function isSet(value: string): boolean {
+  return value !== "" && value !== "no" && value !== "off";
 }
 
 /** A value for a field; undefined where the user goes back. */

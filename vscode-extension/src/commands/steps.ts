@@ -20,6 +20,7 @@ export interface StepField {
   readonly detail: string;
   value: string;
   readonly choices?: readonly string[];
+  readonly partOf?: string;
 }
 
 /** Fields for some steps: one for the step itself (`dp`), one for each of its options (`pp microbatches`). */
@@ -56,5 +57,5 @@ function stepField(step: Step): StepField {
 function optionField(step: Step, option: Choice): StepField {
   const choices = option.kind === "bool" ? ["true", "false"] : WORDS[option.name];
   const detail = option.required ? `of \`${step.name}\`` : `of \`${step.name}\`; ${option.default || "none"} if left out`;
-  return { name: `${step.name} ${option.name}`, label: `    ${option.name}`, detail, value: "", ...(choices ? { choices } : {}) };
+  return { name: `${step.name} ${option.name}`, label: `    ${option.name}`, detail, value: "", partOf: step.name, ...(choices ? { choices } : {}) };
 }

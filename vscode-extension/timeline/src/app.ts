@@ -1,17 +1,18 @@
 // What the view does: takes messages, keeps what is seen and selected, and says what was clicked.
 
-import { button, element } from "./dom";
+import { describe, describeState } from "./describe";
+import { button } from "./dom";
 import { draw } from "./draw";
 import { AXIS, BARS, GUTTER, rowsOf } from "./layout";
 import { Model } from "./model";
-import type { FromView, ShowMessage, State, ToView } from "./protocol";
+import type { FromView, ShowMessage, ToView } from "./protocol";
 import { modelOf, type Scene, type Selection } from "./scene";
 import { neighbour, search } from "./search";
 import { buildShell, type Shell } from "./shell";
 import { fillTable } from "./table";
 import { onThemeChange, readTheme } from "./theme";
 import { Viewport } from "./viewport";
-import { compared, facts, named, place, summary } from "./words";
+import { compared, summary } from "./words";
 
 /** What the view talks to: an editor, or nobody in a plain page. Kept state outlives a reload. */
 export interface Host {
@@ -119,7 +120,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function receive(message: ToView): void {
     if (message.type === "show") show(message);
-    else if (message.type === "state") tellState(message.state, message.why ?? null);
+    else if (message.type === "state") describeState(shell, scene !== null, message.state, message.why ?? null);
     else if (message.type === "cursor") putCursor(message.uri, message.position);
   }
 
@@ -164,7 +165,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} that take time shown` : "";
     shell.summary.textContent = summary(model) + missing;
     tellComparison();
-    tellState("simulated", null);
+    describeState(shell, true, "simulated", null);
     tellSelection(false);
     if (same) say(`updated: ${summary(model)}`);
     redraw();
@@ -178,18 +179,6 @@ export function makeApp(root: HTMLElement, host: Host): App {
     controls.critical.setAttribute("aria-pressed", String(kept.onlyCritical));
     const bar = kept.event === null ? -1 : scene!.model.barOf(kept.event);
     if (bar >= 0) scene!.selected = { isOther: false, bar, device: scene!.model.group(bar).devices[0] };
-  }
-
-  function tellState(state: State, why: string | null): void {
-    const reason = why ?? "this one cannot be simulated";
-    const texts = {
-      simulated: "",
-      pending: scene === null ? "being simulated" : "being simulated; this is the version before",
-      stale: "of an earlier version",
-      failed: scene === null ? reason : `of an earlier version: ${reason}`,
-    };
-    shell.state.hidden = state === "simulated";
-    shell.state.textContent = texts[state] ?? "";
   }
 
   function tellComparison(): void {
@@ -267,29 +256,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
   }
 
   function tellSelection(isNew: boolean): void {
-    const { chart, option, details } = shell;
-    if (scene === null || scene.selected === null) {
-      chart.removeAttribute("aria-activedescendant");
-      chart.setAttribute("aria-label", `Timeline of ${scene?.rows.length ?? 0} devices`);
-      details.replaceChildren(element("p", {}, "Click an op to see its statement."));
-      return;
-    }
-    const { selected } = scene;
-    const model = modelOf(scene, selected);
-    const lane = model.lanes.get(selected.device)!;
-    const statement = model.statement(selected.bar);
-    chart.setAttribute("aria-label", `device ${selected.device}${selected.isOther ? ", the other program" : ""}`);
-    chart.setAttribute("aria-activedescendant", option.id);
-    option.setAttribute("aria-selected", "true");
-    option.setAttribute("aria-posinset", String(lane.placeOf(selected.bar) + 1));
-    option.setAttribute("aria-setsize", String(lane.bars.length));
-    const text = `${named(model, selected.bar)}, ${facts(model, selected.bar)}, ${place(model, selected.bar)}`;
-    option.textContent = text;
-    if (isNew && document.activeElement !== chart) say(text);
-    details.replaceChildren(
-      ...(statement.text !== null ? [element("code", {}, statement.text)] : []),
-      element("p", {}, `${named(model, selected.bar)} · ${facts(model, selected.bar)} · ${place(model, selected.bar)}`),
-    );
+    const text = describe(shell, scene);
+    if (isNew && text !== null && document.activeElement !== shell.chart) say(text);
   }
 
   function open(focus: boolean): void {

@@ -6,6 +6,7 @@ import { AXIS, BARS, GUTTER, OTHER, STRIP, type Row } from "./layout";
 import type { Lane } from "./lane";
 import type { Model } from "./model";
 import type { Scene } from "./scene";
+import { Strip } from "./strip";
 import { bytes, duration, percent } from "./words";
 
 export type Pen = CanvasRenderingContext2D;
@@ -13,13 +14,14 @@ export type Pen = CanvasRenderingContext2D;
 const FONT = "12px system-ui, sans-serif";
 const SMALL = "11px system-ui, sans-serif";
 const LABEL = "11px ui-monospace, Menlo, Consolas, monospace";
-const LEVELS = 8; // of how full a column is: neighbours of one level are one rectangle
 const DIM = 0.2;
 
 let letter = 0; // the width of a letter of LABEL
+let strip: Strip; // made with the first drawing: there may be no page yet
 
 export function draw(pen: Pen, scene: Scene): void {
   const { viewport, rows } = scene;
+  strip ??= new Strip();
   pen.clearRect(0, 0, GUTTER + viewport.width, AXIS + viewport.height);
   pen.textBaseline = "middle";
   const seen = rows.filter((row) => row.bottom > viewport.top && row.top < viewport.top + viewport.height);
@@ -62,68 +64,63 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
   letter ||= pen.measureText("0").width || 7;
   pen.fillStyle = theme.devices[slot];
 
-  // A run of columns that look the same.
-  let runFrom = -1;
-  let runTo = -1;
-  let runAlpha = 0;
-  let runMark = false;
-  let runHit = false;
-  const flush = (): void => {
-    if (runFrom < 0) return;
-    pen.globalAlpha = runAlpha;
-    pen.fillStyle = runHit ? theme.hit : theme.devices[slot];
-    pen.fillRect(runFrom, top, runTo - runFrom, high);
-    if (runMark) mark(runFrom, runTo - runFrom);
-    runFrom = -1;
+  // Changing the pen's state costs more than a rectangle: colours change only where they must, and what marks the
+  // critical path is drawn at the end, in one piece as far as it reaches.
+  let alpha = (pen.globalAlpha = 1);
+  const fade = (wanted: number): void => {
+    if (alpha !== wanted) pen.globalAlpha = alpha = wanted;
   };
-  const mark = (left: number, wide: number): void => {
-    pen.globalAlpha = 1;
-    pen.fillStyle = theme.mark;
-    pen.fillRect(left, top, wide, 2);
-    pen.fillRect(left, top + high - 2, wide, 2);
+  const marks: number[] = []; // from, to, from, to, …
+  const mark = (left: number, right: number): void => {
+    if (marks.length > 0 && left <= marks[marks.length - 1] + 0.6) marks[marks.length - 1] = right;
+    else marks.push(left, right);
   };
+
+  strip.begin(width);
   lane.paint(from, to, width, {
     column(column, first, last, full) {
       const critical = lane.criticalIn(first, last) > 0;
       const hit = hasHits && lane.markedIn(first, last) > 0;
       const dim = (onlyCritical && !critical) || (hasHits && !hit);
-      const alpha = (dim ? DIM : 1) * strength * (0.3 + (0.7 * Math.ceil(full * LEVELS)) / LEVELS);
-      if (runFrom >= 0 && runTo === column && runAlpha === alpha && runMark === critical && runHit === hit) {
-        runTo = column + 1;
-        return;
-      }
-      flush();
-      runFrom = column;
-      runTo = column + 1;
-      runAlpha = alpha;
-      runMark = critical;
-      runHit = hit;
+      const shade = (dim ? DIM : 1) * strength * (0.3 + 0.7 * full);
+      if (critical) mark(column, column + 1);
+      strip.put(column, hit ? theme.hitParts : theme.deviceParts[slot], shade);
     },
     bar(i) {
-      flush();
       const bar = lane.bars[i];
       const left = Math.max(-2, (lane.starts[i] - from) * factor);
       const wide = Math.min(width + 2, (lane.ends[i] - from) * factor) - left;
       const hit = hasHits && hits.flags[bar] === 1;
       const dim = (onlyCritical && model.critical[bar] === 0) || (hasHits && !hit);
-      pen.globalAlpha = (dim ? DIM : 1) * strength;
-      pen.fillStyle = theme.devices[slot];
-      pen.fillRect(left, top, wide - (wide > 3 ? 0.5 : 0), high);
-      if (wide > 5 && model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high);
-      if (model.critical[bar] === 1) mark(left, wide - (wide > 3 ? 0.5 : 0));
+      const right = left + wide - (wide > 3 ? 0.5 : 0);
+      fade((dim ? DIM : 1) * strength);
+      if (hit && wide <= 5) pen.fillStyle = theme.hit;
+      pen.fillRect(left, top, right - left, high);
+      if (hit && wide <= 5) pen.fillStyle = theme.devices[slot];
+      if (model.critical[bar] === 1) mark(left, right);
+      if (wide <= 5) return;
+      // Beyond this there are few: no more than fit beside each other.
+      if (model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high);
       if (hit) ring(pen, theme.hit, left, top, wide, high);
       if (wide > 3 * letter) {
         const { op, label } = model.statement(bar);
         const text = label === op ? op : `${op} ${label}`;
         const room = Math.floor((wide - 6) / letter);
         pen.globalAlpha = dim ? 0.5 : 1;
-        pen.fillStyle = dim ? theme.text : strength < 1 ? theme.text : theme.inks[slot];
+        pen.fillStyle = dim || strength < 1 ? theme.text : theme.inks[slot];
         if (room > 1) pen.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, left + 4, top + high / 2);
       }
+      pen.fillStyle = theme.devices[slot];
+      pen.globalAlpha = alpha;
     },
   });
-  flush();
+  strip.paint(pen, top, high);
   pen.globalAlpha = 1;
+  pen.fillStyle = theme.mark;
+  for (let i = 0; i < marks.length; i += 2) {
+    pen.fillRect(marks[i], top, marks[i + 1] - marks[i], 2);
+    pen.fillRect(marks[i], top + high - 2, marks[i + 1] - marks[i], 2);
+  }
   if (cursorBars !== null) drawCursor(pen, scene, lane, cursorBars.bars, top, high);
 }
 
@@ -168,6 +165,7 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
   pen.lineWidth = 1;
   let reached = -Infinity;
   pen.beginPath();
+  strip.begin(width);
   const { waits } = lane;
   let low = 0;
   let bound = waits.length;
@@ -182,13 +180,11 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
     if (right < reached + 1) continue; // within a column that has one
     reached = right;
     if (right - left < 4) {
-      pen.globalAlpha = 0.35;
-      pen.fillRect(left, top + high / 2 - 1, Math.max(1, right - left), 2);
+      for (let at = Math.floor(left); at < right; at += 1) strip.put(at, scene.theme.faintParts, 0.35);
       continue;
     }
     pen.globalAlpha = 0.12;
     pen.fillRect(left, top + 3, right - left, high - 6);
-    pen.globalAlpha = 1;
     const middle = Math.round(top + high / 2) + 0.5;
     pen.moveTo(left + 1, middle);
     pen.lineTo(right - 1, middle);
@@ -198,6 +194,7 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
   }
   pen.globalAlpha = 0.7;
   pen.stroke();
+  strip.paint(pen, top + high / 2 - 1, 2);
   pen.globalAlpha = 1;
 }
 

@@ -19,15 +19,18 @@ export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
   const full = topOf(most, capacity);
   if (own !== null) {
     pen.fillStyle = own.peak_bytes > own.capacity_bytes ? theme.over : theme.memory;
-    trace(pen, scene, own, row, full);
-    pen.lineTo(viewport.width + 1, row.stripTop + STRIP);
-    pen.lineTo(-1, row.stripTop + STRIP);
-    pen.fill();
+    const base = row.stripTop + STRIP;
+    trace(scene, own, row, full, (left, right, height) => pen.fillRect(left, height, right - left, base - height));
   }
   if (other !== null) {
     pen.strokeStyle = theme.text;
     pen.setLineDash([3, 2]);
-    trace(pen, scene, other, row, full);
+    pen.beginPath();
+    pen.moveTo(-1, row.stripTop + STRIP);
+    trace(scene, other, row, full, (left, right, height) => {
+      pen.lineTo(left, height);
+      pen.lineTo(right, height);
+    });
     pen.stroke();
     pen.setLineDash([]);
   }
@@ -65,37 +68,45 @@ export function curveOf(model: Model, device: number): Curve | null {
   return model.devices.find((found) => found.device === device)?.memory ?? null;
 }
 
-/** A path of steps; of each column of pixels its highest one, and its last one if the next column holds none. */
-function trace(pen: Pen, scene: Scene, curve: Curve, row: Row, full: number): void {
+/**
+ * The steps of a curve, from left to right: from where to where, and how high up. Of each column of pixels it is the
+ * highest one.
+ */
+function trace(
+  scene: Scene,
+  curve: Curve,
+  row: Row,
+  full: number,
+  step: (left: number, right: number, height: number) => void,
+): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
   const { points } = curve;
   const base = row.stripTop + STRIP;
   const height = (nbytes: number): number => base - (nbytes / full) * (STRIP - 2);
   let i = pointAt(curve, from);
-  let drawn = i >= 0 ? height(points[i][1]) : base; // where the pen is
-  let latest = drawn; // what is in use
-  let end = -1; // of the column that was drawn last
-  const step = (at: number, to: number): void => {
-    if (to === drawn) return;
-    pen.lineTo(at, drawn);
-    pen.lineTo(at, to);
-    drawn = to;
+  let left = -1; // from where it has been
+  let shown = i >= 0 ? height(points[i][1]) : base; // so high
+  let latest = shown; // what is in use behind the column that was looked at last
+  const go = (at: number, high: number): void => {
+    if (high === shown) return;
+    if (at > left) step(left, at, shown);
+    left = at;
+    shown = high;
   };
-  pen.beginPath();
-  pen.moveTo(-1, drawn);
+  let end = -1; // of that column
   i = Math.max(0, i + 1);
   while (i < points.length && points[i][0] <= to) {
     const at = Math.round((points[i][0] - from) * factor);
-    if (at > end) step(end, latest);
+    if (at > end) go(end, latest);
     let highest = Infinity;
     for (; i < points.length && Math.round((points[i][0] - from) * factor) === at; i += 1) {
       latest = height(points[i][1]);
       if (latest < highest) highest = latest;
     }
-    step(at, highest);
+    go(at, Math.min(highest, at < end ? shown : highest));
     end = at + 1;
   }
-  step(end, latest);
-  pen.lineTo(width + 1, drawn);
+  go(end, latest);
+  step(left, width + 1, shown);
 }

@@ -1,7 +1,7 @@
 // One simulation as columns: what the answers say, in arrays that are quick to search and draw. Knows no screen.
 
 import { Lane } from "./lane";
-import type { Curve, Position, Range, Side } from "./protocol";
+import type { BarRow, BarTable, Curve, Position, Range, Side } from "./protocol";
 
 /** A statement that bars come from. `text` is what stands there, where that is known. */
 export interface Statement {
@@ -69,7 +69,8 @@ export class Model {
     this.allEvents = first.events;
     this.hardware = first.hardware;
     this.entry = first.function;
-    const count = side.timeline.reduce((sum, answer) => sum + answer.bars.length, 0);
+    const tables = side.timeline.map((answer) => answer.table ?? tabulated(answer.bars));
+    const count = tables.reduce((sum, table) => sum + table.event.length, 0);
     this.events = new Int32Array(count);
     this.starts = new Float64Array(count);
     this.ends = new Float64Array(count);
@@ -79,7 +80,7 @@ export class Model {
     this.pathOf = new Int32Array(count);
     this.boundOf = new Int32Array(count);
     this.critical = new Uint8Array(count);
-    this.readBars();
+    this.readTables(tables);
     this.path = this.barsOf(side.timeline.flatMap((answer) => answer.critical_path));
     for (const bar of this.path) this.critical[bar] = 1;
     const links: number[] = [];
@@ -153,44 +154,43 @@ export class Model {
     return Int32Array.from(events.map((event) => this.barOf(event)).filter((bar) => bar >= 0));
   }
 
-  private readBars(): void {
-    const statements = new Map<string, Map<number, number>>();
+  /** Each piece counts on its own: what pieces share is found by what it says. */
+  private readTables(tables: BarTable[]): void {
+    const statements = new Map<string, number>();
     const groups = new Map<string, number>();
     const paths = new Map<string, number>();
     const bounds = new Map<string, number>();
     const lines = this.side.source != null ? this.side.source.split(/\r\n|\n|\r/) : null;
     let bar = 0;
-    for (const answer of this.side.timeline) {
-      for (const row of answer.bars) {
-        this.events[bar] = row.event;
-        this.starts[bar] = row.start_s;
-        this.ends[bar] = row.start_s + row.duration_s;
-        this.slack[bar] = row.slack_s ?? NaN;
-        let own = statements.get(row.function);
-        if (own === undefined) statements.set(row.function, (own = new Map<number, number>()));
-        let number = own.get(row.statement);
-        if (number === undefined) {
-          own.set(row.statement, (number = this.statements.length));
+    for (const table of tables) {
+      const origins = table.origins.map(({ op, label, function: name, statement, range }) =>
+        numbered(statements, `${statement} ${name}`, this.statements, () => {
           const text =
-            row.range !== null && lines !== null
-              ? cut(lines, row.range)
-              : (this.side.statements?.[row.function]?.[row.statement] ?? null);
-          const { op, label, range } = row;
-          this.statements.push({ function: row.function, index: row.statement, op, label, range, text, bars: [] });
-        }
-        this.statements[number].bars.push(bar);
-        this.statementOf[bar] = number;
-        const communication = row.communication ?? (row.devices.length > 1 ? "" : null);
-        const root = row.root ?? null;
-        this.groupOf[bar] = numbered(groups, `${row.devices.join()}|${communication}|${root}`, this.groups, () => ({
-          devices: row.devices,
-          communication,
-          root,
-          inwards: communication !== null && INWARDS.has(communication),
-        }));
-        this.pathOf[bar] = numbered(paths, row.calls.join("\n"), this.paths, () => row.calls);
-        this.boundOf[bar] = numbered(bounds, row.bound, this.bounds, () => row.bound);
-        bar += 1;
+            range !== null && lines !== null ? cut(lines, range) : (this.side.statements?.[name]?.[statement] ?? null);
+          return { function: name, index: statement, op, label, range, text, bars: [] };
+        }),
+      );
+      const calls = table.calls.map((names) => numbered(paths, JSON.stringify(names), this.paths, () => names));
+      const kinds = table.kinds.map((kind) => {
+        const communication = kind.communication ?? (kind.devices.length > 1 ? "" : null);
+        const root = kind.root ?? null;
+        const inwards = communication !== null && INWARDS.has(communication);
+        const group = { devices: kind.devices, communication, root, inwards };
+        return numbered(groups, JSON.stringify(group), this.groups, () => group);
+      });
+      const limits = table.kinds.map(({ bound }) => numbered(bounds, bound, this.bounds, () => bound));
+      for (let i = 0; i < table.event.length; i += 1, bar += 1) {
+        const kind = table.kind[i];
+        this.events[bar] = table.event[i];
+        this.starts[bar] = table.start_s[i];
+        this.ends[bar] = table.start_s[i] + table.kinds[kind].duration_s;
+        this.slack[bar] = table.slack_s === null ? NaN : table.slack_s[i];
+        const statement = origins[table.origin[i]];
+        this.statementOf[bar] = statement;
+        this.statements[statement].bars.push(bar);
+        this.groupOf[bar] = kinds[kind];
+        this.boundOf[bar] = limits[kind];
+        this.pathOf[bar] = calls[table.call[i]];
       }
     }
   }
@@ -224,6 +224,26 @@ function numbered<T>(numbers: Map<string, number>, key: string, entries: T[], ma
     entries.push(make());
   }
   return number;
+}
+
+/** Rows as columns. */
+function tabulated(rows: BarRow[]): BarTable {
+  const made: BarTable = {
+    origins: [], calls: [], kinds: [], event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [],
+  };
+  const [origins, calls, kinds] = [new Map<string, number>(), new Map<string, number>(), new Map<string, number>()];
+  for (const row of rows) {
+    const { duration_s, devices, bound, communication, root } = row;
+    const kind = { duration_s, devices, bound, communication, root };
+    made.event.push(row.event);
+    made.origin.push(numbered(origins, `${row.statement} ${row.function}`, made.origins, () => row));
+    made.call.push(numbered(calls, row.calls.join("\n"), made.calls, () => row.calls));
+    const key = `${duration_s}|${devices.join()}|${bound}|${communication}|${root}`;
+    made.kind.push(numbered(kinds, key, made.kinds, () => kind));
+    made.start_s.push(row.start_s);
+    made.slack_s!.push(row.slack_s ?? NaN);
+  }
+  return made;
 }
 
 function before(a: Position, b: Position): number {

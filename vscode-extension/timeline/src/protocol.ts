@@ -30,6 +30,25 @@ export interface BarRow {
   root?: number | null;
 }
 
+/** Bars as columns. `origin`, `call` and `kind` count in the lists of the first three. */
+export interface BarTable {
+  origins: { op: string; label: string; function: string; statement: number; range: Range | null }[];
+  calls: string[][];
+  kinds: {
+    duration_s: number;
+    devices: number[];
+    bound: string;
+    communication?: string | null;
+    root?: number | null;
+  }[];
+  event: number[];
+  origin: number[];
+  call: number[];
+  kind: number[];
+  start_s: number[];
+  slack_s: number[] | null;
+}
+
 export interface WaitRow {
   device: number;
   start_s: number;
@@ -56,6 +75,8 @@ export interface TimelineAnswer {
   events: number;
   devices: DeviceRow[];
   bars: BarRow[];
+  /** In place of `bars`, if it was asked for. */
+  table?: BarTable | null;
   next_event: number | null;
   critical_path: number[];
   waits: WaitRow[];

@@ -1,6 +1,7 @@
 // Colours: those of the editor's theme in a webview, our own in a plain page. Devices as in the text.
 
 import palette from "../../palette.json";
+import { type Rgb, rgbOf } from "./strip";
 
 export type Kind = "light" | "dark" | "highContrastDark" | "highContrastLight";
 
@@ -23,6 +24,10 @@ export interface Theme {
   devices: string[];
   /** Of text upon the device's colour. */
   inks: string[];
+  /** The same as `devices`, `hit` and `faint`, in parts. */
+  deviceParts: Rgb[];
+  hitParts: Rgb;
+  faintParts: Rgb;
 }
 
 /** The kind of theme: what VS Code says of its own, else what the browser prefers. */
@@ -56,6 +61,9 @@ export function readTheme(): Theme {
     memory: value("--memory"),
     over: value("--over"),
     devices,
+    deviceParts: devices.map(rgbOf),
+    hitParts: rgbOf(value("--hit")),
+    faintParts: rgbOf(value("--faint")),
     inks: devices.map((colour) => (luminance(colour) > 0.18 ? "#000000" : "#ffffff")),
   };
 }

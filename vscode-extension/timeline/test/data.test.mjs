@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./load.mjs";
-import { random, schedule, small } from "./samples.mjs";
+import { inColumns, random, schedule, small } from "./samples.mjs";
 
 const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, facts, named, place, compared, topOf, upTo } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory");
@@ -79,6 +79,20 @@ test("a timeline in pieces is the timeline", () => {
   assert.deepEqual(two.starts, one.starts);
   assert.deepEqual(two.path, one.path);
   for (const [device, lane] of one.lanes) assert.deepEqual(two.lanes.get(device).waits, lane.waits);
+});
+
+test("bars as columns are the bars", () => {
+  const message = schedule(700, 3, 9);
+  const [rows, columns] = [new Model(message), new Model(inColumns(message))];
+  for (const name of ["events", "starts", "ends", "slack", "critical", "path", "links"]) {
+    assert.deepEqual(columns[name], rows[name], name);
+  }
+  for (let bar = 0; bar < rows.count; bar += 1) {
+    assert.deepEqual(columns.group(bar), rows.group(bar));
+    assert.deepEqual(columns.statement(bar), rows.statement(bar));
+    assert.equal(facts(columns, bar), facts(rows, bar));
+    assert.equal(place(columns, bar), place(rows, bar));
+  }
 });
 
 test("a position in the text is its statement's", () => {

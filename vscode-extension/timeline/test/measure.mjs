@@ -6,7 +6,7 @@ import { loadavg, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch, missing } from "./browser.mjs";
-import { schedule } from "./samples.mjs";
+import { inColumns, schedule } from "./samples.mjs";
 
 const [count = 100_000, devices = 16] = process.argv.slice(2).map(Number);
 if (missing) {
@@ -16,7 +16,7 @@ if (missing) {
 const built = join(dirname(fileURLToPath(import.meta.url)), "../../../distir/simulate/page");
 const folder = mkdtempSync(join(tmpdir(), "timeline-"));
 const file = join(folder, "page.html");
-const data = JSON.stringify(schedule(count, devices, 1));
+const data = JSON.stringify(inColumns(schedule(count, devices, 1)));
 const part = (name) => readFileSync(join(built, name), "utf8");
 writeFileSync(
   file,

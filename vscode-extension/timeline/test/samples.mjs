@@ -32,7 +32,7 @@ export function schedule(count, deviceCount, seed, { latency = 0, memory = true 
     const sends = deviceCount > 1 && statement % 10 === 9;
     const devices = sends ? [device + 1, ((device + 1) % deviceCount) + 1] : [device + 1];
     const start = Math.max(...devices.map((d) => free[d - 1]));
-    const seconds = (next() < 0.05 ? 40 : 1) * (1e-6 + 4e-6 * next());
+    const seconds = (next() < 0.05 ? 40 : 1) * (1e-6 + 4e-7 * Math.floor(10 * next()));
     for (const d of devices) {
       if (free[d - 1] < start) {
         const blocker = last[devices.find((other) => free[other - 1] === start) - 1];
@@ -110,4 +110,32 @@ export function small({ uri = "file:///a.dir", name = "a.dir", op = "Relu", scal
     }],
     memory: { memories: [curve(1), curve(2)] },
   };
+}
+
+/** The same message with its bars as columns, as `columns: true` asks for them. */
+export function inColumns(message) {
+  const tabulated = ({ bars, ...answer }) => {
+    const [origins, calls, kinds] = [new Map(), new Map(), new Map()];
+    const number = (entries, entry) => {
+      const key = JSON.stringify(entry);
+      if (!entries.has(key)) entries.set(key, [entries.size, entry]);
+      return entries.get(key)[0];
+    };
+    const table = { event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [] };
+    for (const bar of bars) {
+      const { op, label, function: name, statement, range, duration_s, devices, bound, communication, root } = bar;
+      table.event.push(bar.event);
+      table.origin.push(number(origins, { op, label, function: name, statement, range }));
+      table.call.push(number(calls, bar.calls));
+      table.kind.push(number(kinds, { duration_s, devices, bound, communication, root }));
+      table.start_s.push(bar.start_s);
+      table.slack_s.push(bar.slack_s);
+    }
+    const entries = (found) => [...found.values()].map(([, entry]) => entry);
+    table.origins = entries(origins);
+    table.calls = entries(calls);
+    table.kinds = entries(kinds);
+    return { ...answer, bars: [], table };
+  };
+  return { ...message, timeline: message.timeline.map(tabulated) };
 }

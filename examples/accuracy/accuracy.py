@@ -1,0 +1,102 @@
+"""How true the simulator is here: calibrate, run programs, and lay what was simulated beside what was measured.
+
+`make accuracy` runs this. With `--measured`, nothing is run: what was measured once, on the machine that the profiles
+in `examples/accuracy/two_cores` describe, is compared with what the simulator says now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from comparison import PROFILES, Measured, compare, draw, machines, read, report, write
+from configurations import Configuration, drawn
+
+from distir.cost.calibrate.measuring import typical
+
+HERE = Path(__file__).parent
+COMMITTED = HERE / "two_cores"
+FEWEST, MOST = 5, 60
+"""Timed runs in a round."""
+
+ROUND_S = 0.25
+"""How long a round times a configuration, about."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measured", action="store_true", help="measure nothing: take what was measured")
+    parser.add_argument("--folder", type=Path, default=None, help="where measurements are written, or read from")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each configuration is launched")
+    parser.add_argument("--calibration-rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("build/accuracy"), help="where the report is written")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder = options.folder or (COMMITTED if options.measured else options.out)
+    if not options.measured:
+        folder.mkdir(parents=True, exist_ok=True)
+        measure(folder, options.rounds, options.calibration_rounds)
+    hardware = machines(folder)
+    rows = compare(read(folder / "measured.csv"), hardware)
+    text = report(rows, hardware)
+    (options.out / "accuracy.md").write_text(text)
+    draw(rows, options.out / "accuracy.svg")
+    print(text)
+
+
+def measure(folder: Path, rounds: int, calibration_rounds: int) -> None:
+    """Calibrate with one rank and with two, then time all configurations, in rounds."""
+    for ranks, name in PROFILES.items():
+        words = [
+            "--devices",
+            str(ranks),
+            "--threads",
+            "1",
+            "--rounds",
+            str(calibration_rounds),
+            "-o",
+            str(folder / name),
+        ]
+        subprocess.run([sys.executable, "-m", "distir", "calibrate", *words], check=True)
+    hardware = machines(folder)
+    configurations = drawn()
+    seconds: dict[int, list[float]] = {c.number: [] for c in configurations}
+    runs = dict.fromkeys(seconds, 0)
+    for number in range(rounds):
+        for configuration in configurations:
+            found = timed(configuration, hardware)
+            seconds[configuration.number].append(typical(found))
+            runs[configuration.number] += len(found)
+            shown = f"{1e3 * typical(found):.3f} ms"
+            print(f"round {number + 1}, {configuration}: {shown}", file=sys.stderr, flush=True)
+    rows = [
+        Measured(c, runs[c.number], statistics.median(own), (max(own) - min(own)) / 2 / statistics.median(own))
+        for c in configurations
+        for own in [seconds[c.number]]
+    ]
+    write(folder / "measured.csv", rows)
+
+
+def timed(configuration: Configuration, hardware: dict) -> list[float]:
+    """Seconds of each run of a configuration: of its slowest rank."""
+    import distir
+    from distir.lower import Entry, Launch, launch, lower
+    from distir.simulate import arguments
+
+    module = configuration.program()
+    expected = distir.simulate(module, hardware[configuration.ranks]).latency_s
+    repeat = max(FEWEST, min(MOST, round(ROUND_S / expected)))
+    main = module.functions["main"]
+    lowered = lower([Entry("main", module, main, arguments(main, {}))])
+    with tempfile.TemporaryDirectory(prefix="distir-accuracy-") as scratch:
+        lowered.write(Path(scratch))
+        words = ["--repeat", str(repeat), "--warmup", "2", "--threads", "1"]
+        return launch(Launch(Path(scratch), lowered.ranks, timeout_s=120, words=words))["latencies_s"]
+
+
+if __name__ == "__main__":
+    main()

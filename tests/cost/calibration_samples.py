@@ -1,0 +1,37 @@
+"""Machines that follow a law exactly, or with noise, and what calibration would see of them."""
+
+from distir.cost.calibrate import Machine, Sample, communicating, computing
+
+ABOUT = {
+    "torch": "2.9",
+    "threads": 1,
+    "cores": 2,
+    "system": "Linux",
+    "processor": 'An "Example"',
+    "memory_bytes": 8 << 30,
+}
+
+
+def machine(devices=1, local=None):
+    return Machine("gloo", devices, local or devices, "2024-05-31", ABOUT, 3)
+
+
+def lawful(work):
+    """2 us, and 50 GFLOP/s, and 10 GB/s; messages take 50 us, and 1 GB/s."""
+    if work.communication is not None:
+        return 50e-6 + work.communication.nbytes / 1e9
+    return 2e-6 + work.flops / 50e9 + work.bytes / 10e9
+
+
+def cached(work):
+    """The same, but ten times the bandwidth below a megabyte."""
+    return 2e-6 + work.bytes / (100e9 if work.bytes < 1e6 else 10e9)
+
+
+def benchmarks(devices=1):
+    return [*computing(), *communicating(devices)]
+
+
+def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0)):
+    """Samples of all benchmarks. `noise`: what rounds of a benchmark are times as long as the law says."""
+    return [Sample(b, tuple(law(b.work) * factor for factor in noise())) for b in benchmarks(devices)]

@@ -1,0 +1,75 @@
+"""`distir calibrate` from end to end on this machine, and what its benchmarks are."""
+
+import json
+
+import pytest
+from calibration_samples import benchmarks
+
+from distir.analysis import check
+from distir.cli import calibrate as command
+from distir.cli.app import main
+from distir.cost import load
+from distir.cost.calibrate.benchmarks import MEASURED, PRODUCTS, ROOTED, STREAMING, SYMMETRIC, VIEWS, computing
+from distir.ir import Apply, Module
+
+
+def test_benchmarks_are_programs_without_faults():
+    for b in benchmarks(3):
+        assert not check(Module([b.function])).errors, b.name
+
+
+def test_every_op_is_measured_at_several_sizes():
+    found = {}
+    for b in benchmarks(2):
+        found.setdefault(b.op, set()).add(b.work)
+        ops = [s.op for s in b.function.body if isinstance(s, Apply)]
+        assert ops.count(b.op) == b.repeats
+    assert found.keys() == {*PRODUCTS, *STREAMING, *VIEWS, *ROOTED, *SYMMETRIC, "Transpose", "Send"}
+    assert all(len(works) >= 5 for op, works in found.items() if op not in VIEWS)
+
+
+def test_groups_of_powers_of_two_and_all_devices():
+    assert {len(b.devices) for b in benchmarks(6)} == {1, 2, 4, 6}
+
+
+def test_each_element_type_can_be_measured():
+    found = computing(MEASURED, most=1 << 11)
+    assert {b.work.dtype.name for b in found if b.op == "Add"} == set(MEASURED)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(command, "QUICK_ELEMENTS", 1 << 11)
+
+
+def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):
+    pytest.importorskip("torch")
+    out = tmp_path / "here.toml"
+    words = ["calibrate", "--devices", "2", "--quick", "--rounds", "2", "--threads", "1", "-o", str(out), "--json"]
+    assert main(words) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {m["pattern"] for m in document["messages"]} >= {"send", "allreduce", "broadcast"}
+    hardware = load(out)
+    assert hardware.devices == 2
+    assert hardware.uncertain
+    assert 1e-7 < hardware.kinds[0].launch < 1e-3
+    assert main(["simulate", "examples/mlp_data_parallel.dir", "--hardware", str(out), "--json"]) == 0
+    simulated = json.loads(capsys.readouterr().out)
+    low, high = simulated["latency_band_s"]
+    assert low < simulated["latency_s"] < high
+    assert main(["simulate", "examples/mlp_data_parallel.dir", "--hardware", str(out)]) == 0
+    assert " ± " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dtypes", "Float31"], "expected element types among"),
+        (["--backend", "mpi"], "expected gloo or nccl"),
+        (["--timeout", "3"], "without a unit"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words, message, tmp_path, capsys):
+    assert main(["calibrate", "-o", str(tmp_path / "x.toml"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "x.toml").exists()

@@ -1,0 +1,132 @@
+"""Fits: what follows a law is found again, and a profile says what its fits say."""
+
+import random
+import statistics
+
+import pytest
+from calibration_samples import benchmarks, cached, lawful, machine, seen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distir.cost import parse
+from distir.cost.calibrate import Sample, as_toml, fit
+from distir.cost.calibrate.fitting import nonnegative
+from distir.cost.calibrate.measuring import samples
+
+ROUGH = 1e-4
+"""What six digits of a profile's figures may change."""
+
+
+def noisy(seed, share):
+    rng = random.Random(seed)
+
+    def factors():
+        # Figures of one benchmark have an error in common, which rounds do not show.
+        return tuple(rng.lognormvariate(0, share) for _ in range(5))
+
+    return factors
+
+
+def test_a_line_is_found_again():
+    found = {f.op: f for f in fit(seen(lawful)).ops}
+    assert found["MatMul"].form == "line"
+    assert found["MatMul"].launch == pytest.approx(2e-6)
+    assert found["MatMul"].rate[0][1] == pytest.approx(50e9)
+    assert found["MatMul"].bandwidth[0][1] == pytest.approx(10e9)
+    assert found["MatMul"].r2 == pytest.approx(1)
+    assert found["MatMul"].uncertainty == pytest.approx(0, abs=1e-6)
+
+
+def test_caches_make_a_table_that_goes_through_all_points():
+    measured = seen(cached)
+    found = {f.op: f for f in fit(measured).ops}
+    assert found["Relu"].form == "table"
+    for sample in measured:
+        if sample.benchmark.op == "Relu":
+            work = sample.benchmark.work
+            assert found["Relu"].seconds(work.flops, work.bytes) == pytest.approx(sample.seconds, rel=0.02)
+
+
+@pytest.mark.parametrize("law", [lawful, cached])
+def test_simulated_costs_are_what_was_fitted(law):
+    calibration = fit(seen(law))
+    hardware = parse(as_toml(calibration, machine()))
+    fits = {(f.op, f.dtype): f for f in calibration.ops}
+    for b in benchmarks():
+        own = fits[b.op, "other" if b.work.dtype is None else b.work.dtype.name]
+        cost = hardware.cost(b.work, (0,), b.op)
+        assert cost.seconds == pytest.approx(own.seconds(b.work.flops, b.work.bytes), rel=ROUGH)
+        assert cost.uncertainty == pytest.approx(own.uncertainty, rel=0.06)
+
+
+def test_simulated_messages_take_what_was_measured():
+    measured = seen(lawful, devices=4)
+    hardware = parse(as_toml(fit(measured), machine(4)))
+    for sample in measured:
+        b = sample.benchmark
+        if b.work.communication is not None:
+            positions = tuple(d - 1 for d in b.devices)
+            work = b.work
+            root = work.communication.root
+            assert root is None or root in b.devices
+            moved = type(work)(communication=type(work.communication)(work.communication.pattern,
+                               work.communication.nbytes, None if root is None else root - 1))  # fmt: skip
+            assert hardware.cost(moved, positions).seconds == pytest.approx(sample.seconds, rel=ROUGH)
+
+
+def test_the_general_figures_come_from_what_was_measured():
+    hardware = parse(as_toml(fit(seen(lawful, devices=2)), machine(2)))
+    (kind,) = {k.name: k for k in hardware.kinds}.values()
+    assert kind.launch == pytest.approx(2e-6, rel=0.01)
+    assert kind.bandwidth == pytest.approx(10e9, rel=0.3)
+    send = hardware.levels[0].links["send"]
+    assert (send.startup, send.bandwidth) == (pytest.approx(50e-6, rel=1e-3), pytest.approx(1e9, rel=1e-3))
+
+
+def test_nodes_make_a_second_level():
+    hardware = parse(as_toml(fit(seen(lawful, devices=4)), machine(4, local=2)))
+    assert [level.name for level in hardware.levels] == ["node", "network"]
+    assert [len(level.blocks) for level in hardware.levels] == [2, 1]
+
+
+@given(st.integers(0, 10**6))
+def test_two_runs_agree_within_what_they_state(seed):
+    first, second = (fit(seen(lawful, 2, noisy(seed + n, 0.05))) for n in (0, 10**7))
+    assert not first.too_noisy
+    assert first.agrees(second) >= 0.8
+
+
+def test_a_noisy_machine_is_called_so():
+    assert fit(seen(lawful, 2, noisy(1, 0.4))).too_noisy
+    assert "too noisy" in as_toml(fit(seen(lawful, 2, noisy(1, 0.4))), machine(2))
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 0.3))
+def test_whatever_was_measured_makes_a_profile(seed, share):
+    text = as_toml(fit(seen(cached, noise=noisy(seed, share))), machine())
+    assert parse(text).kinds[0].ops
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=4, max_size=8, unique=True),
+    st.tuples(st.floats(0, 5), st.floats(0, 5)),
+)
+def test_coefficients_are_never_below_zero(rows, truth):
+    columns = [[a for a, _ in rows], [b for _, b in rows]]
+    target = [truth[0] * a + truth[1] * b for a, b in rows]
+    found = nonnegative(columns, target)
+    assert min(found) >= 0
+    errors = [found[0] * a + found[1] * b - t for (a, b), t in zip(rows, target, strict=True)]
+    assert statistics.fmean(e * e for e in errors) <= 1e-6
+    worse = nonnegative(columns, [-t - 1 for t in target])
+    assert worse == [0, 0]
+
+
+def test_messages_take_as_long_as_their_slowest_rank():
+    b = next(b for b in benchmarks(2) if b.op == "MPIAllreduce")
+    alone = next(b for b in benchmarks() if b.op == "Relu")
+    runs = {b.name: [[1.0, 2.0], [2.0, 2.0]], alone.name: [[1.0, 1.0], [1.0, 1.0]]}
+    slower = {b.name: [[3.0, 3.0], [2.0, 2.0]], alone.name: [[3.0, 3.0], [3.0, 3.0]]}
+    together, one = samples([b, alone], [{"seconds": runs}, {"seconds": slower}])
+    assert together == Sample(b, (3.0 / b.repeats, 2.0 / b.repeats))
+    assert one == Sample(alone, (2.0 / alone.repeats,) * 2)

@@ -1,0 +1,219 @@
+"""Ended without warning (`kill -9`) at any moment, a command leaves the old file or the new one, never a half one.
+
+20 times by default; `DISTIR_TEST_KILLS=200` for as many times as it is promised for.
+"""
+
+import csv
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from fuzz_seeds import seeds
+
+from distir.analysis.program import read
+from distir.cli import main
+
+KILLS = int(os.environ.get("DISTIR_TEST_KILLS", "20"))
+
+UNTIDY = (
+    "func @main(%x: Tensor[Float32,(4,),1]) {\n"
+    + "".join(f"%v{i + 1}   =Relu( {'%x' if i == 0 else f'%v{i}'} )   // statement {i}\n" for i in range(400))
+    + "return %v400\n}\n"
+)
+
+MODEL = """\
+func @main(%w: Tensor[Float32, (64, 64), 1] {param}, %v: Tensor[Float32, (64, 64), 1] {param},
+           %x: Tensor[Float32, (B, 64), 1] {batch = 0}) {
+  %h = MatMul(%x, %w)
+  %a = Relu(%h)
+  %y = MatMul(%a, %v)
+  return %y
+}
+"""
+
+
+def started(words, folder):
+    """The process of a command. It is a fork of this one, where everything is loaded: what is killed is the command."""
+    process = os.fork()
+    if process:
+        return process
+    code = 2
+    try:
+        os.setsid()
+        os.chdir(folder)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        sys.stdout = sys.__stdout__
+        sys.stderr = sys.__stderr__
+        code = main(words)
+    finally:
+        os._exit(code)  # past pytest
+
+
+def killed(words, folder, seconds):
+    """Start a command and end it so long after; True if it was done before."""
+    process = started(words, folder)
+    time.sleep(seconds)
+    ended, _ = os.waitpid(process, os.WNOHANG)
+    if not ended:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    return bool(ended)
+
+
+def duration(words, folder):
+    """Seconds that a command takes when nobody ends it."""
+    begun = time.monotonic()
+    _, status = os.waitpid(started(words, folder), 0)
+    assert os.waitstatus_to_exitcode(status) == 0, words
+    return time.monotonic() - begun
+
+
+def visible(folder):
+    """The files that a user sees. A killed process may leave a hidden one that it was still writing."""
+    return {
+        path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()
+    }
+
+
+def replaced(tmp_path, words, prepare, kills):
+    """Run and kill; every file is as it was before, or as a whole run leaves it. Gives how many runs were cut off."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    prepare(whole)
+    before = visible(whole)
+    seconds = duration(words, whole)
+    after = visible(whole)
+    assert before != after, "the command changes something"
+    dice, cut = random.Random(0), 0
+    for number in range(kills):
+        folder = tmp_path / f"run{number}"
+        folder.mkdir()
+        prepare(folder)
+        cut += not killed(words, folder, dice.uniform(0, 1.1 * seconds))
+        found = visible(folder)
+        assert before.keys() <= found.keys() <= before.keys() | after.keys()
+        for name, data in found.items():
+            assert data in (before.get(name), after.get(name)), f"`{name}` is half-written"
+    return cut
+
+
+def test_fmt(tmp_path):
+    assert replaced(tmp_path, ["fmt", "a.dir"], lambda folder: (folder / "a.dir").write_text(UNTIDY), share(4))
+
+
+def test_transform(tmp_path):
+    def prepare(folder):
+        (folder / "a.dir").write_text(MODEL)
+        (folder / "b.dir").write_text("// old\n")
+
+    words = ["transform", "grad", "dp=2", "a.dir", "-o", "b.dir"]
+    replaced(tmp_path, words, prepare, share(4))
+
+
+def test_simulate(tmp_path):
+    def prepare(folder):
+        (folder / "a.dir").write_text(MODEL)
+        (folder / "t.json").write_text("{}")
+
+    words = ["simulate", "a.dir", "--bind", "B=64", "--trace", "t.json", "--html", "t.html"]
+    replaced(tmp_path, words, prepare, share(3))
+
+
+def test_lower(tmp_path):
+    """Each file of the folder is whole. (It is run only after the command has ended well.)"""
+
+    def prepare(folder):
+        (folder / "a.dir").write_text(MODEL)
+
+    words = ["lower", "a.dir", "-o", ".", "--bind", "B=64"]
+    replaced(tmp_path, words, prepare, share(3))
+
+
+def test_import(tmp_path):
+    """Weights stand there before the program that needs them, each file whole."""
+
+    def prepare(folder):
+        (folder / "m.onnx").write_bytes(seeds("onnx")[0])
+
+    replaced(tmp_path, ["import", "onnx", "m.onnx", "-o", "a.dir"], prepare, share(2))
+
+
+def test_run(tmp_path):
+    def prepare(folder):
+        (folder / "a.dir").write_text(MODEL)
+        (folder / "out.npz").write_bytes(b"old")
+
+    words = ["run", "a.dir", "--bind", "B=64", "-o", "out.npz"]
+    whole = tmp_path / "once"
+    whole.mkdir()
+    prepare(whole)
+    import numpy as np
+
+    dice = random.Random(0)
+    seconds = duration(words, whole)
+    for _ in range(share(2)):
+        prepare(whole)
+        killed(words, whole, dice.uniform(0, 1.1 * seconds))
+        data = (whole / "out.npz").read_bytes()
+        if data != b"old":  # an archive holds the time of its making
+            with np.load(whole / "out.npz") as archive:
+                assert all(archive[name].size for name in archive.files)
+
+
+def test_search(tmp_path, capsys):
+    """Rows are whole lines but perhaps the last; `--resume` goes on from there and ends with what one run gives."""
+    (tmp_path / "a.dir").write_text(MODEL)
+    words = ["search", "a.dir", "--devices", "4", "--batch-size", "64,128", "--jobs", "1", "--csv"]
+    whole = tmp_path / "whole.csv"
+    seconds = duration([*words, "whole.csv"], tmp_path)
+    expected = sorted(whole.read_text().splitlines())
+    dice = random.Random(0)
+    for number in range(share(2)):
+        name = f"cut{number}.csv"
+        killed([*words, name], tmp_path, dice.uniform(0, 1.1 * seconds))
+        path = tmp_path / name
+        if not path.exists():
+            continue
+        whole_lines = path.read_text().rpartition("\n")[0].splitlines()
+        assert set(whole_lines) <= set(expected)
+        assert len({len(row) for row in csv.reader(whole_lines)}) <= 1
+        before = Path.cwd()
+        os.chdir(tmp_path)
+        try:
+            assert main([*words, name, "--resume"]) == 0
+        finally:
+            os.chdir(before)
+        capsys.readouterr()
+        assert sorted(path.read_text().splitlines()) == expected
+
+
+def test_a_line_cut_anywhere_is_mended(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.dir").write_text(MODEL)
+    words = ["search", "a.dir", "--devices", "2", "--batch-size", "64", "--microbatches", "2,4", "--jobs", "1"]
+    assert main([*words, "--csv", "whole.csv"]) == 0
+    whole = (tmp_path / "whole.csv").read_bytes()
+    for cut in sorted(random.Random(0).sample(range(len(whole)), 8)):
+        (tmp_path / "cut.csv").write_bytes(whole[:cut])
+        code = main([*words, "--csv", "cut.csv", "--resume"])
+        err = capsys.readouterr().err
+        if cut <= whole.index(b"\n"):  # the list of columns itself is cut off: that could be any file
+            assert code == (2 if cut else 0), err
+        else:
+            assert code == 0, err
+            assert sorted((tmp_path / "cut.csv").read_bytes().splitlines()) == sorted(whole.splitlines())
+
+
+def share(parts):
+    """Of all kills, so many in twenty."""
+    return max(1, KILLS * parts // 20)
+
+
+def test_the_program_is_sound():
+    assert not read(MODEL, "a.dir").errors
+    assert not read(UNTIDY, "a.dir").errors

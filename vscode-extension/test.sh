@@ -1,0 +1,62 @@
+#!/bin/sh
+# All tests of the extension: types, unit tests, grammar, the package, and a real workbench where chromium can be had.
+# DISTIR_PYTHON names the Python with the server; by default that of the project's .venv.
+set -eu
+cd "$(dirname "$0")"
+
+skip() { echo "skipped: $1" >&2; }
+
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+  skip "all tests of the VS Code extension: they need node 20 and npm"
+  exit 0
+fi
+
+# Install what the lock file names, once: `.installed` is as old as the lock file that it was installed for.
+installed() { # folder
+  [ "$1/node_modules/.installed" -nt "$1/package-lock.json" ]
+}
+installed . || { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.installed; }
+
+echo "== types"
+npx tsc --noEmit
+echo "== unit tests"
+node build.mjs --tests
+node --test dist-test/unit/
+echo "== grammar"
+npm run --silent test:grammar
+echo "== package"
+node build.mjs
+npm run --silent package >/dev/null
+size=$(wc -c <distir.vsix)
+echo "distir.vsix: $size bytes"
+[ "$size" -le 1500000 ] || { echo "distir.vsix is larger than 1.5 MB" >&2; exit 1; }
+
+CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+if [ -z "$CHROMIUM" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "== chromium is missing: installing it"
+  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || true
+  CHROMIUM=$(command -v chromium || true)
+fi
+if [ -z "$CHROMIUM" ]; then
+  skip "the tests in a real workbench: there is no chromium (apt-get install chromium, or CHROMIUM=/path/of/it)"
+  exit 0
+fi
+export CHROMIUM
+
+case $(node --version) in
+  v20.*) ;;
+  *) skip "the tests in a real workbench: this release of code-server needs node 20"; exit 0 ;;
+esac
+
+if ! installed e2e; then
+  echo "== installing code-server"
+  (cd e2e && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+  (cd e2e/node_modules/code-server/lib/vscode && npm install --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error)
+  node e2e/stub-natives.mjs
+  touch e2e/node_modules/.installed
+fi
+
+echo "== inside the extension host"
+node --test e2e/host.test.mjs
+echo "== in a real workbench"
+node --test --test-concurrency=1 e2e/main.test.mjs e2e/trouble.test.mjs
