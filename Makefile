@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: accuracy paper help demo test test-all lint types check bench bless clean
+.PHONY: accuracy docs paper help demo test test-all lint types check extension fuzz bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,10 +23,14 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/.demo
+
 demo: $(VENV)/.demo ## check, run and simulate a two-device training program, and compare two schedules of it
 	@DISTIR=$(DISTIR) sh examples/demo.sh
 
-test: lint types check ## everything: style, types, all tests
+test: lint types check extension ## everything: style, types, all tests
 
 lint: $(VENV)/.test ## style and format
 	$(BIN)/ruff check .
@@ -38,9 +42,21 @@ types: $(VENV)/.test ## static types, strict
 check: $(VENV)/.test ## the tests, on all cores
 	$(BIN)/pytest --numprocesses auto
 
+extension: $(VENV)/.test ## the VS Code extension's tests, in a real VS Code where chromium can be had
+	DISTIR_PYTHON=$(abspath $(BIN))/python sh vscode-extension/test.sh
+
 test-all: test ## the same, and what takes longer: every strategy of every model, more random programs
 	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto --dist worksteal tests/transform/test_dtp.py tests/transform/test_product.py
+	DISTIR_TEST_ALL=1 DISTIR_TEST_LAUNCHES=500 $(BIN)/pytest tests/lower
 	DISTIR_TEST_PROGRAMS=1000 $(BIN)/pytest --numprocesses auto tests/simulate/test_simulation_laws.py tests/transform/test_random_chains.py
+
+docs: $(VENV)/.docs ## the documentation as a site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+fuzz: $(VENV)/.test ## MINUTES=1 of CPU time for each of parser, editor, settings, models and tensors
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]' || echo "without atheris: by chance, not by coverage"
+	@failed=0; for target in text editor settings onnx tensors; do \
+		$(BIN)/python tests/hardening/fuzz.py $$target --minutes $(or $(MINUTES),1) || failed=1; done; exit $$failed
 
 bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
 	@for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

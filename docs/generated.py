@@ -1,7 +1,7 @@
 """What the site shows beside the pages of this folder: references made of the definitions, and the repository's pages.
 
 mkdocs calls the functions whose names begin with `on_` (`hooks` in mkdocs.yml). Nothing is written into this folder.
-A link from a page to a file outside this folder leads to that file's page here, if it has one, and is plain text if not.
+A link from a page to a file outside this folder leads to that file's page here, if it has one, else it is plain text.
 """
 
 from __future__ import annotations
@@ -32,18 +32,23 @@ TAKEN_IN = {
 }
 """Pages of the repository that are pages of the site, where they exist."""
 
+PLACES = {
+    "First steps": ("examples/README.md", "examples/strategies/README.md"),
+    "How to": ("docs/calibration.md",),
+    "Explanation": ("docs/accuracy.md",),
+    "Project": ("SECURITY.md", "CHANGELOG.md"),
+}
+"""Those that mkdocs.yml does not name, by section."""
+
 LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)$)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
-    """Pages that may not be there yet have their place in the navigation when they are."""
-    for section, source in (("Project", "SECURITY.md"), ("Project", "CHANGELOG.md"), ("First steps", "examples/README.md"),
-                            ("First steps", "examples/strategies/README.md"), ("How to", "docs/calibration.md"),
-                            ("Explanation", "docs/accuracy.md")):  # fmt: skip
-        for entry in config["nav"]:
-            if isinstance(entry, dict) and section in entry and (ROOT / source).exists():
-                entry[section].append(TAKEN_IN[source])
+    """Pages of the repository have their place in the navigation, if they are there."""
+    for section, sources in PLACES.items():
+        pages: list[str] = next(entry[section] for entry in config["nav"] if section in entry and entry != section)
+        pages += [TAKEN_IN[source] for source in sources if (ROOT / source).exists()]
     return config
 
 
@@ -101,7 +106,10 @@ def steps() -> str:
     """The steps of `distir transform`, with their options."""
     from distir.transform.all_steps import STEPS
 
-    parts = ["# Steps", "What `distir transform` can do, in alphabetical order. `distir transform --list` says the same."]
+    parts = [
+        "# Steps",
+        "What `distir transform` can do, in alphabetical order. `distir transform --list` says the same.",
+    ]
     for name, step in sorted(STEPS.items()):
         parts += [f"## `{name}` {{#{name}}}", *_paragraphs(step.documentation)]
         rows = [(f"`{o.name}`", f"`{o.kind}`", "required" if o.required else f"`{o.default}`") for o in _options(step)]
@@ -121,7 +129,7 @@ def ops() -> str:
     all_ops = [OPS[name] for name in OPS]
     parts = [
         "# Ops",
-        "Every op, as it is defined: `distir ops NAME` shows the same. [Signatures](signatures.md) explains the notation.",
+        "Every op, as it is defined; `distir ops NAME` says the same. [Signatures](signatures.md) has the notation.",
     ]
     for family in sorted({op.family for op in all_ops}):
         parts += [f"## {family}"]
@@ -179,7 +187,11 @@ def api() -> str:
         value = getattr(distir, name)
         if inspect.isfunction(value):
             signature = re.sub(r"'([^']*)'", r"\1", str(inspect.signature(value)))
-            parts += [f"### `distir.{name}` {{#{name}}}", _block(f"{name}{_broken(signature)}"), inspect.getdoc(value) or ""]
+            parts += [
+                f"### `distir.{name}` {{#{name}}}",
+                _block(f"{name}{_broken(signature)}"),
+                inspect.getdoc(value) or "",
+            ]
     return "\n\n".join(parts)
 
 

@@ -105,13 +105,16 @@ def take_over(new: Checker, old: Checker) -> None:
     changed = affected(old.module, new.module, calls, recursive)
     kept = new.earlier.kept
     waiting = [(key, k) for key, k in old.earlier.kept.items() if key not in old.instances]
-    room = max(VALUES_KEPT, 2 * sum(len(instance.state) for instance in old.instances.values()))
+    found = list(old.instances.items())  # at once: the old version may be being simulated, in another thread
+    room = max(VALUES_KEPT, 2 * sum(len(instance.state) for _, instance in found))
     for key, k in waiting:  # the oldest first: that is what was simulated
         room -= len(k.instance.state)
         if room < 0:
             break
         kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed, k.origin)
-    for key, instance in old.instances.items():
+    for key, instance in found:
+        if key not in old.problems:
+            continue  # it is being looked at
         facts = old.structure.names[key[0]]
         origin = old.earlier.origins.get(id(instance))
         kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed, origin)

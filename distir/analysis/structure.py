@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distir.analysis.revision_names import Names, defining, gather, mentioning, revised
 from distir.diagnostics import Diagnostic, Note
@@ -121,6 +122,8 @@ def _head(function: Function) -> Iterator[Diagnostic]:
 
 
 def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:
+    if _has_sound_sizes(function.params[index].type):
+        return
     site = Site(function.name, None, Part("param_type", index))
     for leaf in types.leaves(function.params[index].type):
         if isinstance(leaf, TensorType):
@@ -129,6 +132,13 @@ def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:
                 yield Diagnostic(type_codes.BAD_DIMENSION, site, message)
             elif isinstance(leaf.nbytes, int) and leaf.nbytes >= ADDRESSABLE:
                 yield Diagnostic(type_codes.BAD_DIMENSION, site, f"a tensor too large to address: `{leaf}`")
+
+
+@lru_cache(maxsize=1 << 12)  # parameters of one type are many
+def _has_sound_sizes(type: Type) -> bool:
+    tensors = [leaf for leaf in types.leaves(type) if isinstance(leaf, TensorType)]
+    negative = any(isinstance(dim, int) and dim < 0 for tensor in tensors for dim in tensor.shape or ())
+    return not negative and not any(isinstance(t.nbytes, int) and t.nbytes >= ADDRESSABLE for t in tensors)
 
 
 def _roles(function: Function, index: int) -> Iterator[Diagnostic]:

@@ -38,7 +38,7 @@ def calibrate(
     rounds. The profile says when and on what, and how far each figure may be off; simulations with it give a band. If
     rounds differ too much, the machine is called too noisy. Under torchrun, the ranks that it started are measured:
 
-        torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST -m distir calibrate --backend nccl -o cluster.toml
+        torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST --no-python distir calibrate -o cluster.toml
 
     For instance:
 
@@ -51,7 +51,8 @@ def calibrate(
     limit = _checked(backend, dtypes, timeout)
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
     most = {"most": QUICK_ELEMENTS} if quick else {}
-    benchmarks = computing(tuple(dtypes.split(",")), **most), _communicating(world, most)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
+    benchmarks = computing(tuple(dtypes.split(",")), **most), _communicating(world, local, most)
     words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
     with tempfile.TemporaryDirectory(prefix="distir-calibration-") as scratch:
         folder = Path(scratch)
@@ -92,10 +93,10 @@ def _under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _communicating(world: int, most: dict[str, int]) -> list[Benchmark]:
+def _communicating(world: int, local: int, most: dict[str, int]) -> list[Benchmark]:
     from distir.cost.calibrate import communicating
 
-    return communicating(world, **most)
+    return communicating(world, local, **most)
 
 
 # Running.

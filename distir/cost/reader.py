@@ -212,7 +212,7 @@ def _rate(section: Section, profile: _Profile) -> Rate:
     if not ordered:
         section.problem("achieved", "expected at least one size, found an empty table")
     for (size, rate), (next_size, next_rate) in pairwise(ordered):
-        if next_rate / next_size > rate / size * (1 + 1e-9):
+        if next_rate / next_size > rate / size * (1 + 1e-5):  # figures are rounded
             message = f"an op of {next_size:.3g} FLOP would take less time than one of {size:.3g} FLOP"
             section.problem("achieved", message, "correct the rates, or leave the smaller size out")
     return Rate(peak, tuple(ordered)) if ordered else _NO_RATE

@@ -122,6 +122,11 @@ class Document:
         """The document after an edit."""
         return self._followed_by(self.program.edited(text), self.setup, version)
 
+    def go_on_from(self, other: Document) -> None:
+        """Simulate from what another version knows, if there is none yet to go on from."""
+        if self._outcome is None and self.earlier is None:
+            self.earlier = other._last_plan()
+
     def under(self, setup: Setup) -> Document:
         """The same text, looked at for something else."""
         return self._followed_by(self.program, setup, self.version)

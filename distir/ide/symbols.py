@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from distir.analysis.revision_names import mentioned
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ir import Apply, Call, Function, Return, Statement, names, operands, results, types
@@ -87,15 +88,15 @@ def groups(document: Document, written: FunctionSyntax) -> list[Group]:
     if state is None or len(function.body) > GROUPED:
         return []
     batches = _microbatches(function)
-    known = {value: types.devices(type_of(value)) for value in set(state.values()) if value is not None}
+    distinct = {id(value): value for value in state.values() if value is not None}  # most are shared
+    known = {key: types.devices(type_of(value)) for key, value in distinct.items()}
     if not batches and len(frozenset[int]().union(*known.values())) < 2:
         return []
     nowhere = frozenset[int]()
-    devices = {name: known.get(value, nowhere) for name, value in state.items()}
+    devices = {name: known.get(id(value), nowhere) for name, value in state.items()}
     keys: list[tuple[frozenset[int], int | None]] = []
     for index, statement in enumerate(function.body):
-        mentioned = [*results(statement), *names(operands(statement))]
-        found = {devices.get(name, nowhere) for name in mentioned}
+        found = {devices.get(name, nowhere) for name in (*results(statement), *mentioned(statement))}
         keys.append((found.pop() if len(found) == 1 else nowhere.union(*found), batches.get(index)))
     found_groups: list[Group] = []
     start = 0
@@ -187,13 +188,14 @@ def _part(syntax: Syntax, written: FunctionSyntax, group: Group, kind: SymbolKin
 def _ops(syntax: Syntax, written: FunctionSyntax, start: int, stop: int) -> list[Symbol]:
     found: list[Symbol] = []
     starts, ends = written.starts, written.ends
+    op, call = SymbolKind.OP, SymbolKind.CALL
     for index in range(start, min(stop, len(starts))):
         statement = written.function.body[index]
         if isinstance(statement, (Apply, Call)):
             span = Span(starts[index], ends[index])
-            name = ", ".join([f"%{n}" for n in statement.results if n])
-            what = statement.op if isinstance(statement, Apply) else f"@{statement.function}"
-            kind = SymbolKind.OP if isinstance(statement, Apply) else SymbolKind.CALL
+            made = statement.results
+            name = f"%{made[0]}" if len(made) == 1 and made[0] else ", ".join([f"%{n}" for n in made if n])
+            what, kind = (statement.op, op) if isinstance(statement, Apply) else (f"@{statement.function}", call)
             found.append(Symbol(name or what, what, kind, span, span))
     return found
 

@@ -27,7 +27,7 @@ def word(name: str) -> str:
     return plain if plain[:1].isalpha() and plain not in _KEYWORDS else f"X{plain}"
 
 
-_KEYWORDS = ("func", "return", "true", "false", "inf", "nan", "dense", "external")
+_KEYWORDS = ("func", "return", "Tensor", "Tuple", "host", "inf", "nan", "true", "false", "dense", "external")
 
 
 def dimension(name: str) -> SymbolicDim:
@@ -37,4 +37,4 @@ def dimension(name: str) -> SymbolicDim:
 
 def dimension_name(name: str) -> str:
     plain = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "n"
-    return plain if plain[0].isalpha() else f"n{plain}"
+    return plain if plain[0].isalpha() and plain not in _KEYWORDS else f"n{plain}"

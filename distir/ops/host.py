@@ -16,6 +16,10 @@ Operand = TensorType | Dense
 """An operand as rules see it: `Dense` where its value is known. Both have a `dtype` and a `shape`."""
 
 
+MOST_ENTRIES = 1 << 16
+"""Entries of a shape, of axes, of sizes: lists of so many are made here, so there is an end."""
+
+
 def known_ints(operand: Operand | None) -> tuple[int, ...] | None:
     """The integers that the operand holds, or None if they are not known, or the operand is left out."""
     if not isinstance(operand, Dense) or operand.symbolic:
@@ -29,8 +33,12 @@ def known_dims(operand: Operand | None) -> tuple[int | SymbolicDim, ...] | None:
 
 
 def length(operand: Operand) -> Dim:
-    """How many entries a vector has; None if that is unknown."""
-    return operand.shape[0] if operand.shape else None
+    """How many entries a vector has; None if that is unknown. Raises Reject where nobody could mean so many."""
+    stated = operand.shape[0] if operand.shape else None
+    if isinstance(stated, int) and stated > MOST_ENTRIES:
+        message = f"expected at most {MOST_ENTRIES} shapes, axes or sizes, found a vector of {stated}"
+        raise Reject(codes.BAD_VALUE, message)
+    return stated
 
 
 def distinct_axes(axes: Iterable[int], rank: int, op: str) -> list[int]:

@@ -8,7 +8,7 @@ from typing import cast
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dense, Dim, Part, Shape, SymbolicDim, dims, types
 from distir.ops.core import op
-from distir.ops.host import Operand, distinct_axes, known_ints, length
+from distir.ops.host import MOST_ENTRIES, Operand, distinct_axes, known_ints, length
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, normal_axis
@@ -241,6 +241,8 @@ def _parts(dim: Dim, count: int) -> Sequence[Dim]:
     """The sizes of `count` equal parts; of an integer the last one may be smaller. Raises Reject were it negative."""
     if count < 1:
         raise Reject(codes.BAD_VALUE, f"`Split` expected one part at least, found {count}", "num_outputs")
+    if count > MOST_ENTRIES:
+        raise Reject(codes.BAD_VALUE, f"`Split` expected at most {MOST_ENTRIES} parts, found {count}", "num_outputs")
     if not isinstance(dim, int):
         return [dims.divide(dim, count)] * count
     size = -(-dim // count)

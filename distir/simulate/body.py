@@ -6,7 +6,8 @@ memory, and on which results the caller wants: a call means the same as its inli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -29,6 +30,9 @@ class Fate(Enum):
 
 
 NOTHING: Leaves = ()
+
+FEW = 4
+"""Up to this many storages are looked at one by one."""
 
 
 @dataclass
@@ -124,18 +128,24 @@ def use_of_memory(body: Body, first: int, end: int) -> dict[int, tuple[int, int]
                 peak[memory] = max(peak.get(memory, 0), before + rise)
                 use[memory] = before + difference
             continue
-        for storage in taken:
-            memory, size = sizes[storage]
+        for memory, size in _moved(taken, sizes):
             use[memory] = used = use.get(memory, 0) + size
             if used > peak.get(memory, 0):
                 peak[memory] = used
         if step is not None and step.temporary:
             for memory, size in step.temporary:
                 peak[memory] = max(peak.get(memory, 0), use.get(memory, 0) + size)
-        for storage in given:
-            memory, size = sizes[storage]
+        for memory, size in _moved(given, sizes):
             use[memory] = use.get(memory, 0) - size
     return {memory: (use.get(memory, 0), max(peak.get(memory, 0), 0)) for memory in {*use, *peak}}
+
+
+def _moved(storages: Leaves, sizes: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    """Memory and bytes of storages; those of many together, for few are distinct."""
+    found = [sizes[s] for s in storages]
+    if len(found) <= FEW:
+        return found
+    return [(memory, size * count) for (memory, size), count in Counter(found).items()]
 
 
 def events_of(step: Effect | Body | None) -> int:
@@ -149,6 +159,8 @@ class Bodies:
     """Builds bodies, each once."""
 
     storages: StorageMap
+    sized: bool = field(default=True, kw_only=True)
+    """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
     known: dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body] = field(
         default_factory=dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body]
     )
@@ -200,7 +212,9 @@ class Builder:
                 self.bodies.storages.pause()
             done.append(self.statement(index))
         body = self.body([d[0] for d in done], [d[1] for d in done], [d[2] for d in done])
-        _ = body.events, body.ops, body.memory  # now, callees first: later a long chain of calls would be too deep
+        _ = body.events, body.ops  # now, callees first: later a long chain of calls would be too deep
+        if self.bodies.sized:
+            _ = body.memory
         return body
 
     def statement(self, index: int) -> tuple[Effect | Body | None, Leaves, Leaves]:
@@ -291,17 +305,18 @@ class Builder:
         """Let results take over the memory of operands that die here; gives what is still taken and given back."""
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
+        free = set(gives)
         for w, v in effect.takeovers:
             old, new = operands[v], takes[w]
-            if NO_STORAGE in (old, new) or old in moved.values() or old not in gives or sizes[old] != sizes[new]:
+            if old not in free or new == NO_STORAGE or sizes[old] != sizes[new]:
                 continue
             moved[new] = old
+            free.discard(old)
             if old in self.pinned:
                 self.pinned.add(new)
         if moved:
             self.moved[index] = tuple(moved.items())
-        gone = moved.values()
-        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
+        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s in free])
 
     def _call(self, index: int, called: Called) -> Body:
         callee = called.callee
@@ -309,11 +324,12 @@ class Builder:
         for i in [i for i, storage in enumerate(called.arguments) if last[storage] <= index]:
             if i in callee.used_parameters:
                 fates[i] = self._fate(index, called.arguments[i])
-        wanted = tuple(s != NO_STORAGE and (s in self.live_out or self.last[s] > index) for s in called.results)
+        live_out = self.live_out
+        wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
         body = self.bodies.called(called, tuple(fates), wanted)
         self.arguments[index] = called.arguments
-        fresh = {s: ours for s, ours in zip(callee.returned, called.results, strict=True) if s >= callee.parameters}
-        self.created[index] = tuple(fresh.items())
+        pairs = dict.fromkeys(zip(callee.returned, called.results, strict=True))
+        self.created[index] = tuple([pair for pair in pairs if pair[0] >= callee.parameters])
         for i in body.pinned:
             self.pinned.add(called.results[i])
         return body

@@ -183,14 +183,14 @@ class StorageMap:
         callee = self.of(instance, canonical(operands))
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
         arguments = tuple(dict.fromkeys(given))
-        ours: dict[int, int] = dict(enumerate(arguments)) | {NO_STORAGE: NO_STORAGE}
-        created: list[int] = []
-        for storage in callee.returned:
-            if storage not in ours:
-                ours[storage] = len(found.sizes)
-                created.append(len(found.sizes))
-                found.sizes.append(callee.sizes[storage])
-        return Called(callee, arguments, tuple(ours[s] for s in callee.returned)), tuple(created)
+        returned = callee.returned
+        new = tuple([s for s in dict.fromkeys(returned) if s >= callee.parameters])
+        created = tuple(range(len(found.sizes), len(found.sizes) + len(new)))
+        found.sizes += [callee.sizes[s] for s in new]
+        if new == returned:
+            return Called(callee, arguments, created), created
+        ours = {**dict(enumerate(arguments)), NO_STORAGE: NO_STORAGE, **dict(zip(new, created, strict=True))}
+        return Called(callee, arguments, tuple([ours[s] for s in returned])), created
 
 
 def canonical(leaves: Sequence[int]) -> Leaves:
@@ -207,6 +207,11 @@ def _all_different(count: int) -> Leaves:
 
 
 def create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes):
+        first = len(found.sizes)
+        found.sizes += known
+        return tuple(range(first, first + len(known)))
     leaves: list[int] = []
     for size in sizes:
         if size is None:

@@ -69,11 +69,12 @@ class Run:
 
     def enter(self, statement: int) -> Run:
         """The run of a call. The one last entered is kept."""
-        if self._child is None or self._child.caller != (self, statement):
+        child = self._child  # another thread may enter another call meanwhile
+        if child is None or child.caller != (self, statement):
             callee = self.body.steps[statement]
             assert isinstance(callee, Body)
-            self._child = Run(callee, self.clocks(statement), (self, statement))
-        return self._child
+            child = self._child = Run(callee, self.clocks(statement), (self, statement))
+        return child
 
     def before(self, statement: int, devices: AbstractSet[int]) -> int | None:
         """The last statement before another that occupies one of the devices."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
-from distir.analysis import Analysis
+from distir.analysis import Analysis, lookup
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import (
@@ -36,10 +36,11 @@ from distir.ir import (
 from distir.ir import dims as dimensions
 from distir.ir.collection import paused_collection
 from distir.ops import Reject, Value, type_of
+from distir.ops.elsewhere import NOWHERE, device_of, moved
 from distir.ops.infer import ADDRESSABLE
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects
-from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan, reached
+from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
 
 Sizes = Mapping[str, int]
@@ -93,7 +94,8 @@ class _OpenEffects(Effects):
 
     probe: Sizes = field(kw_only=True)
     sizes: dict[Dim, int] = field(default_factory=dict[Dim, int])
-    found: list[_Found] = field(default_factory=list["_Found"])
+    groups: dict[Any, list[_Found]] = field(default_factory=dict[Any, "list[_Found]"])
+    """The ops found, those together that differ only in devices of the same kinds and links."""
 
     def __post_init__(self) -> None:
         self.closed = Effects(self.domain, self.hardware, self.place)
@@ -107,9 +109,21 @@ class _OpenEffects(Effects):
         return self.memory(leaf.device), self.sizes.setdefault(size, len(self.sizes))
 
     def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        vs, ws = tuple(vs), tuple(ws)
+        home = device_of((*vs, *ws)) if lookup(op.op).communication is None else None
+        kin: Any = None
+        if home is not None and home != HOST:
+            shape = self.hardware.shape((self.place[home],))
+            kin = (op.op, op.attrs, moved(vs, NOWHERE), moved(ws, NOWHERE), shape)
+            twins = self.groups.get(kin)
+            if twins is not None:
+                effect = _elsewhere(twins[0].effect, home, self.memory(home))
+                twins.append(_Found(effect, op, vs, ws))
+                return effect
         probed = self.closed.effect(op, _at(vs, self.probe), [types.substitute(w, self.probe) for w in ws])
         effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
-        self.found.append(_Found(effect, op, tuple(vs), tuple(ws)))
+        found = _Found(effect, op, vs, ws)
+        self.groups.setdefault(kin or _likeness(found, self), []).append(found)
         return effect
 
 
@@ -136,12 +150,13 @@ class _Pattern:
         places = place(analysis.domain, self.instance, sweep.machine)
         self.effects = _OpenEffects(analysis.domain, sweep.machine, places, probe=probe)
         storages = StorageMap(analysis.domain, self.effects)
-        bodies = Bodies(storages)
+        bodies = Bodies(storages, sized=False)
         self.entry = bodies.entry(self.instance)
         self.bodies = [_Shape.of(body) for body in bodies.known.values()]  # callees first
-        named = [v for i in reached(analysis.domain, self.instance) for v in i.state.values()]
-        self.dims = _open_dims([*named, *(w for found in self.effects.found for w in found.ws)])  # `_` has a type too
-        self.groups = _grouped(self.effects)
+        reached = {id(known.instance): known.instance for known in storages.known.values()}
+        named = [v for instance in reached.values() for v in instance.state.values()]
+        self.groups = list(self.effects.groups.values())
+        self.dims = _open_dims([*named, *(w for group in self.groups for w in group[0].ws)])  # `_` has a type too
         self.unequal = _compared(storages)
 
     def at(self, sizes: Sizes) -> Simulation:
@@ -292,12 +307,20 @@ def _structure(effect: Effect) -> tuple[object, ...]:
     return effect.devices, hosts, effect.widths, effect.view, effect.takeovers
 
 
-def _grouped(effects: _OpenEffects) -> list[list[_Found]]:
-    """The ops found, those together that differ only in devices of the same kinds and links."""
-    groups: dict[Any, list[_Found]] = {}
-    for found in effects.found:
-        groups.setdefault(_likeness(found, effects), []).append(found)
-    return list(groups.values())
+def _elsewhere(effect: Effect, device: int, memory: int) -> Effect:
+    """The effect of an op on one device, on another one of the same kind."""
+    return Effect(
+        effect.op,
+        effect.work,
+        (device,) if effect.devices else (),
+        effect.cost,
+        effect.ticks,
+        tuple([None if size is None else (memory, size[1]) for size in effect.sizes]),
+        effect.widths,
+        effect.view,
+        effect.takeovers,
+        tuple([(memory, nbytes) for _, nbytes in effect.temporary]),
+    )
 
 
 def _likeness(found: _Found, effects: _OpenEffects) -> Any:

@@ -16,6 +16,7 @@ from distir.ir.collection import paused_collection
 from distir.transform.pipeline import pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
+from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.partition import checked
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states
@@ -60,13 +61,13 @@ def dtp(
 
     d, t, p = (degrees[axis] for axis in AXES)
     with paused_collection():
-        analysis = None
+        analysis, flow = None, None
         if p > 1 or microbatches > 1:
-            analysis = _pipeline(module, p, microbatches, schedule, virtual, balance, hardware)
+            analysis, flow = _pipeline(module, p, microbatches, schedule, virtual, balance, hardware)
             module = analysis.module
 
         def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return parameter_states(analysis, entry, t, shard)
+            return parameter_states(analysis, entry, t, shard, flow)
 
         if t > 1:
             module, analysis = split(module, t, run("t", "p"), shards, sequence=sequence, analysis=analysis), None
@@ -82,10 +83,11 @@ def dtp(
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
 def _pipeline(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
-) -> Analysis:
-    """The pipeline, checked."""
+) -> tuple[Analysis, Flow]:
+    """The pipeline, checked, and what is known of its dimensions, whatever they are split over."""
     options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
-    return checked(pp(module, stages, microbatches=microbatches, **options))
+    analysis = checked(pp(module, stages, microbatches=microbatches, **options))
+    return analysis, Flow(analysis.domain)
 
 
 def _degrees(value: tuple[int, ...]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from distir.cost.calibrate.measuring import typical
 
 HERE = Path(__file__).parent
 COMMITTED = HERE / "two_cores"
-FEWEST, MOST = 5, 60
+FEWEST, MOST = 8, 100
 """Timed runs in a round."""
 
 ROUND_S = 0.25
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--measured", action="store_true", help="measure nothing: take what was measured")
     parser.add_argument("--folder", type=Path, default=None, help="where measurements are written, or read from")
     parser.add_argument("--rounds", type=int, default=2, help="how often each configuration is launched")
-    parser.add_argument("--calibration-rounds", type=int, default=5)
+    parser.add_argument("--calibration-rounds", type=int, default=5, help="of `distir calibrate`")
     parser.add_argument("--out", type=Path, default=Path("build/accuracy"), help="where the report is written")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -40,10 +40,12 @@ def main() -> None:
     if not options.measured:
         folder.mkdir(parents=True, exist_ok=True)
         measure(folder, options.rounds, options.calibration_rounds)
+    if not (folder / "measured.csv").exists():
+        sys.exit(f"nothing has been measured in {folder} yet: run this without --measured")
     hardware = machines(folder)
     rows = compare(read(folder / "measured.csv"), hardware)
     text = report(rows, hardware)
-    (options.out / "accuracy.md").write_text(text)
+    (options.out / "report.md").write_text(text)
     draw(rows, options.out / "accuracy.svg")
     print(text)
 
@@ -61,24 +63,22 @@ def measure(folder: Path, rounds: int, calibration_rounds: int) -> None:
             "-o",
             str(folder / name),
         ]
-        subprocess.run([sys.executable, "-m", "distir", "calibrate", *words], check=True)
+        subprocess.run([Path(sys.executable).with_name("distir"), "calibrate", *words], check=True)
     hardware = machines(folder)
     configurations = drawn()
-    seconds: dict[int, list[float]] = {c.number: [] for c in configurations}
-    runs = dict.fromkeys(seconds, 0)
+    found: dict[int, list[list[float]]] = {c.number: [] for c in configurations}
     for number in range(rounds):
         for configuration in configurations:
-            found = timed(configuration, hardware)
-            seconds[configuration.number].append(typical(found))
-            runs[configuration.number] += len(found)
-            shown = f"{1e3 * typical(found):.3f} ms"
-            print(f"round {number + 1}, {configuration}: {shown}", file=sys.stderr, flush=True)
-    rows = [
-        Measured(c, runs[c.number], statistics.median(own), (max(own) - min(own)) / 2 / statistics.median(own))
-        for c in configurations
-        for own in [seconds[c.number]]
-    ]
-    write(folder / "measured.csv", rows)
+            runs = timed(configuration, hardware)
+            found[configuration.number].append(runs)
+            print(f"round {number + 1}, {configuration}: {1e3 * typical(runs):.3f} ms", file=sys.stderr, flush=True)
+    write(folder / "measured.csv", [_measured(c, found[c.number]) for c in configurations])
+
+
+def _measured(configuration: Configuration, rounds: list[list[float]]) -> Measured:
+    seconds = statistics.median(map(typical, rounds))
+    every = [run for runs in rounds for run in runs]
+    return Measured(configuration, len(every), seconds, statistics.median(every) / seconds - 1)
 
 
 def timed(configuration: Configuration, hardware: dict) -> list[float]:

@@ -19,13 +19,13 @@ PROFILES = {1: "one_rank.toml", 2: "two_ranks.toml"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One configuration as it ran: seconds of each round, and how many runs there were in all."""
+    """One configuration as it ran. `seconds`: the lowest decile of its `runs`, the median of rounds."""
 
     configuration: Configuration
     runs: int
     seconds: float
     spread: float
-    """Half of what the rounds differ by, as a share."""
+    """By how much the median run is longer, as a share: how noisy it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
     """The comparison as Markdown: figures by group, then each configuration."""
-    lines = ["# Simulated and measured", ""]
+    lines = ["# Simulated and measured", "", "Written by `examples/accuracy/accuracy.py`.", ""]
     for machine in hardware.values():
         lines += [f"- {machine.title}; {machine.sources['calibration']}"]
     lines += ["", "| configurations | number | Spearman's r | median error | worst error | measured within the band |"]
@@ -116,14 +116,19 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
         share = statistics.fmean(row.within for row in own)
         middle, worst = 100 * statistics.median(errors), 100 * max(errors)
         lines.append(f"| {name} | {len(own)} | {r:.3f} | {middle:.1f} % | {worst:.0f} % | {100 * share:.0f} % |")
-    lines += ["", "| workload | strategy | layers | width | batch | tokens | measured | rounds differ by | simulated"]
+    lines += [
+        "",
+        "![simulated over measured](accuracy.svg)",
+        "",
+        "| workload | strategy | layers | width | batch | tokens | measured | median run | simulated",
+    ]
     lines[-1] += " | error |"
     lines.append("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         c, m = row.measured.configuration, row.measured
         lines.append(
             f"| {c.workload} | {c.strategy} | {c.layers} | {c.width} | {c.batch} | {c.tokens or ''} "
-            f"| {show_seconds(m.seconds)} | ±{100 * m.spread:.0f} % | {show_seconds(row.simulated_s)} "
+            f"| {show_seconds(m.seconds)} | +{100 * m.spread:.0f} % | {show_seconds(row.simulated_s)} "
             f"| {100 * row.error:+.0f} % |"
         )
     return "\n".join(lines) + "\n"

@@ -36,8 +36,13 @@ def serve(port: int | None = None) -> None:
     Raises OSError where the port is taken.
     """
     gc.disable()  # while what stays is loaded; the server decides what follows
+    from distir.syntax import grammar
+    from distir_lsp.cache import cache_folder
     from distir_lsp.server import DistirServer
 
+    folder = cache_folder()
+    if folder is not None:
+        grammar.tables = str(folder / "grammar.tables")
     server = DistirServer()
     gc.enable()
     if port is None:

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
 from pygls import uris
 
 from distir.diagnostics import Diagnostic, Span
-from distir.ide.actions import annotations, fixes, functions, schedule, transforms
 from distir.ide.actions.core import EXTRACT, FIX_ALL, INLINE, QUICK_FIX, REWRITE, Action
 from distir.ide.document import Document
 from distir_lsp.editing import Refused, workspace_edit
 from distir_lsp.server import DistirServer
+
+if TYPE_CHECKING:  # what is offered is imported when somebody asks: the server starts sooner
+    from distir.ide.actions.transforms import Offer
 
 MOST_UNASKED = 2_000
 """In texts of more statements, what takes long to find is offered only when the user asks for actions."""
@@ -30,6 +32,8 @@ def register(server: DistirServer) -> None:
         types.CodeActionOptions([QUICK_FIX, INLINE, EXTRACT, REWRITE, FIX_ALL], resolve_provider=True),
     )
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        from distir.ide.actions import transforms
+
         uri = params.text_document.uri
         await asyncio.sleep(0.005)  # the cursor may have moved on
         document = server.document(uri)
@@ -48,6 +52,8 @@ def register(server: DistirServer) -> None:
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     def resolve(action: types.CodeAction) -> types.CodeAction:
+        from distir.ide.actions import transforms
+
         data = cast("list[Any] | None", action.data)
         if data is None or len(data) != 3:
             return action
@@ -67,6 +73,8 @@ def _actions(
     server: DistirServer, document: Document, uri: str, span: Span, context: types.CodeActionContext
 ) -> Iterator[Action]:
     """All that is offered at a place, what is quick first."""
+    from distir.ide.actions import annotations, fixes, functions, schedule
+
     if _wanted(context, QUICK_FIX):
         yield from fixes.quick_fixes(document, span)
     if _wanted(context, FIX_ALL, only_asked=True) and (everything := fixes.remove_unused(document)) is not None:
@@ -114,7 +122,7 @@ def _same(server: DistirServer, uri: str, given: types.Diagnostic, found: Diagno
     return same_code and isinstance(place, Span) and server.span_to_range(uri, place) == given.range
 
 
-def _as_offer(uri: str, offer: transforms.Offer) -> types.CodeAction:
+def _as_offer(uri: str, offer: Offer) -> types.CodeAction:
     data: Any = [uri, offer.function, list(offer.steps)]
     return types.CodeAction(title=offer.title, kind=REWRITE, data=data)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls import uris
 
-from distir import __version__
 from distir.diagnostics import Note, Report, Span
 from distir.diagnostics.explain import explain
 from distir.ide.diagnostics import Finding, Level, findings
+from distir_lsp.cache import cache_folder
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.workspace import Open
@@ -135,14 +133,14 @@ def documentation(number: str) -> str | None:
 
     None where it cannot be written.
     """
-    home = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    folder = cache_folder()
+    if folder is None:
+        return None
     try:
-        folder = (Path(home) if home else Path.home() / ".cache") / "distir" / __version__
         path = folder / f"{number}.md"
         text = explain(number)
         if not path.exists() or path.read_text("utf-8") != text:
-            folder.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-    except (OSError, RuntimeError, LookupError):
+    except (OSError, LookupError):
         return None
     return path.as_uri()

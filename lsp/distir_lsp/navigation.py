@@ -230,6 +230,9 @@ def _file(folder: Path, name: str, is_certain: bool) -> str | None:
 
 # ---- symbols as JSON: objects would be slow for long texts
 
+_quoted = json.encoder.encode_basestring_ascii
+_NUMBERS = {kind: number.value for kind, number in KINDS.items()}
+
 
 def _tree(found: Sequence[symbols.Symbol], positions: Positions) -> str:
     return f"[{','.join([_node(s, positions) for s in found])}]"
@@ -240,7 +243,7 @@ def _node(symbol: symbols.Symbol, positions: Positions) -> str:
     whole = _range(symbol.span, positions)
     chosen = whole if symbol.selection is symbol.span else _range(symbol.selection, positions)
     return (
-        f'{{"name":{json.dumps(symbol.name)},"detail":{json.dumps(symbol.detail)},"kind":{KINDS[symbol.kind].value},'
+        f'{{"name":{_quoted(symbol.name)},"detail":{_quoted(symbol.detail)},"kind":{_NUMBERS[symbol.kind]},'
         f'"range":{whole},"selectionRange":{chosen}{children}}}'
     )
 
@@ -248,7 +251,7 @@ def _node(symbol: symbols.Symbol, positions: Positions) -> str:
 def _flat(found: Sequence[symbols.Symbol], uri: str, positions: Positions) -> str:
     location = json.dumps(uri)
     entries = (
-        f'{{"name":{json.dumps(s.name)},"kind":{KINDS[s.kind].value},'
+        f'{{"name":{_quoted(s.name)},"kind":{_NUMBERS[s.kind]},'
         f'"location":{{"uri":{location},"range":{_range(s.span, positions)}}}}}'
         for s in _all(found)
     )
@@ -262,7 +265,7 @@ def _all(found: Iterable[symbols.Symbol]) -> Iterator[symbols.Symbol]:
 
 
 def _range(span: Span, positions: Positions) -> str:
-    (line, column), (end_line, end_column) = positions.place(span.start), positions.place(span.end)
+    line, column, end_line, end_column = positions.places(span.start, span.end)
     return f'{{"start":{{"line":{line},"character":{column}}},"end":{{"line":{end_line},"character":{end_column}}}}}'
 
 

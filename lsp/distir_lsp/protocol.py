@@ -56,11 +56,6 @@ class Protocol(LanguageServerProtocol):
         self._server.opened(params.text_document)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_OPEN, params)
 
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Steps:
-        self._server.changed(params.text_document, params.content_changes)
-        yield from self._handlers(types.TEXT_DOCUMENT_DID_CHANGE, params)
-
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Steps:
         self._server.closed(params.text_document.uri)
@@ -75,11 +70,18 @@ class Protocol(LanguageServerProtocol):
     def structure_message(self, data: dict[str, Any]) -> Any:
         """A message from its JSON. A request that is malformed is answered with an error, so that nobody waits."""
         try:
-            return super().structure_message(data)
+            return _edit(data) or super().structure_message(data)
         except JsonRpcException as error:
             if "method" in data and isinstance(data.get("id"), (str, int)):
                 self._send_response(data["id"], error=error.to_response_error())
             return JsonRPCNotification(method="$/malformed", jsonrpc="2.0", params=None)
+
+    def handle_message(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """An edit only changes a text, and many come at once: it takes none of the steps that other messages take."""
+        if type(message) is types.DidChangeTextDocumentNotification and not self._shutdown:
+            self._server.changed(message.params.text_document, message.params.content_changes)
+        else:
+            super().handle_message(cast("Any", message))
 
     def _handlers(self, method: str, params: Any) -> Steps:
         features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
@@ -112,3 +114,24 @@ class Protocol(LanguageServerProtocol):
             return
         data = body.encode("utf-8", "backslashreplace")
         self.writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(data), data))  # pyright: ignore[reportUnusedCoroutine]
+
+
+def _edit(data: dict[str, Any]) -> types.DidChangeTextDocumentNotification | None:
+    """The notification of an edit as most are, read without pygls's converters; None for all other messages."""
+    if data.get("method") != types.TEXT_DOCUMENT_DID_CHANGE or data.get("jsonrpc") != "2.0" or "id" in data:
+        return None
+    try:
+        document, changes = data["params"]["textDocument"], data["params"]["contentChanges"]
+        if not isinstance(document["uri"], str):
+            return None
+        identifier = types.VersionedTextDocumentIdentifier(document["version"], document["uri"])
+        partial = [
+            types.TextDocumentContentChangePartial(
+                types.Range(types.Position(**change["range"]["start"]), types.Position(**change["range"]["end"])),
+                change["text"],
+            )
+            for change in changes
+        ]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return types.DidChangeTextDocumentNotification(types.DidChangeTextDocumentParams(identifier, partial))

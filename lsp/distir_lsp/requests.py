@@ -11,7 +11,7 @@ import dataclasses
 import json
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,48 +47,42 @@ def register(server: DistirServer) -> None:
         async def handler(params: Any) -> Raw:  # pyright: ignore[reportUnusedFunction]
             try:
                 found = answer(cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {})
-                return _written(await found if asyncio.iscoroutine(found) else found)
+                done = await found if asyncio.iscoroutine(found) else found
+                return done if isinstance(done, Raw) else _written(done)
             except Refused as refused:
                 return _written({"error": str(refused)})
 
-    async def timeline(asked: Mapping[str, Any]) -> Answer:
+    async def timeline(asked: Mapping[str, Any]) -> Raw:
         from distir.ide.timeline import MOST_EVENTS, timeline_view
 
-        document, positions = await _simulated(server, _uri(server, asked))
-        devices = asked.get("devices")
+        shown = await _simulated(server, _uri(server, asked))
         most = max(1, min(_integer(asked, "limit", MOST_EVENTS), 10 * MOST_EVENTS))
-        wanted = frozenset(map(int, cast("list[int]", devices))) if isinstance(devices, list) else None
+        wanted = _devices(asked)
         first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
-        found = timeline_view(document, first, most, wanted, columns)
-        return _of(document, found, positions)
+        return await server.aside(
+            lambda: _written(shown.answer(timeline_view(shown.document, first, most, wanted, columns)))
+        )
 
-    async def memory(asked: Mapping[str, Any]) -> Answer:
+    async def memory(asked: Mapping[str, Any]) -> Raw:
         from distir.ide.memory import memory_view
 
-        document, positions = await _simulated(server, _uri(server, asked))
-        return _of(document, memory_view(document), positions)
+        shown = await _simulated(server, _uri(server, asked))
+        return await server.aside(lambda: _written(shown.answer(memory_view(shown.document))))
 
     async def compared(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.compare import compare
-
         uri = _uri(server, asked)
-        document, positions = await _simulated(server, uri)
-        other, name, other_positions = await _other(server, uri, document, asked)
-        if other.simulation is None:
-            raise Refused(f"{name} cannot be simulated: {other.unsimulated}")
-        found = compare(other, document, name, "the document")
-        assert found is not None
-        answer = _of(document, replace(found, other_parting=None), positions)
-        answer["other_parting"] = _json(found.other_parting, other_positions)
-        return answer
+        shown = await _simulated(server, uri)
+        find, name = await _other(server, uri, shown.document, asked)
+        return await server.aside(lambda: _compared(shown, name, *find()))
 
     async def ranked(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.rank_program import rank_program
 
         uri = _uri(server, asked)
         document = _document(server, uri)
+        rank = _integer(asked, "rank", 1)
         try:
-            found = rank_program(document, _integer(asked, "rank", 1))
+            found = await server.aside(lambda: rank_program(document, rank))
         except LookupError as error:
             raise Refused(str(error.args[0] if error.args else error)) from None
         return _of(document, found, server.positions(uri))
@@ -161,6 +155,30 @@ def register(server: DistirServer) -> None:
     offer("transform", transformed)
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A version that has been simulated. `stale`: an earlier one, for the latest has errors or takes long."""
+
+    document: Document
+    positions: Positions
+    stale: bool
+
+    def answer(self, found: Any) -> Answer:
+        return {**_of(self.document, found, self.positions), "stale": self.stale}
+
+
+def _compared(shown: Shown, name: str, other: Document, other_positions: Positions) -> Answer:
+    from distir.ide.compare import compare
+
+    if other.simulation is None:
+        raise Refused(f"{name} cannot be simulated: {other.unsimulated}")
+    found = compare(other, shown.document, name, "the document")
+    assert found is not None
+    answer = shown.answer(replace(found, other_parting=None))
+    answer["other_parting"] = _json(found.other_parting, other_positions)
+    return answer
+
+
 def _transformed(document: Document, function: str, steps: Sequence[str]) -> Answer:
     """What steps make of a function, and what that gains."""
     from distir.ide.actions import transforms
@@ -200,21 +218,26 @@ async def _what_if(
         raise Refused('expected `changes`, such as `{"nvlink send bandwidth": "300GB/s"}`')
     changes = {**before, **{str(k): str(v) for k, v in cast("Mapping[Any, Any]", wanted).items()}}
     machine = machines.changed(name, changes, f"{name}, changed")
-    document, positions = await _simulated(server, uri)
+    shown = await _simulated(server, uri)
+    document = shown.document
     other = document.under(replace(document.setup, hardware=machine))
+    await server.aside(other.simulate)
     if other.simulation is None:
         raise Refused(f"the program cannot be simulated on it: {other.unsimulated}")
     found = compare(document, other, name, machine.name)
     if asked.get("keep") is True:
         server.choose(uri, hardware=machine)
         base[uri] = name, changes
-    return _of(document, {"changes": changes, "summary": in_short(other.simulation), "comparison": found}, positions)
+    return shown.answer({"changes": changes, "summary": in_short(other.simulation), "comparison": found})
 
 
 async def _other(
     server: DistirServer, uri: str, document: Document, asked: Mapping[str, Any]
-) -> tuple[Document, str, Positions]:
-    """What a document is compared with: another one, its own file, a text, or itself on another machine."""
+) -> tuple[Callable[[], tuple[Document, Positions]], str]:
+    """What a document is compared with, to be read aside, and its name.
+
+    Another document, its own file, a text, or itself on another machine.
+    """
     wanted = asked.get("other")
     given: Mapping[str, Any] = cast("Mapping[str, Any]", wanted) if isinstance(wanted, Mapping) else {"saved": True}
     if "hardware" in given:
@@ -222,13 +245,14 @@ async def _other(
             machine = load(str(given["hardware"]))
         except HardwareError as error:
             raise Refused(_problems(error)) from None
-        return document.under(replace(document.setup, hardware=machine)), machine.name, server.positions(uri)
+        positions = Positions(document.text, server.encoding)
+        return lambda: (document.under(replace(document.setup, hardware=machine)), positions), machine.name
     if "text" in given:
         return _opened(str(given["text"]), "the text given", document.setup, server)
     target = str(given.get("uri", uri))
     if target != uri and server.document(target) is not None:
-        other, positions = await _simulated(server, target)
-        return other, _file(target), positions
+        other = await _simulated(server, target)
+        return lambda: (other.document, other.positions), _file(target)
     try:
         text = Path(_file(target)).read_text("utf-8", "replace")
     except OSError as error:
@@ -237,23 +261,29 @@ async def _other(
     return _opened(text, _file(target), document.setup, server)
 
 
-def _opened(text: str, name: str, setup: Setup, server: DistirServer) -> tuple[Document, str, Positions]:
-    return open_document(text, name, setup), name, Positions(text, server.encoding)
+def _opened(
+    text: str, name: str, setup: Setup, server: DistirServer
+) -> tuple[Callable[[], tuple[Document, Positions]], str]:
+    return lambda: (open_document(text, name, setup), Positions(text, server.encoding)), name
 
 
-async def _simulated(server: DistirServer, uri: str) -> tuple[Document, Positions]:
-    """The latest version with its simulation, which may have to be waited for. Raises Refused."""
+async def _simulated(server: DistirServer, uri: str) -> Shown:
+    """The latest version with its simulation, which may have to be waited for.
+
+    An earlier one where the latest has errors, or is not simulated in time. Raises Refused where there is none.
+    """
     waited = 0.0
     while True:
         document, done = _document(server, uri), server.simulated(uri)
-        if document.program.errors:
-            raise Refused("the program has errors")
+        has_errors = bool(document.program.errors)
         if done is not None and done.program is document.program and done.setup is document.setup:
             if done.simulation is None:
                 raise Refused(f"the program cannot be simulated: {done.unsimulated}")
-            return done, server.positions(uri)
-        if waited >= LONGEST_WAIT_S:
-            raise Refused("the program is not simulated yet; ask again")
+            return Shown(done, server.positions(uri), stale=False)
+        if has_errors or waited >= LONGEST_WAIT_S:
+            if done is not None and done.simulation is not None:
+                return Shown(done, Positions(done.text, server.encoding), stale=True)
+            raise Refused("the program has errors" if has_errors else "the program is not simulated yet; ask again")
         await asyncio.sleep(0.01)
         waited += 0.01
 
@@ -283,6 +313,16 @@ def _document(server: DistirServer, uri: str) -> Document:
     if found is None:
         raise Refused(f"`{uri}` is not open, or longer than what the settings let be looked at")
     return found
+
+
+def _devices(asked: Mapping[str, Any]) -> frozenset[int] | None:
+    """The devices asked for; None for all."""
+    devices = asked.get("devices")
+    if devices is None:
+        return None
+    if not isinstance(devices, (list, tuple)) or not all(isinstance(d, int) for d in cast("Sequence[Any]", devices)):
+        raise Refused(f"expected a list of integers as `devices`, found `{devices}`")
+    return frozenset(cast("Sequence[int]", devices))
 
 
 def _integer(asked: Mapping[str, Any], name: str, default: int) -> int:

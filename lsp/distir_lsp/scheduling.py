@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.004, 0.25
 
+LONGEST_WAIT_S, LONGEST_WAIT_IN_PAUSES = 0.3, 6
+"""After so long what waits is done, even if nobody pauses: in seconds, or as many pauses if that is longer."""
+
 PAUSE_PER_COST = 0.7
 """How long to wait for more typing, by how long the last work took: waiting costs less than working in vain."""
+
+Found = TypeVar("Found")
 
 
 def pause_after(cost_s: float) -> float:
@@ -22,26 +28,40 @@ def pause_after(cost_s: float) -> float:
 
 
 class Debounced:
-    """One task per key: it starts once nothing new has come for a while, and a new one takes the place of the old."""
+    """One task per key: it starts once nothing new has come for a while, and a new one takes the place of the old.
 
-    def __init__(self, work: Callable[[str], Awaitable[None]]) -> None:
+    Where something new comes all the time, it starts all the same after a while.
+    """
+
+    def __init__(self, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._work = work
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._since: dict[str, float] = {}
+        """When what waits began to wait."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, key: str, pause_s: float = SHORTEST_PAUSE_S) -> None:
         """Do the work for `key` after a pause; what was under way for it is cancelled."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        since = self._since.get(key, now)
         self.cancel(key)
-        self._tasks[key] = asyncio.ensure_future(self._after(key, pause_s))
+        self._since[key] = since
+        latest = since + max(LONGEST_WAIT_S, LONGEST_WAIT_IN_PAUSES * pause_s)
+        self._timers[key] = loop.call_at(min(now + pause_s, latest), self._begin, key)
 
     def cancel(self, key: str) -> None:
-        """Let go of what is under way for `key`."""
-        task = self._tasks.pop(key, None)
+        """Let go of what waits or is under way for `key`."""
+        self._since.pop(key, None)
+        timer, task = self._timers.pop(key, None), self._tasks.pop(key, None)
+        if timer is not None:
+            timer.cancel()
         if task is not None:
             task.cancel()
 
-    async def _after(self, key: str, pause_s: float) -> None:
-        await asyncio.sleep(pause_s)
-        await self._work(key)
+    def _begin(self, key: str) -> None:
+        del self._since[key], self._timers[key]
+        self._tasks[key] = asyncio.ensure_future(self._work(key))
 
 
 class Stopped(Exception):  # noqa: N818 - what a cancelled task is told, no failure
@@ -54,8 +74,8 @@ class Background:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="distir-simulation")
 
-    async def run(self, work: Callable[[Callable[[], None]], None]) -> None:
-        """Do the work; to cancel this is to stop the work where it next pauses."""
+    async def run(self, work: Callable[[Callable[[], None]], Found]) -> Found:
+        """Do the work, and give what it gives; to cancel this is to stop the work where it next pauses."""
         stopped = threading.Event()
 
         def pause() -> None:
@@ -65,7 +85,7 @@ class Background:
         future = asyncio.get_running_loop().run_in_executor(self._threads, work, pause)
         future.add_done_callback(_forget)
         try:
-            await asyncio.shield(future)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
             stopped.set()
             raise
@@ -75,7 +95,7 @@ class Background:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _forget(future: asyncio.Future[None]) -> None:
+def _forget(future: asyncio.Future[Any]) -> None:
     """Nobody asks for the outcome of work that was stopped."""
     if not future.cancelled():
         future.exception()

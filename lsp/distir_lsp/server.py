@@ -27,7 +27,7 @@ from distir.ide.document import Document
 from distir_lsp import diagnostics
 from distir_lsp.positions import UTF16, Positions
 from distir_lsp.protocol import Protocol, Raw
-from distir_lsp.scheduling import Background, Debounced, pause_after
+from distir_lsp.scheduling import Background, Debounced, Found, pause_after
 from distir_lsp.settings import Client, Settings, settings_for
 from distir_lsp.workspace import Open, path_of, statements
 
@@ -49,6 +49,9 @@ QUICK_S = 0.1
 
 QUIET_S = 0.15
 """How long nobody must have typed for a simulation in the background to begin."""
+
+PATIENCE_S = 3.0
+"""How long typing puts a simulation in the background off, and ends it; the next one is done in any case."""
 
 PROGRESS_AFTER_S = 0.2
 
@@ -81,6 +84,8 @@ class DistirServer(LanguageServer):
         self._told: set[str] = set()
         self._analysis = Debounced(self._analyse)
         self._background = Background()
+        self._in_any_case: dict[str, asyncio.Task[None]] = {}
+        """By document: the simulation that typing does not end."""
         self._encoding = UTF16
 
         @self.command("distir.simulate")
@@ -154,6 +159,10 @@ class DistirServer(LanguageServer):
         refreshed = workspace.diagnostics if workspace is not None else None
         return asks and refreshed is not None and bool(refreshed.refresh_support)
 
+    async def aside(self, work: Callable[[], Found]) -> Found:
+        """Do what takes long in the thread of simulations, one after another; requests are answered meanwhile."""
+        return await self._background.run(lambda _: work())
+
     def tell(self, message: str, kind: types.MessageType = types.MessageType.Warning) -> None:
         """Show the user a message, once."""
         if message not in self._told:
@@ -187,6 +196,8 @@ class DistirServer(LanguageServer):
     def closed(self, uri: str) -> None:
         """A document was closed: nothing more is known of it, and nothing said."""
         self._analysis.cancel(uri)
+        if (task := self._in_any_case.pop(uri, None)) is not None:
+            task.cancel()
         if self.documents.pop(uri, None) is not None and not self.is_asked_for_diagnostics:
             cleared = types.PublishDiagnosticsParams(uri, [])
             self.text_document_publish_diagnostics(cleared)
@@ -277,13 +288,42 @@ class DistirServer(LanguageServer):
             found.simulate(document)
         else:
             self._show(found)
-            await asyncio.sleep(QUIET_S)  # what would be given up for the next key had better not begin
-            await self._in_background(found, document)
-        found.simulated = document
-        found.stamp += 1
-        self._show(found)
+            if not await self._at_leisure(found, document):
+                return
+        self._simulated(found, document)
         found.cost_s = time.thread_time() - start
         self._done(found, document)
+
+    def _simulated(self, found: Open, document: Document) -> None:
+        """Show the findings of a simulation that is done."""
+        found.simulated, found.put_off_since = document, None
+        found.stamp += 1
+        self._show(found)
+
+    async def _at_leisure(self, found: Open, document: Document) -> bool:
+        """Simulate in the background once nobody types; False where it goes on without the caller."""
+        now = asyncio.get_running_loop().time()
+        if found.put_off_since is None:
+            found.put_off_since = now
+        if found.uri in self._in_any_case:
+            return False  # another version's, from which this one will go on
+        if now - found.put_off_since > PATIENCE_S:
+            self._in_any_case[found.uri] = asyncio.ensure_future(self._to_the_end(found, document))
+            return False
+        await asyncio.sleep(QUIET_S)  # what would be given up for the next key had better not begin
+        await self._in_background(found, document)
+        return True
+
+    async def _to_the_end(self, found: Open, document: Document) -> None:
+        """Simulate in the background whatever is typed meanwhile; later versions go on from there."""
+        await self._in_background(found, document)
+        del self._in_any_case[found.uri]
+        self._simulated(found, document)
+        self._done(found, document)
+        latest = found.current()
+        if latest is not None and latest is not document:
+            latest.go_on_from(document)
+            self._analysis.start(found.uri)
 
     def _done(self, found: Open, document: Document) -> None:
         """Let the client ask again for what depends on the simulation."""

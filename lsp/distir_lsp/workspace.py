@@ -33,6 +33,8 @@ class Open:
     """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""
     simulation_s: float | None = None
     """How long the last simulation alone took that had an earlier one to go on from; likewise."""
+    put_off_since: float | None = None
+    """Since when a simulation in the background waits for a pause in typing, on the event loop's clock."""
     is_on_demand: bool = False
     """The user asked for the simulation of a program of any size."""
     stamp: int = 0
@@ -100,8 +102,13 @@ def statements(document: Document) -> int:
 
 
 def path_of(uri: str) -> str:
-    """The path of a file's address; the address itself for what is no file."""
+    """The path of a file's address; the address itself for what is no file.
+
+    Addresses `distir-…:` are texts that an editor makes of a program. Their paths are beside it: its settings hold.
+    """
     try:
+        if uri.startswith("distir-"):
+            return uris.to_fs_path(f"file://{uri.partition(':')[2].partition('?')[0]}") or uri
         return (uris.to_fs_path(uri) or uri) if uri.startswith("file:") else uri
     except ValueError:
         return uri

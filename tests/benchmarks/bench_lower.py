@@ -206,6 +206,24 @@ def two_ranks(layers: int, width: int, batch: int, repeat: int = 40) -> None:
     )
 
 
+def start_up(ranks: int = 2, repeat: int = 3) -> None:
+    """All of `launch` on a program that does next to nothing: processes, torch, process groups, one run, the end."""
+    from distir.lower import Launch, launch
+
+    module = distir.transform(mlp(1, 8, 8, training=True, dtype="Float32"), f"dp={ranks}")
+    main = module.functions["main"]
+    walls: list[float] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        found = lower([Entry("main", module, main, arguments(main, {}))])
+        found.write(Path(scratch))
+        for _ in range(repeat):
+            start = time.perf_counter()
+            launch(Launch(Path(scratch), found.ranks, timeout_s=120))
+            walls.append(time.perf_counter() - start)
+    shown = ", ".join(f"{wall:.2f}" for wall in walls)
+    print(f"start-up of launch with {ranks} ranks: {min(walls):.2f} s of wall time (of {shown})")
+
+
 def main() -> None:
     try:
         import torch
@@ -219,6 +237,7 @@ def main() -> None:
     compare("gpt2, 2 layers of 256, 64 tokens, batch 4", *gpt2_step(2, 256, 4, 64, 4))
     two_ranks(4, 256, 128)
     two_ranks(4, 512, 256)
+    start_up()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Machines that follow a law exactly, or with noise, and what calibration would see of them."""
 
+from functools import cache
+
 from distir.cost.calibrate import Machine, Sample, communicating, computing
 
 ABOUT = {
@@ -28,10 +30,11 @@ def cached(work):
     return 2e-6 + work.bytes / (100e9 if work.bytes < 1e6 else 10e9)
 
 
-def benchmarks(devices=1):
-    return [*computing(), *communicating(devices)]
+@cache
+def benchmarks(devices=1, local=None):
+    return (*computing(), *communicating(devices, local))
 
 
-def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0)):
+def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0), local=None):
     """Samples of all benchmarks. `noise`: what rounds of a benchmark are times as long as the law says."""
-    return [Sample(b, tuple(law(b.work) * factor for factor in noise())) for b in benchmarks(devices)]
+    return [Sample(b, tuple(law(b.work) * factor for factor in noise())) for b in benchmarks(devices, local)]

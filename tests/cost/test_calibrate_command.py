@@ -9,7 +9,16 @@ from distir.analysis import check
 from distir.cli import calibrate as command
 from distir.cli.app import main
 from distir.cost import load
-from distir.cost.calibrate.benchmarks import MEASURED, PRODUCTS, ROOTED, STREAMING, SYMMETRIC, VIEWS, computing
+from distir.cost.calibrate.benchmarks import (
+    MEASURED,
+    PRODUCTS,
+    ROOTED,
+    STREAMING,
+    SYMMETRIC,
+    VIEWS,
+    communicating,
+    computing,
+)
 from distir.ir import Apply, Module
 
 
@@ -32,6 +41,11 @@ def test_groups_of_powers_of_two_and_all_devices():
     assert {len(b.devices) for b in benchmarks(6)} == {1, 2, 4, 6}
 
 
+def test_nodes_meet_through_their_first_devices():
+    found = {b.devices for b in communicating(8, local=4)}
+    assert found == {(1, 2), (1, 2, 3, 4), (1, 5)}
+
+
 def test_each_element_type_can_be_measured():
     found = computing(MEASURED, most=1 << 11)
     assert {b.work.dtype.name for b in found if b.op == "Add"} == set(MEASURED)
@@ -39,7 +53,7 @@ def test_each_element_type_can_be_measured():
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(command, "QUICK_ELEMENTS", 1 << 11)
+    monkeypatch.setattr(command, "QUICK_ELEMENTS", 1 << 12)
 
 
 def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):

@@ -5,7 +5,8 @@ import statistics
 
 import pytest
 from calibration_samples import benchmarks, cached, lawful, machine, seen
-from hypothesis import given
+from cost_samples import communication
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.cost import parse
@@ -21,7 +22,6 @@ def noisy(seed, share):
     rng = random.Random(seed)
 
     def factors():
-        # Figures of one benchmark have an error in common, which rounds do not show.
         return tuple(rng.lognormvariate(0, share) for _ in range(5))
 
     return factors
@@ -84,11 +84,14 @@ def test_the_general_figures_come_from_what_was_measured():
 
 
 def test_nodes_make_a_second_level():
-    hardware = parse(as_toml(fit(seen(lawful, devices=4)), machine(4, local=2)))
+    hardware = parse(as_toml(fit(seen(lawful, devices=4, local=2)), machine(4, local=2)))
     assert [level.name for level in hardware.levels] == ["node", "network"]
     assert [len(level.blocks) for level in hardware.levels] == [2, 1]
+    far, near = (hardware.cost(communication("allreduce", 1 << 20), group).seconds for group in ((0, 2), (0, 1)))
+    assert far == pytest.approx(near, rel=ROUGH)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_two_runs_agree_within_what_they_state(seed):
     first, second = (fit(seen(lawful, 2, noisy(seed + n, 0.05))) for n in (0, 10**7))
@@ -101,6 +104,7 @@ def test_a_noisy_machine_is_called_so():
     assert "too noisy" in as_toml(fit(seen(lawful, 2, noisy(1, 0.4))), machine(2))
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.01, 0.3))
 def test_whatever_was_measured_makes_a_profile(seed, share):
     text = as_toml(fit(seen(cached, noise=noisy(seed, share))), machine())

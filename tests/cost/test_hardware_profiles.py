@@ -190,7 +190,8 @@ def test_the_host_is_no_device():
 
 
 def test_the_examples_of_the_readme_are_profiles():
-    full, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    full, measured, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     assert parse(full).devices == 8
+    assert parse(measured).uncertain
     assert parse(extension).devices == 32
     assert 'blocks = ["0-7", "8-11"]' in kinds

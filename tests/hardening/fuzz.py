@@ -162,6 +162,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     others = seeds(arguments.target)
     watch = Watch(arguments.target, fuzz_targets.TARGETS[arguments.target], CORPUS / arguments.target)
+    signal.signal(signal.SIGTERM, lambda *_: end(watch))
+    signal.signal(signal.SIGINT, lambda *_: end(watch))
     for data in others:
         watch(data)
     mutate = mutator(others, time.time_ns())

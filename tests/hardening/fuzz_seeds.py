@@ -68,8 +68,8 @@ B = 64
 w = "x"
 
 [budget]
-latency = "5ms"
-memory = "32GB"
+max_latency = "5ms"
+max_memory = "32GB"
 
 [hints]
 types = true

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from fuzz_seeds import kept, seeds
-from fuzz_targets import LONGEST, TARGETS
+from fuzz_targets import LONGEST, TARGETS, text_of
 from mutations import mutator
 
 INPUTS = {"text": 500, "editor": 150, "settings": 700, "onnx": 1200, "tensors": 3000}
@@ -56,10 +56,8 @@ def test_inputs_that_almost_mean_something(target):
 
 
 def test_seeds_mean_something():
-    """A fuzzer that starts from nothing finds nothing: most programs check, all models come in."""
-    import distir
+    """A fuzzer that starts from nothing finds nothing: most programs check."""
     from distir.analysis.program import read
 
-    programs = [read(data.decode(), "seed.dir") for data in seeds("text")]
+    programs = [read(text_of(data), "seed.dir") for data in seeds("text")]
     assert sum(not program.errors for program in programs) > 100
-    assert distir.__version__

@@ -206,3 +206,31 @@ def test_files_of_tensors_that_claim_much(distir, program, tmp_path):
         code, _, err = distir("run", path, flag)
         assert code == 2
         assert "is no " in err
+
+
+BILLIONS = 10**18
+VECTOR = f"%x: Tensor[Float32, (B,), 1], %s: Tensor[Int64, ({BILLIONS},)]"
+
+
+@pytest.mark.parametrize(
+    ("params", "statement"),
+    [
+        ("%x: Tensor[Float32, (B,), 1]", f"%y = Split[axis = 0, num_outputs = {BILLIONS}](%x)"),
+        (f"%x: Tensor[Float32, ({BILLIONS},), 1]", f"%y = Split[axis = 0, num_outputs = {BILLIONS}](%x)"),
+        (VECTOR, "%y = Split[axis = 0](%x, %s)"),
+        (VECTOR, "%y = Reshape(%x, %s)"),
+        (VECTOR, "%y = Expand(%x, %s)"),
+        (VECTOR, "%y = Unsqueeze(%x, %s)"),
+        (VECTOR, "%y = Squeeze(%x, %s)"),
+        (VECTOR, "%y = Tile(%x, %s)"),
+        (VECTOR, "%y = Pad(%x, %s)"),
+        (VECTOR, "%y = Slice(%x, %s, %s)"),
+        (VECTOR, "%y = ReduceSum(%x, %s)"),
+        (f"%s: Tensor[Int64, ({BILLIONS},)]", "%y = ConstantOfShape(%s)"),
+    ],
+)
+def test_results_and_dimensions_without_number(distir, program, params, statement):
+    """A size may ask for so many results, or for a rank of so many dimensions."""
+    code, _, err = distir("check", program(f"func @main({params}) {{\n  {statement}\n  return %y\n}}\n"))
+    assert code in (0, 1)
+    assert code == 0 or "error[DIR3" in err

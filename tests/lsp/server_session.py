@@ -41,6 +41,8 @@ class Session:
             env=environment,
         )
         self.settings = settings
+        self.choice = None
+        """What the user chooses when asked to."""
         self.messages = queue.Queue()
         self.number = 0
         self.versions = {}
@@ -141,7 +143,12 @@ class Session:
                 return
             message = json.loads(out.read(length))
             if "method" in message and "id" in message:
-                result = [self.settings] if message["method"] == "workspace/configuration" else None
+                answers = {
+                    "workspace/configuration": [self.settings],
+                    "window/showMessageRequest": self.choice,
+                    "window/showDocument": {"success": True},
+                }
+                result = answers.get(message["method"])
                 self.send({"id": message["id"], "result": result})
             self.messages.put(message)
 

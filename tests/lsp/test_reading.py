@@ -116,6 +116,11 @@ def test_requests_of_our_own(tmp_path):
             assert first["bars"] + rest["bars"] == timeline["bars"]
             second = await ask(client, "distir/timeline", textDocument=document, devices=[2])
             assert second["bars"] == [bar for bar in timeline["bars"] if 2 in bar["devices"]]
+            columns = await ask(client, "distir/timeline", textDocument=document, columns=True)
+            table = columns["table"]
+            assert columns["bars"] == []
+            assert table["start_s"] == [bar["start_s"] for bar in timeline["bars"]]
+            assert [table["origins"][i]["range"] for i in table["origin"]] == [b["range"] for b in timeline["bars"]]
 
             memory = await ask(client, "distir/memory", textDocument=document)
             for curve in memory["memories"]:

@@ -281,6 +281,28 @@ def test_long_simulations_show_progress_and_typing_ends_them():
         assert session.diagnostics(URI) == []
 
 
+def test_who_types_all_the_time_sees_times_all_the_same():
+    """Typing puts the first simulation off, but not for ever; what follows goes on from it."""
+    with Session() as session:
+        session.open(URI, unused(25_000))
+
+        def stands():
+            return session.ask("distir/status", {"textDocument": {"uri": URI}})
+
+        for number in range(600):
+            session.change(URI, (0, 0, 0, 0, f"// {number}\n"))
+            if stands()["simulated_version"] is not None:
+                break
+            time.sleep(0.02)
+        assert stands()["latency_s"] > 0
+        session.diagnostics(URI)
+        for _ in range(600):
+            if stands()["state"] == "simulated":
+                break
+            time.sleep(0.02)
+        assert stands()["simulated_version"] == session.versions[URI]
+
+
 def test_a_text_of_50_mb_is_left_alone_and_said_once(session):
     session.open(URI, "// much\n" * 6_500_000)
     said = session.wait(lambda m: m.get("method") == "window/showMessage")
@@ -324,6 +346,16 @@ def test_a_client_that_goes_away_ends_the_server(session):
     session.process.stdin.close()
     session.process.wait(timeout=60)
     session.process.stdin = open("/dev/null", "wb")  # noqa: SIM115 - for the fixture to close
+
+
+@pytest.mark.parametrize("content", [b"", b"no tables", None])
+def test_kept_tables_that_are_broken_are_made_again(tmp_path, content):
+    for _ in range(2):
+        with Session(cache=tmp_path) as session:
+            session.open(URI, WRONG)
+            assert codes(session.diagnostics(URI)) == ["DIR201"]
+        (kept,) = tmp_path.rglob("grammar.tables")
+        kept.write_bytes(kept.read_bytes()[:1000] if content is None else content)
 
 
 def test_the_command_line_starts_it_too():

@@ -26,6 +26,25 @@ def test_only_the_last_of_quick_calls_is_done():
     assert done == ["a"]
 
 
+def test_who_never_pauses_is_not_left_waiting():
+    done = []
+
+    async def work(key):
+        done.append(key)
+
+    async def scenario():
+        tasks = Debounced(work)
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        while not done and loop.time() - start < 30:
+            tasks.start("a", 0.05)
+            await asyncio.sleep(0.001)
+        tasks.cancel("a")
+
+    asyncio.run(scenario())
+    assert done == ["a"]
+
+
 def test_the_pause_follows_the_cost_within_bounds():
     pauses = [pause_after(cost) for cost in (0.0, 0.02, 0.05, 60.0)]
     assert pauses == sorted(pauses)

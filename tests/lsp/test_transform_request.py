@@ -1,8 +1,13 @@
-"""`distir/transform`: the steps that there are, what one makes of the entry function, and what that gains."""
+"""`distir/transform`: the steps that there are, what one makes of the entry function, and what that gains.
+
+And what an editor shows of it before it is written: a text of no file, for which the settings beside the program hold.
+"""
 
 import asyncio
 import sys
 from pathlib import Path
+
+from lsprotocol import types
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
 from reading_session import ask, open_text, session, simulated
@@ -42,3 +47,15 @@ def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
             )
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_settings_beside_a_program_hold_for_what_is_made_of_it(tmp_path):
+    async def scenario():
+        (tmp_path / "distir.toml").write_text('hardware = "dgx-h100"\n')
+        async with session() as client:
+            uri = f"distir-preview:{tmp_path.as_posix()}/mlp.dp2.dir?1"
+            item = types.TextDocumentItem(uri, "distir", 1, PROGRAM)
+            client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+            assert (await simulated(client, uri))["hardware"] == "dgx-h100"
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -60,6 +60,8 @@ export async function startWorkbench({ settings = {}, files = {}, folder = "work
     else cpSync(content.from, path);
   }
   writeFileSync(join(home, "config.yaml"), "auth: none\n");
+  // The extension host has the PATH of a login shell, which would set its own.
+  if (env.PATH) for (const name of [".profile", ".bash_profile", ".bashrc", ".zshenv"]) writeFileSync(join(home, name), `export PATH='${env.PATH}'\n`);
 
   const environment = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, EXTENSIONS_GALLERY: '{"serviceUrl":""}', ...env };
   for (const name of Object.keys(environment)) if (/^(VSCODE_|ELECTRON_)/.test(name)) delete environment[name];
@@ -96,11 +98,6 @@ export async function startWorkbench({ settings = {}, files = {}, folder = "work
       const names = existsSync(folder) ? readdirSync(folder, { recursive: true }).filter((name) => /DistIR( Server)?\.log$/.test(name)) : [];
       return names.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
     },
-    /** The user's settings, both places. */
-    set(changes) {
-      Object.assign(all, changes);
-      writeFileSync(join(data, "User", "settings.json"), JSON.stringify(all));
-    },
     async close() {
       for (const signal of ["SIGTERM", "SIGKILL"]) {
         try {
@@ -132,12 +129,12 @@ export async function startBrowser() {
   return { browser, context, outside, close: () => browser.close() };
 }
 
-/** A window of the workbench with a file open, and what a user does in one. */
-export async function openFile(browser, bench, name) {
+/** A window of the workbench with a file open, in a folder of the workspace, and what a user does in one. */
+export async function openFile(browser, bench, name, folder = bench.workspace) {
   const page = await browser.context.newPage();
-  await page.goto(bench.url([["openFile", bench.remote(join(bench.workspace, name))]]));
+  await page.goto(bench.url([["openFile", bench.remote(join(folder, name))]], folder));
   await page.waitForSelector(".monaco-editor .view-lines .view-line");
-  return new Workbench(page, readFileSync(join(bench.workspace, name), "utf8").split("\n"));
+  return new Workbench(page, readFileSync(join(folder, name), "utf8").split("\n"));
 }
 
 export class Workbench {
@@ -146,10 +143,10 @@ export class Workbench {
     this.text = text;
   }
 
-  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0, and nothing at all around hints. */
+  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0, around hints as U+200A. */
   async line(text, timeout = PATIENCE_MS) {
     await this.page.waitForFunction(
-      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/\u00a0/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "").includes(wanted)),
+      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "").includes(wanted)),
       text,
       { timeout },
     );
@@ -157,7 +154,7 @@ export class Workbench {
 
   /** The lines in view. */
   lines() {
-    return this.page.$$eval(".view-line", (found) => found.map((line) => line.textContent.replace(/\u00a0/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "")));
+    return this.page.$$eval(".view-line", (found) => found.map((line) => line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "")));
   }
 
   /** The text of the lens that matches, when there is one. */
@@ -184,19 +181,29 @@ export class Workbench {
     const input = this.page.locator(".quick-input-widget input[type=text]");
     await input.waitFor({ state: "visible" });
     await input.fill(`>${title}`);
-    await this.page.waitForSelector(`.quick-input-list .monaco-list-row.focused:has-text("${title}")`);
-    await this.page.keyboard.press("Enter");
+    await this.row(title).click();
   }
 
-  /** Choose a row of the list that is open. */
-  async pick(text) {
-    const row = this.page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first();
-    await row.waitFor();
-    await row.click();
+  /** The row of the list that is open whose label begins with a text. */
+  row(text) {
+    const label = this.page.locator(".label-name", { hasText: new RegExp(`^\\s*${text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`) });
+    return this.page.locator(".quick-input-list .monaco-list-row").filter({ has: label }).first();
   }
 
-  /** Type into the box that is open, and accept. */
-  async enter(text) {
+  /** Choose a row. Of long lists only the rows in view are there: `typed` types its name first. */
+  async pick(text, { typed = false } = {}) {
+    if (typed) {
+      const input = this.page.locator(".quick-input-widget input[type=text]");
+      await input.waitFor({ state: "visible" });
+      await input.fill(text);
+    }
+    await this.row(text).waitFor();
+    await this.row(text).click();
+  }
+
+  /** Type into the box that is open, whose title holds a text, and accept. */
+  async enter(text, title) {
+    if (title) await this.page.locator(".quick-input-title", { hasText: title }).waitFor();
     const input = this.page.locator(".quick-input-widget input").last();
     await input.waitFor({ state: "visible" });
     await input.fill(text);
@@ -209,6 +216,11 @@ export class Workbench {
     await this.page.keyboard.press("Control+G");
     await this.enter(`:${line}:${column}`);
     await this.page.waitForFunction((wanted) => document.querySelector("#status\\.editor\\.selection")?.textContent.startsWith(wanted), `Ln ${line}, Col ${column}`);
+  }
+
+  /** Wait until the cursor is in a line. */
+  async at(line) {
+    await this.page.waitForSelector(`#status\\.editor\\.selection:has-text("Ln ${line},")`);
   }
 
   /** Choose an entry of the menu of actions: keyboard or a real click, for its rows ignore synthetic ones. */
@@ -259,13 +271,16 @@ export class Workbench {
   }
 
   /** The document of a webview: a frame in a frame. */
-  webview(selector) {
-    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(selector);
+  webview(selector, options) {
+    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(selector, options);
   }
 
+  /** Take a picture for the README, where there is none yet or DISTIR_PICTURES is set: each is a little different. */
   async picture(name) {
+    const path = join(EXTENSION, "images", `${name}.png`);
+    if (existsSync(path) && !process.env.DISTIR_PICTURES) return;
     await this.page.waitForTimeout(400); // what fades in has done so
-    await this.page.screenshot({ path: join(EXTENSION, "images", `${name}.png`) });
+    await this.page.screenshot({ path });
   }
 }
 

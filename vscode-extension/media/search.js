@@ -6,7 +6,9 @@
   const SVG = "http://www.w3.org/2000/svg";
   const SIZE = { width: 900, height: 340, left: 70, right: 20, top: 12, bottom: 40 };
 
-  window.addEventListener("message", ({ data }) => data.type === "show" && show(data.name, data.found));
+  let shown;
+  window.addEventListener("message", ({ data }) => data.type === "show" && show(...(shown = [data.name, data.found])));
+  window.addEventListener("resize", () => shown && show(...shown));
   vscode.postMessage({ type: "ready" });
 
   function show(name, found) {
@@ -28,6 +30,7 @@
   }
 
   function plot(rows, front) {
+    SIZE.width = Math.max(320, Math.min(900, root.clientWidth)); // one unit is one pixel: texts are as large as others
     const most = { x: Math.max(1, ...rows.map((row) => row.peak_memory_bytes)), y: Math.max(1e-9, ...rows.map((row) => row.throughput)) };
     const x = (value) => SIZE.left + (value / most.x) * (SIZE.width - SIZE.left - SIZE.right);
     const y = (value) => SIZE.height - SIZE.bottom - (value / most.y) * (SIZE.height - SIZE.top - SIZE.bottom);
@@ -39,7 +42,7 @@
       svg.append(drawn("text", { x: SIZE.left - 6, y: y(most.y * part) + 4, "text-anchor": "end" }, count(most.y * part)));
     }
     svg.append(drawn("text", { x: SIZE.width - SIZE.right, y: SIZE.height - 4, "text-anchor": "end" }, "memory of the fullest device"));
-    svg.append(drawn("text", { x: 4, y: SIZE.top + 2 }, "examples/s"));
+    svg.append(drawn("text", { x: SIZE.left + 6, y: SIZE.top + 6 }, "examples/s"));
     if (front.length > 0) {
       const steps = front.map((row, i) => `${i ? `H${x(row.peak_memory_bytes)}V` : `M${x(row.peak_memory_bytes)} `}${y(row.throughput)}`);
       svg.append(drawn("path", { class: "front", d: steps.join("") }));

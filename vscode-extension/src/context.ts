@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 
+import { plain } from "./figures";
 import type { Previews, Programs } from "./programs";
 import { type Asked, Refused } from "./requests";
 import type { Server } from "./server/server";
@@ -39,7 +40,7 @@ export function aboutProgram(
 export function tell(context: Context, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof Refused)) context.log.error(error instanceof Error ? error : message);
-  void vscode.window.showWarningMessage(sentence(message));
+  void vscode.window.showWarningMessage(plain(sentence(message)));
 }
 
 /** The server, which may be starting. Where there is none, its own message has told why. */

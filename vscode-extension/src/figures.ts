@@ -17,6 +17,11 @@ export function gain(speedup: number | null): string {
   return speedup > 1 ? `${factor(speedup)}x faster` : `${factor(1 / speedup)}x slower`;
 }
 
+/** A text as a message's text: the editor makes links, even of commands, of what looks like one. */
+export function plain(text: string): string {
+  return text.replace(/\]\(/g, "] (");
+}
+
 function factor(value: number): string {
   return value < 1000 ? value.toPrecision(3) : Math.round(value).toString();
 }

@@ -48,9 +48,8 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   readonly onDidChange = this.changed.event;
 
   /** A document with a text, beside a program: so it has the same settings, and finds the same files. */
-  async open(beside: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
-    const path = posix.join(posix.dirname(beside.path), name);
-    const uri = vscode.Uri.from({ scheme: PREVIEW, path: path.startsWith("/") ? path : `/${path}`, query: String(++this.count) });
+  async open(program: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
+    const uri = vscode.Uri.from({ scheme: PREVIEW, path: beside(program, name), query: String(++this.count) });
     this.texts.set(uri.toString(), text);
     const document = await vscode.workspace.openTextDocument(uri);
     return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
@@ -79,6 +78,12 @@ export async function onTheSameHardware(server: Asked, of: vscode.Uri, to: vscod
 /** The file's name, as titles show it. */
 export function nameOf(uri: vscode.Uri): string {
   return basename(uri.path) || "program";
+}
+
+/** The path of a document beside a program: so the same settings hold for it. */
+export function beside(uri: vscode.Uri, name: string): string {
+  const path = posix.join(posix.dirname(uri.path), name);
+  return path.startsWith("/") ? path : `/${path}`;
 }
 
 /** A name beside a program's own: `mlp.dir` and `dp2` give `mlp.dp2.dir`. */

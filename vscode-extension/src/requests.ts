@@ -113,7 +113,7 @@ export async function ask<T>(server: Asked, name: string, uri: string | undefine
 export async function timeline(server: Asked, uri: string): Promise<TimelinePiece[]> {
   const pieces: TimelinePiece[] = [];
   for (let first: number | null = 0; first !== null; ) {
-    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000 });
+    const piece: TimelinePiece = await ask<TimelinePiece>(server, "timeline", uri, { firstEvent: first, limit: 200_000, columns: true });
     if (pieces.length > 0 && piece.version !== pieces[0]?.version) return timeline(server, uri);
     pieces.push(piece);
     first = piece.next_event;

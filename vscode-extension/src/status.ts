@@ -15,16 +15,21 @@ export class LanguageStatus implements vscode.Disposable {
   private readonly process = vscode.languages.createLanguageStatusItem("distir.server", SELECTOR);
   private readonly watching: vscode.Disposable[];
   private readonly said = new vscode.EventEmitter<{ uri: vscode.Uri; status: Status }>();
+  private readonly last = new Map<string, string>();
   private timer: NodeJS.Timeout | undefined;
 
-  /** Told what the server says of the document in the active editor, whenever it may have changed. */
+  /** Told what the server says of the document in the active editor, whenever that is something new. */
   readonly onDidHear = this.said.event;
 
   constructor(private readonly server: Server) {
     this.program.name = "DistIR program";
     this.process.name = "DistIR server";
     this.watching = [
-      server.onDidChange(() => this.refresh()),
+      server.onDidChange(() => {
+        this.last.clear();
+        this.refresh();
+      }),
+      vscode.workspace.onDidCloseTextDocument((document) => this.last.delete(document.uri.toString())),
       vscode.window.onDidChangeActiveTextEditor(() => this.refresh()),
       vscode.workspace.onDidChangeTextDocument(({ document }) => document.languageId === "distir" && this.refresh()),
     ];
@@ -55,7 +60,9 @@ export class LanguageStatus implements vscode.Disposable {
     try {
       const status = await ask<Status>(client, "status", document.uri.toString());
       this.show(status);
-      this.said.fire({ uri: document.uri, status });
+      const [uri, said] = [document.uri.toString(), JSON.stringify(status)];
+      if (this.last.get(uri) !== said) this.said.fire({ uri: document.uri, status });
+      this.last.set(uri, said);
       if (status.state === "pending" || status.state === "stale") this.refresh(AGAIN_MS);
     } catch {
       this.program.busy = false; // closed meanwhile, or too long to be looked at

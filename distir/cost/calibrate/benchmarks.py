@@ -156,18 +156,26 @@ def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -
     return _named(found)
 
 
-def communicating(devices: int, most: int = max(MESSAGES)) -> list[Benchmark]:
-    """Benchmarks of messages among the first 2, 4, 8 … of `devices` devices, and among all of them.
+def communicating(devices: int, local: int | None = None, most: int = max(MESSAGES)) -> list[Benchmark]:
+    """Benchmarks of messages among 2, 4, 8 … and all devices of the first node, and among the first ones of nodes.
 
-    `most`: elements of the largest message.
+    `local`: how many of the `devices` a node has (all, unless given); `most`: elements of the largest message.
     """
-    counts = sorted({n for n in (2, 4, 8, 16, 32, 64) if n < devices} | {devices}) if devices > 1 else []
+    local = local or devices
+    inner = [tuple(range(1, n + 1)) for n in _counts(local)]
+    outer = [tuple(range(1, n * local + 1, local)) for n in _counts(devices // local)]
     sizes = [n for n in MESSAGES if n <= most]
-    found = [_round_trip(n) for n in sizes if counts]
-    for count in counts:
-        for op, text in {**ROOTED, **SYMMETRIC}.items():
-            found += [_message(op, text, n, count) for n in sizes]
+    found: list[Benchmark] = []
+    for groups in (inner, outer):
+        found += [_round_trip(n, groups[0]) for n in sizes if groups]
+        for group in groups:
+            for op, text in {**ROOTED, **SYMMETRIC}.items():
+                found += [_message(op, text, n, group) for n in sizes]
     return _named(found)
+
+
+def _counts(devices: int) -> list[int]:
+    return sorted({n for n in (2, 4, 8, 16, 32, 64) if n < devices} | {devices}) if devices > 1 else []
 
 
 def _named(found: Sequence[Benchmark]) -> list[Benchmark]:
@@ -245,15 +253,15 @@ def _often(done: Work, sets: int) -> int:
     return max(min(sets, 4), min(32, math.ceil(TARGET_S / guess)))
 
 
-def _round_trip(elements: int) -> Benchmark:
+def _round_trip(elements: int, group: Sequence[int]) -> Benchmark:
     """A tensor sent there, and one sent back."""
-    there, back = "%z = Send[device = 2](%x_1: T(n)@1)", "%z = Send[device = 1](%x_2: T(n)@2)"
-    return _exchange("Send", [there, back], elements, 2)
+    pairs = (group[:2], group[1::-1])
+    turns = [f"%z = Send[device = {there}](%x_{here}: T(n)@{here})" for here, there in pairs]
+    return _exchange("Send", turns, elements, group[:2])
 
 
-def _message(op: str, text: str, elements: int, count: int) -> Benchmark:
-    """A collective among the first devices. Each of them has its turn as the root, so that none runs ahead."""
-    group = range(1, count + 1)
+def _message(op: str, text: str, elements: int, group: Sequence[int]) -> Benchmark:
+    """A collective. Each of the group has its turn as the root, so that none runs ahead."""
     texts = [
         text.format(
             root=root,
@@ -264,15 +272,15 @@ def _message(op: str, text: str, elements: int, count: int) -> Benchmark:
         )
         for root in (group if op in ROOTED else group[:1])
     ]
-    return _exchange(op, texts, elements // count * count, count)
+    return _exchange(op, texts, elements // len(group) * len(group), group)
 
 
-def _exchange(op: str, texts: Sequence[str], elements: int, count: int) -> Benchmark:
-    sizes = {"n": elements, "p": elements // count}
+def _exchange(op: str, texts: Sequence[str], elements: int, group: Sequence[int]) -> Benchmark:
+    sizes = {"n": elements, "p": elements // len(group)}
     turns = [parse_example(_spelled(text, "Float32", sizes), canonical) for text in texts]
     params = {p.name: p for own, _ in turns for p in own}
-    often = max(1, (4 if elements >= 1 << 18 else 16) // len(turns))
+    often = max(1, (2 if elements >= 1 << 18 else 8) // len(turns))
     body = [_turn(turns[i % len(turns)][1], i, "") for i in range(often * len(turns))]
     function = Function("", tuple(params.values()), (*body, Return((body[-1].results[0],))))
     done = _work(turns[0][1], turns[0][0])
-    return Benchmark(op, done, tuple(range(1, count + 1)), len(body), function)
+    return Benchmark(op, done, tuple(group), len(body), function)

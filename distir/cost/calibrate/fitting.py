@@ -27,6 +27,9 @@ STRAIGHT = 0.05
 NOISY = 0.15
 """What the rounds of half of all benchmarks may differ by on a machine that is quiet enough."""
 
+NEGLIGIBLE = 1e-9
+"""Coefficients that make up no more of any time are zero."""
+
 BIN = 8.0
 """The ratio of sizes that share a rate in a table of products."""
 
@@ -67,7 +70,7 @@ class MessageFit:
     """One pattern among so many devices: seconds by payload, and the line `startup + bytes / bandwidth` of them."""
 
     pattern: Pattern
-    devices: int
+    group: tuple[int, ...]
     times: Points
     startup: float
     bandwidth: float
@@ -76,6 +79,10 @@ class MessageFit:
     worst: float
     noise: float
     uncertainty: float
+
+    @property
+    def devices(self) -> int:
+        return len(self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +112,10 @@ class Calibration:
             if (a.op, a.dtype) == (b.op, b.dtype)
             for size in ((1e5, 1e5), (1e7, 1e6))
         ]
-        theirs = {(m.pattern, m.devices): m for m in other.messages}
+        theirs = {(m.pattern, m.group): m for m in other.messages}
         for mine in self.messages:
-            if (mine.pattern, mine.devices) in theirs:
-                same = theirs[mine.pattern, mine.devices]
+            if (mine.pattern, mine.group) in theirs:
+                same = theirs[mine.pattern, mine.group]
                 here, there = dict(mine.times), dict(same.times)
                 share = mine.uncertainty + same.uncertainty
                 pairs += [(here[n], there[n], share) for n in here if n in there]
@@ -118,16 +125,16 @@ class Calibration:
 def fit(samples: Sequence[Sample]) -> Calibration:
     """All figures that the samples give."""
     ops: dict[tuple[str, str], list[Sample]] = {}
-    messages: dict[tuple[Pattern, int], list[Sample]] = {}
+    messages: dict[tuple[Pattern, tuple[int, ...]], list[Sample]] = {}
     for sample in samples:
         done = sample.benchmark.work
         if done.communication is not None:
-            messages.setdefault((done.communication.pattern, len(sample.benchmark.devices)), []).append(sample)
+            messages.setdefault((done.communication.pattern, sample.benchmark.devices), []).append(sample)
         else:
             name = "other" if done.dtype is None else done.dtype.name
             ops.setdefault((sample.benchmark.op, name), []).append(sample)
     fits = tuple(_op(op, dtype, own) for (op, dtype), own in ops.items())
-    exchanged = tuple(_messages(pattern, devices, own) for (pattern, devices), own in messages.items())
+    exchanged = tuple(_messages(pattern, group, own) for (pattern, group), own in messages.items())
     alone = [s.spread for own in ops.values() for s in own]
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
@@ -149,7 +156,8 @@ def nonnegative(columns: Sequence[Sequence[float]], target: Sequence[float]) -> 
             if error < best[0] * (1 - 1e-12):
                 full = [0.0] * len(columns)
                 for index, value in zip(chosen, found, strict=True):
-                    full[index] = float(value)
+                    share = float(value) * max(map(abs, columns[index])) / (max(map(abs, target)) or 1.0)
+                    full[index] = float(value) if share > NEGLIGIBLE else 0.0
                 best = (error, full)
     return best[1]
 
@@ -172,11 +180,11 @@ def _op(op: str, dtype: str, samples: Sequence[Sample]) -> Fit:
     errors = [
         launch / t + (f * per_flop + b * per_byte) / t - 1 for f, b, t in zip(flops, nbytes, seconds, strict=True)
     ]
-    if _middle(errors) > STRAIGHT and not products:
+    if _middle(errors) > STRAIGHT and not products and len(set(nbytes)) > 1:
         launch, bandwidth = _stream(nbytes, seconds)
         rate = ()
         errors = _left_out(nbytes, seconds)
-    elif _middle(errors) > STRAIGHT:
+    elif _middle(errors) > STRAIGHT and products:
         table = _product_rates(flops, [t - launch - b * per_byte for t, b in zip(seconds, nbytes, strict=True)])
         corrected = [
             (launch + _over(f, table) + b * per_byte) / t - 1 for f, b, t in zip(flops, nbytes, seconds, strict=True)
@@ -254,7 +262,7 @@ def _rates(samples: Sequence[Sample]) -> dict[str, Points]:
 # Messages.
 
 
-def _messages(pattern: Pattern, devices: int, samples: Sequence[Sample]) -> MessageFit:
+def _messages(pattern: Pattern, group: tuple[int, ...], samples: Sequence[Sample]) -> MessageFit:
     sizes = [float(s.benchmark.work.communication.nbytes) for s in samples if s.benchmark.work.communication]
     seconds = [s.seconds for s in samples]
     startup, per_byte = nonnegative(
@@ -265,7 +273,7 @@ def _messages(pattern: Pattern, devices: int, samples: Sequence[Sample]) -> Mess
     times = tuple(_growing(sizes, seconds))
     left_out = _left_out(sizes, seconds)
     return MessageFit(
-        pattern, devices, times, startup, 1 / per_byte if per_byte else math.inf, _r2(errors, seconds),
+        pattern, group, times, startup, 1 / per_byte if per_byte else max(sizes) / max(seconds), _r2(errors, seconds),
         _middle(errors), max(map(abs, errors)), noise, _uncertainty(left_out, noise),
     )  # fmt: skip
 

@@ -50,9 +50,9 @@ def plan(computing: Sequence[Benchmark], communicating: Sequence[Benchmark]) -> 
 
 
 def typical(seconds: Sequence[float]) -> float:
-    """The lower quartile: what a run takes that nothing disturbs much. Disturbances only ever add."""
+    """The lowest decile: what a run takes that nothing disturbs. Disturbances only ever add."""
     ordered = sorted(seconds)
-    return ordered[(len(ordered) - 1) // 4]
+    return ordered[(len(ordered) - 1) // 10]
 
 
 def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]) -> list[Sample]:

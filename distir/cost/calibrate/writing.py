@@ -125,16 +125,16 @@ def _op(fit: Fit) -> Iterable[str]:
 
 
 def _levels(calibration: Calibration, machine: Machine) -> Iterable[str]:
-    """A level for the ranks of one machine, and one for all machines, whose groups have a rank of each."""
-    inner = [m for m in calibration.messages if m.devices <= machine.local]
-    if machine.local > 1:
-        yield from _level(LEVEL, machine.local, inner, times=True)
-    if machine.devices > machine.local:
-        outer = [m for m in calibration.messages if m.devices > machine.local]
-        yield from _level(OUTER, machine.devices, outer or inner, times=machine.local == 1)
+    """A level for the ranks of one node, and one for all nodes, whose groups have a rank of each."""
+    inner = [m for m in calibration.messages if max(m.group) <= machine.local]
+    outer = [m for m in calibration.messages if max(m.group) > machine.local]
+    if inner:
+        yield from _level(LEVEL, machine.local, inner)
+    if outer:
+        yield from _level(OUTER, machine.devices, outer)
 
 
-def _level(name: str, devices: int, fits: Sequence[MessageFit], times: bool) -> Iterable[str]:
+def _level(name: str, devices: int, fits: Sequence[MessageFit]) -> Iterable[str]:
     yield f"[levels.{name}]"
     yield f"devices = {devices}"
     yield ""
@@ -148,8 +148,6 @@ def _level(name: str, devices: int, fits: Sequence[MessageFit], times: bool) -> 
     bandwidth = statistics.fmean(m.bandwidth * 2 * (m.devices - 1) / m.devices for m in summed)
     share = max(m.error + m.noise for m in summed)
     yield from _link(name, "collective", startup, latency, bandwidth, share, "a line through all-reduce")
-    if not times:
-        return
     by_pattern: dict[Pattern, list[MessageFit]] = {}
     for m in fits:
         by_pattern.setdefault(m.pattern, []).append(m)

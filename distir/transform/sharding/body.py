@@ -19,6 +19,7 @@ from distir.ir import (
     Arg,
     Call,
     Function,
+    Literal,
     Part,
     Return,
     Site,
@@ -29,7 +30,7 @@ from distir.ir import (
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
-from distir.transform.sharding.items import Each, Joint
+from distir.transform.sharding.items import Each, Item, Joint, is_plain, repeated
 from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.rewrite import restated, rewritten
 from distir.transform.sharding.state import (
@@ -54,6 +55,10 @@ class Callee:
     given: tuple[State, ...]
     single: tuple[bool, ...]
     """Which results are host values."""
+
+
+Form = tuple[object, int, tuple[Value, ...], tuple[int, ...]]
+"""What a statement does, the number of its results, its operands, and which states they are in."""
 
 
 class Callees(Protocol):
@@ -87,6 +92,8 @@ class Body(Resharding):
         """Whether sizes that the function calls by name are now written as numbers in it."""
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
+        self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}
+        """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
         """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
         for param, value, state in zip(function.params, instance.args, states, strict=True):
@@ -94,13 +101,49 @@ class Body(Resharding):
 
     def run(self) -> None:
         for index, statement in enumerate(self.function.body):
-            match statement:
-                case Apply():
-                    self._apply(index, statement)
-                case Call():
-                    self._call(statement)
-                case _:
-                    assert isinstance(statement, Return), "the module checks"
+            if isinstance(statement, (Apply, Call)):
+                self._statement(index, statement)
+            else:
+                assert isinstance(statement, Return), "the module checks"
+
+    def _statement(self, index: int, statement: Apply | Call) -> None:
+        """A statement, as the one before that had the same form, if that needed nothing but itself."""
+        form = self._form(statement)
+        known = self._forms.get(form)
+        if known is None:
+            before = len(self.items)
+            if isinstance(statement, Apply):
+                self._apply(index, statement)
+            else:
+                self._call(statement)
+            if form is not None and len(self.items) == before + 1 and is_plain(self.items[before], statement):
+                given = [(self.value(name), self.state(name), name in self.single) for name in statement.results]
+                self._forms[form] = self.items[before], given
+            return
+        first, given = known
+        self.items.append(repeated(first, statement))
+        for name, (value, state, single) in zip(statement.results, given, strict=True):
+            self._values[name], self._states[name] = value, state
+            if single:
+                self.single.add(name)
+
+    def _form(self, statement: Apply | Call) -> Form | None:
+        """What a statement does with values in which states; None where its names count, too."""
+        if statement.claims or self.callees.tokens is not None or DISCARD in statement.results:
+            return None
+        vs: list[Value] = []
+        states: list[int] = []
+        for arg in statement.args:
+            if isinstance(arg, str) and arg in self._values:
+                vs.append(self._values[arg])
+                states.append(id(self._states[arg]))  # which live as long as this; large ones are slow to compare
+            elif isinstance(arg, Literal):
+                vs.append(arg)
+                states.append(id(WHOLE))
+            else:
+                return None
+        what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
+        return what, len(statement.results), tuple(vs), tuple(states)
 
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""

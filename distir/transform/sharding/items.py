@@ -63,6 +63,26 @@ class Joint:
 Item = Each | Collective | Cut | Ranked | Joint
 
 
+def is_plain(item: Item, statement: Apply | Call) -> bool:
+    """Whether the item is the statement, but that the function which a call calls may be another one."""
+    match item:
+        case Each(Call(results, _, args)) | Joint(results, _, args):
+            return isinstance(statement, Call) and (results, args) == (statement.results, statement.args)
+        case Each(same):
+            return same is statement
+        case _:
+            return False
+
+
+def repeated(first: Item, statement: Apply | Call) -> Item:
+    """The item for a statement, from the plain one for another of the same form."""
+    if isinstance(first, Joint):
+        return Joint(statement.results, first.function, statement.args)
+    if isinstance(first, Each) and isinstance(first.statement, Call):
+        return Each(Call(statement.results, first.statement.function, statement.args))
+    return Each(statement)
+
+
 def alike(items: Iterable[Item]) -> bool:
     """Whether a body is the same on every device and nothing in it names a device or needs another one."""
     return all(isinstance(item, Each) and not _names_device(item.statement) for item in items)

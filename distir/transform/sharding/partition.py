@@ -56,6 +56,8 @@ class Partition:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
     _sums: dict[Key, int] = field(default_factory=dict[Key, int])
+    _trial: Partition | None = None
+    """Where functions are written whose sums are counted, and which may not be wanted."""
 
     @property
     def module(self) -> Module:
@@ -73,7 +75,7 @@ class Partition:
         """How many sums over the devices a call of a function takes, for arguments in these states."""
         key = (name, tuple(vs), tuple(states))
         if key not in self._sums:
-            trial = Partition(self.analysis, self.mesh, self.tokens)
+            trial = self._trial = self._trial or Partition(self.analysis, self.mesh, self.tokens)
             called = trial.callee(*key)
             self._sums[key] = _sums(trial.functions, called.name) if called.joint else 0
         return self._sums[key]

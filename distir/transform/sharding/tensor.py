@@ -34,10 +34,15 @@ class Candidate:
     """How many numbers the parameters hold that would be split."""
 
 
-def parameter_states(analysis: Analysis, entry: Function, size: int, by_hand: Sequence[str]) -> list[State]:
-    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so."""
+def parameter_states(
+    analysis: Analysis, entry: Function, size: int, by_hand: Sequence[str], flow: Flow | None = None
+) -> list[State]:
+    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so.
+
+    `flow`: one over the same analysis, which may know the functions that are called.
+    """
     stated = _stated(entry, by_hand)
-    settled = Flow(analysis.domain).function(entry, [p.type for p in entry.params])
+    settled = (flow or Flow(analysis.domain)).function(entry, [p.type for p in entry.params])
     chosen = _stated_classes(entry, stated, settled, size) if stated else _chosen(entry, settled, size)
     split = {place: blocks for candidate in chosen for place, blocks in candidate.places}
     return [_state(p.name, p.type, split) for p in entry.params]

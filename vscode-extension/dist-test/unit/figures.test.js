@@ -38,6 +38,9 @@ function gain(speedup) {
   if (Math.abs(speedup - 1) < 5e-4) return "as fast as before";
   return speedup > 1 ? `${factor(speedup)}x faster` : `${factor(1 / speedup)}x slower`;
 }
+function plain(text) {
+  return text.replace(/\]\(/g, "] (");
+}
 function factor(value) {
   return value < 1e3 ? value.toPrecision(3) : Math.round(value).toString();
 }
@@ -63,4 +66,7 @@ var BYTES = { 512: "512B", 312e8: "31.2GB", 999999: "1.00MB", 1e15: "1.00PB" };
   import_strict.default.equal(gain(0.5), "2.00x slower");
   import_strict.default.equal(gain(1.0001), "as fast as before");
   import_strict.default.equal(gain(null), "takes no time");
+});
+(0, import_node_test.test)("text of a program does not become a link in a message", () => {
+  import_strict.default.equal(plain("found `[ok](command:workbench.action.quit)`"), "found `[ok] (command:workbench.action.quit)`");
 });

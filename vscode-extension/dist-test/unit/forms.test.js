@@ -63,13 +63,16 @@ function wordsOf2(fields) {
   for (const { name, value } of fields) {
     const [step, option] = name.split(" ");
     if (option === void 0) {
-      isApplied = value !== "" && value !== "no" && value !== "off";
+      isApplied = isSet(value);
       if (isApplied) words.push(value === "yes" || value === "on" ? step : `${step}=${value}`);
     } else if (isApplied && value !== "") {
       words.push(`${option}=${value}`);
     }
   }
   return words;
+}
+function isSet(value) {
+  return value !== "" && value !== "no" && value !== "off";
 }
 function stepField(step) {
   const detail = step.documentation.split("\n")[0] ?? "";
@@ -80,7 +83,7 @@ function stepField(step) {
 function optionField(step, option) {
   const choices = option.kind === "bool" ? ["true", "false"] : WORDS[option.name];
   const detail = option.required ? `of \`${step.name}\`` : `of \`${step.name}\`; ${option.default || "none"} if left out`;
-  return { name: `${step.name} ${option.name}`, label: `    ${option.name}`, detail, value: "", ...choices ? { choices } : {} };
+  return { name: `${step.name} ${option.name}`, label: `    ${option.name}`, detail, value: "", partOf: step.name, ...choices ? { choices } : {} };
 }
 
 // tests/unit/forms.test.ts

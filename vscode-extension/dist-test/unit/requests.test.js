@@ -42,7 +42,7 @@ async function ask(server, name, uri, params = {}) {
 async function timeline(server, uri) {
   const pieces = [];
   for (let first = 0; first !== null; ) {
-    const piece = await ask(server, "timeline", uri, { firstEvent: first, limit: 2e5 });
+    const piece = await ask(server, "timeline", uri, { firstEvent: first, limit: 2e5, columns: true });
     if (pieces.length > 0 && piece.version !== pieces[0]?.version) return timeline(server, uri);
     pieces.push(piece);
     first = piece.next_event;

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 
 import { type Context, aboutProgram } from "../context";
+import { plain } from "../figures";
 import { nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, Refused, ask } from "../requests";
 import { inShort } from "./transform";
@@ -37,7 +38,7 @@ async function compare(context: Context, document: vscode.TextDocument, server: 
   }
   await vscode.commands.executeCommand("vscode.diff", earlier.uri, document.uri, `${nameOf(document.uri)}: ${name} ↔ now, ${said}`);
   const buttons = found ? [TIMELINES] : [];
-  void vscode.window.showInformationMessage(`${nameOf(document.uri)} now, against ${name}: ${said}`, ...buttons).then((answer) => {
+  void vscode.window.showInformationMessage(plain(`${nameOf(document.uri)} now, against ${name}: ${said}`), ...buttons).then((answer) => {
     if (answer === TIMELINES) void vscode.commands.executeCommand("distir.compareTimelines", document.uri, earlier.uri);
   });
   return found;

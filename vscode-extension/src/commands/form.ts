@@ -2,6 +2,8 @@
 
 import * as vscode from "vscode";
 
+import { isSet } from "./steps";
+
 /** A field. `value` is what it has now, empty for none; with `choices` the value is picked, else it is typed. */
 export interface Field {
   readonly name: string;
@@ -32,11 +34,6 @@ export async function form(title: string, go: (fields: readonly Field[]) => stri
     last = picked.act;
     last.value = (await valueOf(title, last)) ?? last.value;
   }
-}
-
-/** Whether a value says yes to its field. */
-export function isSet(value: string): boolean {
-  return value !== "" && value !== "no" && value !== "off";
 }
 
 /** A value for a field; undefined where the user goes back. */

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 
 import { type Context, aboutProgram } from "../context";
+import { plain } from "../figures";
 import { nameOf } from "../programs";
 import { type Asked, type Hardware, Refused, type WhatIf, ask } from "../requests";
 import { inShort } from "./transform";
@@ -50,7 +51,8 @@ async function whatIf(document: vscode.TextDocument, server: Asked, given: unkno
   const { chosen } = await ask<Hardware>(server, "hardware", uri);
   const changes: Record<string, string> = {};
   for (;;) {
-    const figures = (chosen?.figures ?? []).map(({ figure, value, unit, source }) => ({
+    const quantities = (chosen?.figures ?? []).filter(({ unit }) => unit !== "" && unit !== "devices"); // counts stay as they are
+    const figures = quantities.map(({ figure, value, unit, source }) => ({
       label: figure,
       description: changes[figure] ?? `${value}${unit}`,
       detail: source,
@@ -64,11 +66,11 @@ async function whatIf(document: vscode.TextDocument, server: Asked, given: unkno
       found = await ask<WhatIf>(server, "hardware", uri, { action: "whatIf", changes: { ...changes, [figure.label]: quantity } });
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      void vscode.window.showWarningMessage(error.message);
+      void vscode.window.showWarningMessage(plain(error.message));
       continue;
     }
     changes[figure.label] = quantity;
-    const answer = await vscode.window.showInformationMessage(`${figure.label} ${quantity}: ${inShort(found.comparison)}`, KEEP, MORE);
+    const answer = await vscode.window.showInformationMessage(plain(`${figure.label} ${quantity}: ${inShort(found.comparison)}`), KEEP, MORE);
     if (answer === MORE) continue;
     if (answer === KEEP) await ask(server, "hardware", uri, { action: "whatIf", changes, keep: true });
     return found;

@@ -38,13 +38,18 @@ export function wordsOf(fields: readonly Pick<StepField, "name" | "value">[]): s
   for (const { name, value } of fields) {
     const [step, option] = name.split(" ") as [string, string | undefined];
     if (option === undefined) {
-      isApplied = value !== "" && value !== "no" && value !== "off";
+      isApplied = isSet(value);
       if (isApplied) words.push(value === "yes" || value === "on" ? step : `${step}=${value}`);
     } else if (isApplied && value !== "") {
       words.push(`${option}=${value}`);
     }
   }
   return words;
+}
+
+/** Whether a value says yes to its field. */
+export function isSet(value: string): boolean {
+  return value !== "" && value !== "no" && value !== "off";
 }
 
 function stepField(step: Step): StepField {

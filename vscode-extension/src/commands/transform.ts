@@ -5,7 +5,7 @@ import { posix } from "node:path";
 import * as vscode from "vscode";
 
 import { type Context, aboutProgram, tell } from "../context";
-import { bytes, gain, seconds } from "../figures";
+import { bytes, gain, plain, seconds } from "../figures";
 import { nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, type Step, type Transformed, ask } from "../requests";
 import { form } from "./form";
@@ -64,7 +64,7 @@ export class Transforms implements vscode.Disposable {
   }
 
   private async offer(preview: vscode.Uri, source: vscode.Uri, message: string): Promise<void> {
-    const answer = await vscode.window.showInformationMessage(message, REPLACE, SAVE, TIMELINES);
+    const answer = await vscode.window.showInformationMessage(plain(message), REPLACE, SAVE, TIMELINES);
     if (answer === TIMELINES) await vscode.commands.executeCommand("distir.compareTimelines", source, preview);
     else if (answer !== undefined) await this.writeAs(preview, answer);
   }

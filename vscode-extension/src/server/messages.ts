@@ -38,5 +38,6 @@ export function messageOf(state: State): string[] {
     const trust = vscode.workspace.isTrusted ? "" : " In a workspace that is not trusted its own environments are not run.";
     return [`DistIR needs Python 3.11 or later, and none was found.${trust}`, SELECT, LOGS];
   }
-  return [`The DistIR server is not installed in any of the ${tried.length} Pythons found.`, INSTALL, SELECT, LOGS];
+  const where = only ? `in the only Python found, \`${only.candidate.argv.join(" ")}\`` : `in any of the ${tried.length} Pythons found`;
+  return [`The DistIR server is not installed ${where}.`, INSTALL, SELECT, LOGS];
 }

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { Range } from "vscode-languageclient/node";
 
 import { type Context, aboutProgram } from "../context";
-import { nameWith } from "../programs";
+import { beside, nameWith } from "../programs";
 import { type Asked, type RankProgram, Refused, ask } from "../requests";
 
 export const RANK = "distir-rank";
@@ -83,8 +83,8 @@ export class RankView implements vscode.TextDocumentContentProvider, vscode.Docu
     });
     const rank = typeof given === "number" ? given : await pickRank(ranks);
     if (rank === undefined) return undefined;
-    const name = `/${nameWith(document.uri, `rank${rank}`)}`;
-    const uri = vscode.Uri.from({ scheme: RANK, path: name, query: JSON.stringify([document.uri.toString(), rank]) });
+    const path = beside(document.uri, nameWith(document.uri, `rank${rank}`));
+    const uri = vscode.Uri.from({ scheme: RANK, path, query: JSON.stringify([document.uri.toString(), rank]) });
     await vscode.window.showTextDocument(uri, { viewColumn: vscode.ViewColumn.Beside, preview: true, preserveFocus: true });
     return uri;
   }

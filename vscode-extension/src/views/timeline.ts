@@ -40,12 +40,10 @@ export class Timelines implements vscode.Disposable {
     ];
   }
 
-  /** A program was simulated, or cannot be: show that in its panel. */
+  /** A program was simulated, or cannot be: show that where it is shown, alone or beside another one. */
   refresh(uri: vscode.Uri, status: Status): void {
-    const found = this.shown.get(uri.toString());
-    if (found === undefined) return;
-    if (status.state === "simulated") void this.send(found);
-    else this.say(uri, { type: "state", state: status.state, why: status.why });
+    if (status.state !== "simulated") this.say(uri, { type: "state", state: status.state, why: status.why });
+    else for (const each of this.shown.values()) if (shows(each, uri)) void this.send(each);
   }
 
   dispose(): void {
@@ -119,6 +117,10 @@ export class Timelines implements vscode.Disposable {
     const found = this.shown.get(uri.toString());
     if (found?.isReady) void found.panel.webview.postMessage(message);
   }
+}
+
+function shows({ document, other }: Shown, uri: vscode.Uri): boolean {
+  return [document, other].some((each) => each?.uri.toString() === uri.toString());
 }
 
 async function whole(server: Asked, document: vscode.TextDocument): Promise<object> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bytes, gain, seconds } from "../../src/figures";
+import { bytes, gain, plain, seconds } from "../../src/figures";
 
 // What `distir.cost.show_seconds` and `show_bytes` write for the same numbers.
 const SECONDS = { 0: "0s", 12.4e-6: "12.4us", 999.7e-6: "1.00ms", 3.184e-4: "318us", 1.2: "1.20s", 4210: "4210s", 99.96e-3: "100ms", 5e-11: "0.05ns" };
@@ -17,4 +17,8 @@ test("a gain says faster or slower", () => {
   assert.equal(gain(0.5), "2.00x slower");
   assert.equal(gain(1.0001), "as fast as before");
   assert.equal(gain(null), "takes no time");
+});
+
+test("text of a program does not become a link in a message", () => {
+  assert.equal(plain("found `[ok](command:workbench.action.quit)`"), "found `[ok] (command:workbench.action.quit)`");
 });

@@ -6,7 +6,7 @@ import { AXIS, BARS, GUTTER, OTHER, STRIP, type Row } from "./layout";
 import type { Lane } from "./lane";
 import type { Model } from "./model";
 import type { Scene } from "./scene";
-import { Strip } from "./strip";
+import { pixel, Strip } from "./strip";
 import { bytes, duration, percent } from "./words";
 
 export type Pen = CanvasRenderingContext2D;
@@ -21,7 +21,7 @@ let strip: Strip; // made with the first drawing: there may be no page yet
 
 export function draw(pen: Pen, scene: Scene): void {
   const { viewport, rows } = scene;
-  strip ??= new Strip();
+  strip ??= new Strip(1);
   pen.clearRect(0, 0, GUTTER + viewport.width, AXIS + viewport.height);
   pen.textBaseline = "middle";
   const seen = rows.filter((row) => row.bottom > viewport.top && row.top < viewport.top + viewport.height);
@@ -50,6 +50,17 @@ export function draw(pen: Pen, scene: Scene): void {
   pen.restore();
   drawGutter(pen, scene, seen);
   drawAxis(pen, scene);
+  drawScroll(pen, scene);
+}
+
+/** Which part of the lanes is seen, where it is not all of them. */
+function drawScroll(pen: Pen, { viewport, theme }: Scene): void {
+  const { top, height, content, width } = viewport;
+  if (content <= height) return;
+  pen.globalAlpha = 0.6;
+  pen.fillStyle = theme.faint;
+  pen.fillRect(GUTTER + width - 5, AXIS + (top / content) * height, 4, Math.max(12, (height / content) * height));
+  pen.globalAlpha = 1;
 }
 
 function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number, high: number, strength: number): void {
@@ -84,7 +95,7 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
       const dim = (onlyCritical && !critical) || (hasHits && !hit);
       const shade = (dim ? DIM : 1) * strength * (0.3 + 0.7 * full);
       if (critical) mark(column, column + 1);
-      strip.put(column, hit ? theme.hitParts : theme.deviceParts[slot], shade);
+      strip.put(column, column + 1, pixel(hit ? theme.hitParts : theme.deviceParts[slot], shade));
     },
     bar(i) {
       const bar = lane.bars[i];
@@ -180,7 +191,7 @@ function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number
     if (right < reached + 1) continue; // within a column that has one
     reached = right;
     if (right - left < 4) {
-      for (let at = Math.floor(left); at < right; at += 1) strip.put(at, scene.theme.faintParts, 0.35);
+      strip.put(Math.floor(left), Math.ceil(right), pixel(scene.theme.faintParts, 0.35));
       continue;
     }
     pen.globalAlpha = 0.12;

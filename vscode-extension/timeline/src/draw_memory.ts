@@ -5,6 +5,9 @@ import { STRIP, type Row } from "./layout";
 import type { Model } from "./model";
 import type { Curve } from "./protocol";
 import type { Scene } from "./scene";
+import { pixel, Strip } from "./strip";
+
+let area: Strip; // made with the first drawing: there may be no page yet
 
 /** The memory of a device, this program's as an area, the other's as a line. */
 export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
@@ -18,9 +21,13 @@ export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
   const capacity = Math.max(...[own, other].map((curve) => curve?.capacity_bytes ?? 0));
   const full = topOf(most, capacity);
   if (own !== null) {
-    pen.fillStyle = own.peak_bytes > own.capacity_bytes ? theme.over : theme.memory;
-    const base = row.stripTop + STRIP;
-    trace(scene, own, row, full, (left, right, height) => pen.fillRect(left, height, right - left, base - height));
+    area ??= new Strip(STRIP);
+    area.begin(viewport.width);
+    const colour = pixel(own.peak_bytes > own.capacity_bytes ? theme.overParts : theme.memoryParts);
+    trace(scene, own, row, full, (left, right, height) => {
+      area.put(left, right, colour, Math.round(height - row.stripTop));
+    });
+    area.paint(pen, row.stripTop, STRIP);
   }
   if (other !== null) {
     pen.strokeStyle = theme.text;

@@ -3,7 +3,7 @@
 import { button, element } from "./dom";
 import type { Model } from "./model";
 import type { Scene } from "./scene";
-import { bytes, duration, percent, place } from "./words";
+import { bytes, deviceNames, duration, percent, place } from "./words";
 
 /** So many ops are listed at a time. */
 export const PAGE = 200;
@@ -67,7 +67,7 @@ function ops(model: Model, bars: number[], caption: string, choose: (bar: number
       {},
       element("th", { scope: "row" }, button(op, `Select ${op} ${label}`, () => choose(bar))),
       element("td", {}, label === op ? "" : label),
-      number(model.group(bar).devices.join(", ")),
+      number(deviceNames(model.group(bar).devices).replace(/^devices? /, "")),
       number(duration(model.starts[bar])),
       number(duration(model.ends[bar] - model.starts[bar])),
       number(Number.isNaN(model.slack[bar]) ? "" : duration(model.slack[bar])),

@@ -24,10 +24,12 @@ export interface Theme {
   devices: string[];
   /** Of text upon the device's colour. */
   inks: string[];
-  /** The same as `devices`, `hit` and `faint`, in parts. */
+  /** The same as those above, in parts. */
   deviceParts: Rgb[];
   hitParts: Rgb;
   faintParts: Rgb;
+  memoryParts: Rgb;
+  overParts: Rgb;
 }
 
 /** The kind of theme: what VS Code says of its own, else what the browser prefers. */
@@ -64,6 +66,8 @@ export function readTheme(): Theme {
     deviceParts: devices.map(rgbOf),
     hitParts: rgbOf(value("--hit")),
     faintParts: rgbOf(value("--faint")),
+    memoryParts: rgbOf(value("--memory")),
+    overParts: rgbOf(value("--over")),
     inks: devices.map((colour) => (luminance(colour) > 0.18 ? "#000000" : "#ffffff")),
   };
 }

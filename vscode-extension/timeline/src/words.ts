@@ -25,8 +25,15 @@ export function percent(share: number): string {
 export function named(model: Model, bar: number): string {
   const { op, label } = model.statement(bar);
   const { devices } = model.group(bar);
-  const place = `on device${devices.length > 1 ? "s" : ""} ${devices.join(", ")}`;
+  const place = `on ${deviceNames(devices)}`;
   return label === op ? `${op} ${place}` : `${op} ${label} ${place}`;
+}
+
+/** Devices by number, while they are few: `devices 1, 2`, `512 devices from 1 to 512`. */
+export function deviceNames(devices: readonly number[]): string {
+  if (devices.length === 1) return `device ${devices[0]}`;
+  if (devices.length <= 8) return `devices ${devices.join(", ")}`;
+  return `${devices.length} devices from ${Math.min(...devices)} to ${Math.max(...devices)}`;
 }
 
 /** When a bar runs, and what holds it up. */
@@ -57,7 +64,7 @@ export function waiting(model: Model, wait: WaitRow): string[] {
 }
 
 export function memoryAt(curve: Curve, nbytes: number): string[] {
-  const share = curve.devices.length > 1 ? `devices ${curve.devices.join(", ")}` : `device ${curve.devices[0]}`;
+  const share = deviceNames(curve.devices);
   const largest = curve.values.slice(0, 3).map((value) => `%${value.name} ${bytes(value.nbytes)}`);
   return [
     `${bytes(nbytes)} in use of ${bytes(curve.capacity_bytes)}, memory of ${share}`,

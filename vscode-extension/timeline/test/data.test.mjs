@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 import { inColumns, random, schedule, small } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, facts, named, place, compared, topOf, upTo } =
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, topOf, upTo } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
@@ -199,6 +199,8 @@ test("each height belongs to the row that is there", () => {
 test("units and words", () => {
   assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0 ns", "3 ns", "1 µs", "1.25 ms", "1 s", "90 s"]);
   assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0 B", "999 B", "1 kB", "3.14 GB", "2 TB"]);
+  const many = Array.from({ length: 512 }, (_, i) => i + 1);
+  assert.deepEqual([[3], [1, 2], many].map(deviceNames), ["device 3", "devices 1, 2", "512 devices from 1 to 512"]);
   const model = new Model(small());
   assert.equal(named(model, 2), "Send %b on devices 1, 2");
   assert.equal(facts(model, 1), "1 ms from 1 ms, on the critical path, bound by memory");

@@ -1,0 +1,52 @@
+"""What a search costs: CPU time of the paper's grids, transforms and simulations together, in one process.
+
+    bench_search.py                        the grids of the three MLPs, 75 configurations each
+    bench_search.py gpt2-1.6b gpt2-175b    the grids of these models, 1,035 configurations each of a GPT-2
+
+Run it as a script. Nothing is asserted: times depend on the machine, configurations per second do less so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import time
+
+from distir import models
+from distir.cost import load
+from distir.search.evaluate import Subject
+from distir.search.searching import Search
+from distir.search.space import Space
+from distir.search.work import Workers
+
+HARDWARE = "dgx2-v100"
+DEVICES = 16
+MLPS = ("mlp-1b", "mlp-17b", "mlp-103b")
+BATCHES = {"mlp": (65536,), "gpt2": tuple(2**exponent for exponent in range(7, 21))}
+"""The paper's figures 4 and 5; every batch size that the number of replicas and microbatches divides."""
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("models", nargs="*", default=MLPS, help="models of the paper by name")
+    for name in arguments.parse_args().models:
+        grid(name)
+
+
+def grid(name: str) -> None:
+    """Every configuration for a model on 16 devices."""
+    space = Space(DEVICES, BATCHES[name.split("-")[0]])
+    search = Search(Subject(name, models.named(name), load(HARDWARE)), space, workers=Workers(jobs=1))
+    gc.collect()
+    start, begin = time.process_time(), time.perf_counter()
+    rows = list(search.rows())
+    spent, passed = time.process_time() - start, time.perf_counter() - begin
+    failed = sum(bool(row.reason) for row in rows)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{name}: {len(rows)} configurations ({failed} cannot be), {spent:.1f} s of CPU, {passed:.1f} s", end=", ")
+    print(f"{len(rows) / spent:.1f} per CPU second, {memory:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The comparison of simulated and measured times, without measuring."""
+
+import sys
+
+import pytest
+from cost_samples import small_profile, toml
+
+from distir.analysis import check
+from distir.cost import parse
+
+FOLDER = __file__.rsplit("/tests/", 1)[0] + "/examples/accuracy"
+
+
+@pytest.fixture
+def accuracy(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    names = ("comparison", "configurations", "accuracy")
+    import comparison
+    import configurations
+
+    yield comparison, configurations
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_what_is_drawn_is_enough_and_never_twice(accuracy):
+    _, configurations = accuracy
+    found = configurations.drawn()
+    assert found == configurations.drawn()
+    shapes = {(c.workload, c.strategy, c.layers, c.width, c.batch, c.tokens) for c in found}
+    assert len(shapes) == len(found) >= 40
+    assert {(c.workload, c.ranks) for c in found} == {(w, n) for w in configurations.STRATEGIES for n in (1, 2)}
+
+
+@pytest.mark.parametrize("strategy", ["one", "dp", "tp", "pp"])
+def test_programs_are_without_faults(accuracy, strategy):
+    _, configurations = accuracy
+    for workload in configurations.STRATEGIES:
+        small = configurations.Configuration(0, workload, strategy, 2, 64, 4, 16)
+        assert not check(small.program()).errors
+
+
+def test_rank_correlation(accuracy):
+    comparison, _ = accuracy
+    assert comparison.spearman([1, 2, 3], [10, 20, 90]) == pytest.approx(1)
+    assert comparison.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert comparison.spearman([1, 1, 2, 3], [1, 2, 2, 3]) == pytest.approx(0.8333, abs=1e-3)
+
+
+def test_measured_times_are_kept_and_reported(accuracy, tmp_path):
+    comparison, configurations = accuracy
+    drawn = configurations.drawn()[:6]
+    rows = [comparison.Measured(c, 9, 1e-3 * (n + 1), 0.1) for n, c in enumerate(drawn)]
+    comparison.write(tmp_path / "measured.csv", rows)
+    assert comparison.read(tmp_path / "measured.csv") == rows
+    profile = small_profile()
+    profile["sources"] = {"calibration": "guessed"}
+    hardware = dict.fromkeys((1, 2), parse(toml(profile)))
+    compared = comparison.compare(rows, hardware)
+    assert [row.measured for row in compared] == rows
+    text = comparison.report(compared, hardware)
+    assert "| all | 6 |" in text
+    assert "guessed" in text
+    pytest.importorskip("matplotlib")
+    comparison.draw(compared, tmp_path / "accuracy.svg")
+    assert "Spearman" not in (tmp_path / "measured.csv").read_text()
+    assert (tmp_path / "accuracy.svg").read_text().startswith("<?xml")

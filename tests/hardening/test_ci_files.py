@@ -1,0 +1,236 @@
+"""The GitHub Action, the hooks and the example workflow: they are what they say, and their commands run."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distir.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+CI = ROOT / "examples" / "ci"
+WORKFLOWS = [CI / "distir.yml", *sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+COMMAND = f"""#!/bin/sh
+exec "{sys.executable}" -c "import sys; from distir.cli import main; sys.exit(main())" "$@"
+"""
+GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+GOOD = "func @main(%x: Tensor[Float32, (64, 64), 1]) {\n  %y = MatMul(%x, %x)\n  return %y\n}\n"
+WRONG = GOOD.replace("%x)\n", "%z)\n")
+SLOWER = GOOD.replace("  return %y", "  %z = MatMul(%y, %y)\n  return %z")
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """Runs a step of the action as GitHub would: its script under bash, its inputs as variables."""
+    installed = tmp_path / "temp" / "distir" / "bin"
+    installed.mkdir(parents=True)
+    command = installed / "distir"
+    command.write_text(COMMAND)
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    work = tmp_path / "work"
+    work.mkdir()
+    output = tmp_path / "output"
+
+    def run(**inputs):
+        (step,) = (step for step in ACTION["runs"]["steps"] if step.get("id") == "check")
+        given = {name: described.get("default", "") for name, described in ACTION["inputs"].items()}
+        given |= {name.replace("_", "-"): value for name, value in inputs.items()}
+        variables = {
+            name: re.sub(r"\$\{\{ inputs\.([a-z-]+) \}\}", lambda m: given[m[1]], value)
+            for name, value in step["env"].items()
+        }
+        output.write_text("")
+        environment = {
+            **os.environ,
+            **variables,
+            "PYTHONPATH": str(ROOT),
+            "RUNNER_TEMP": str(tmp_path / "temp"),
+            "GITHUB_OUTPUT": str(output),
+            "GITHUB_WORKSPACE": str(work),
+        }
+        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(shell, cwd=work, env=environment, capture_output=True, text=True, check=False)
+        outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        return done, outputs
+
+    run.folder = work
+    return run
+
+
+def test_the_action_finds_nothing_wrong(runner):
+    (runner.folder / "a.dir").write_text(GOOD)
+    done, outputs = runner()
+    assert (done.returncode, outputs["exit-code"]) == (0, "0"), done.stderr
+    log = json.loads((runner.folder / outputs["sarif"]).read_text())
+    assert log["runs"][0]["results"] == []
+
+
+def test_the_action_annotates_what_is_wrong(runner):
+    (runner.folder / "models").mkdir()
+    (runner.folder / "models" / "a b.dir").write_text(WRONG)
+    (runner.folder / "b.dir").write_text(GOOD)
+    done, outputs = runner(paths="models\n\nb.dir\n")
+    assert (done.returncode, outputs["exit-code"]) == (1, "1")
+    assert re.search(r"^::error file=models/a b\.dir,line=2", done.stdout, re.MULTILINE)
+    (result,) = json.loads((runner.folder / "distir.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "models/a%20b.dir"
+
+
+@pytest.mark.parametrize(
+    ("budget", "code"), [({"max_latency": "1h"}, 0), ({"max_latency": "1ns"}, 1), ({"max_memory": "1kB"}, 1)]
+)
+def test_the_action_holds_programs_to_a_budget(runner, budget, code):
+    (runner.folder / "a.dir").write_text(GOOD)
+    done, outputs = runner(hardware="dgx-a100", sarif="", **budget)
+    assert done.returncode == code, done.stderr
+    assert "sarif" not in outputs
+
+
+def test_the_action_says_what_cannot_be_done(runner):
+    done, outputs = runner(paths="nowhere.dir")
+    assert (done.returncode, outputs["exit-code"]) == (2, "2")
+    assert "sarif" not in outputs
+
+
+@pytest.mark.parametrize(
+    "hostile", ["$(touch owned)", "`touch owned`", "'; touch owned; '", '"; touch owned #', "--fix"]
+)
+def test_inputs_of_the_action_are_no_code(runner, hostile):
+    (runner.folder / "a.dir").write_text(GOOD)
+    for given in ({"paths": hostile}, {"hardware": hostile}, {"max_latency": hostile}):
+        done, _ = runner(**given)
+        assert done.returncode == 2
+        assert not (runner.folder / "owned").exists()
+
+
+def test_no_script_has_inputs_written_into_it():
+    """`${{ … }}` in a script would make code of what a pull request is called."""
+    steps = list(ACTION["runs"]["steps"])
+    for path in WORKFLOWS:
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            steps += job["steps"]
+            assert "runs-on" in job
+    assert sum("run" in step for step in steps) >= 6
+    for step in steps:
+        assert "${{" not in step.get("run", "")
+        assert ("run" in step) != ("uses" in step)
+
+
+def test_inputs_and_outputs_of_the_action_are_used():
+    text = (ROOT / "action.yml").read_text()
+    for name in ACTION["inputs"]:
+        assert f"inputs.{name} " in text
+    example = yaml.safe_load((CI / "distir.yml").read_text())
+    (used,) = (s for s in example["jobs"]["check"]["steps"] if s.get("id") == "distir")
+    assert used["with"].keys() <= ACTION["inputs"].keys()
+    referred = set(re.findall(r"steps\.distir\.outputs\.([a-z-]+)", (CI / "distir.yml").read_text()))
+    assert referred <= ACTION["outputs"].keys()
+
+
+def test_hooks_name_commands_and_files():
+    commands = {command.__name__ for command in COMMANDS}
+    for hook in HOOKS:
+        program, command = hook["entry"].split()
+        assert program == "distir"
+        assert command in commands
+        assert hook["language"] == "python"
+        assert re.search(hook["files"], "models/a.dir")
+        assert not re.search(hook["files"], "models/a.direct")
+    (repo,) = yaml.safe_load((CI / "pre-commit-config.yaml").read_text())["repos"]
+    assert {hook["id"] for hook in repo["hooks"]} <= {hook["id"] for hook in HOOKS}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with a commit of two programs."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+
+    def git(*words):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        environment = {**os.environ, **GIT}
+        return subprocess.run(["git", *identity, *words], cwd=folder, env=environment, check=True, capture_output=True)
+
+    (folder / "a.dir").write_text(GOOD)
+    (folder / "gone.dir").write_text(GOOD)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    return folder
+
+
+def comparison(repository):
+    """What `compare.py` says of the repository's working tree."""
+    command = repository.parent / "distir"
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    words = [sys.executable, str(CI / "compare.py"), "HEAD", "--distir", str(command)]
+    environment = {**os.environ, **GIT, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    trees = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(trees.stdout.splitlines()) == 1
+    return done.stdout
+
+
+def test_a_pull_request_is_told_what_it_changes(repository):
+    assert "Nothing." in comparison(repository)
+    (repository / "a.dir").write_text(SLOWER)
+    (repository / "gone.dir").unlink()
+    said = comparison(repository)
+    assert "A is `@main` of before/a.dir, B is `@main` of after/a.dir" in said
+    assert "| latency |" in said
+    assert "Gone: `gone.dir`" in said
+
+
+def test_a_program_that_does_not_check_is_said_to_be_wrong(repository):
+    (repository / "a.dir").write_text(WRONG)
+    said = comparison(repository)
+    assert "`a.dir` cannot be compared:" in said
+    assert "    error[DIR" in said
+
+
+def test_names_in_a_comparison_mean_nothing_in_markdown(tmp_path, capsys):
+    from distir.cli import main
+
+    folder = tmp_path / "[x](http:"
+    folder.mkdir()
+    names = [folder / "<img src=x>*a*|b_c.dir", folder / "@octocat.dir"]
+    for path, text in zip(names, (GOOD, SLOWER), strict=True):
+        path.write_text(text.replace("@main", "@octocat"))
+    assert main(["diff", "--markdown", *map(str, names)]) == 0
+    said = capsys.readouterr().out
+    assert "<img" not in said.replace("\\<", "")
+    assert "[x]" not in said.replace("\\[", "")
+    assert re.search(r"(?<!`)@octocat", said) is None
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="GitHub's runners have bash")
+def test_scripts_of_workflows_are_shell():
+    for path in WORKFLOWS:
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            for step in job["steps"]:
+                if "run" in step:
+                    done = subprocess.run(
+                        ["bash", "-n"], input=step["run"], text=True, capture_output=True, check=False
+                    )
+                    assert done.returncode == 0, done.stderr
+
+
+def test_the_settings_that_the_page_shows_are_settings(tmp_path):
+    from distir import config
+
+    (block,) = re.findall(r"```toml\n(.*?)```", (CI / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "distir.toml").write_text(block)
+    found = config.load(tmp_path / "distir.toml")
+    assert (found.hardware, found.budget.max_latency, found.budget.max_memory) == ("dgx-a100", "5ms", "32GB")

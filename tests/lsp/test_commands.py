@@ -1,0 +1,110 @@
+"""The commands behind lenses, and what requests answer while the text has errors: over the wire, as an editor asks."""
+
+import json
+
+import pytest
+from server_session import PUSHED, Session
+
+PROGRAM = """func @half(%x: Tensor[Float32, (8, 8), 1]) {
+  %h = Relu(%x)
+  return %h
+}
+
+func @main(%x: Tensor[Float32, (8, 8), 1]) {
+  %a = @half(%x)
+  %b = @half(%a)
+  return %b
+}
+"""
+SHOWING = {**PUSHED, "window": {"showDocument": {"support": True}}}
+
+
+@pytest.fixture
+def opened(tmp_path):
+    file = tmp_path / "p.dir"
+    file.write_text(PROGRAM, "utf-8")
+    with Session(SHOWING) as session:
+        session.open(file.as_uri(), PROGRAM)
+        session.diagnostics(file.as_uri())
+        until(session, file.as_uri(), "simulated")
+        yield session, file
+
+
+def until(session, uri, state):
+    for _ in range(1000):
+        if session.ask("distir/status", {"textDocument": {"uri": uri}})["state"] == state:
+            return
+    raise AssertionError(f"never {state}")
+
+
+def command(session, name, *arguments):
+    return session.answer(session.request("workspace/executeCommand", {"command": name, "arguments": [*arguments]}))
+
+
+def sent(session, method):
+    return session.wait(lambda message: message.get("method") == method)["params"]
+
+
+def test_the_timeline_is_written_and_shown(opened):
+    session, file = opened
+    number = session.request("workspace/executeCommand", {"command": "distir.timeline", "arguments": [file.as_uri()]})
+    shown = sent(session, "window/showDocument")
+    assert shown["external"]
+    assert shown["uri"].startswith("file:")
+    assert session.answer(number)["result"] is None
+
+
+def test_comparing_with_the_file_is_said_in_one_line(opened):
+    session, file = opened
+    command(session, "distir.compare", file.as_uri())
+    assert "the file → the document" in sent(session, "window/showMessage")["message"]
+    file.unlink()
+    command(session, "distir.compare", file.as_uri())
+    assert "nothing to compare" in sent(session, "window/showMessage")["message"]
+
+
+def test_hardware_is_asked_for_and_chosen(opened):
+    session, file = opened
+    session.choice = {"title": "dgx2-v100"}
+    command(session, "distir.hardware", file.as_uri())
+    until(session, file.as_uri(), "simulated")
+    for _ in range(1000):
+        status = session.ask("distir/status", {"textDocument": {"uri": file.as_uri()}})
+        if status["hardware"] == "dgx2-v100" and status["state"] == "simulated":
+            return
+    raise AssertionError("never simulated on it")
+
+
+def test_showing_calls_goes_to_the_first(opened):
+    session, file = opened
+    command(session, "distir.showCalls", file.as_uri(), "half")
+    shown = sent(session, "window/showDocument")
+    assert shown["uri"] == file.as_uri()
+    assert shown["selection"]["start"]["line"] == PROGRAM[: PROGRAM.index("%a = @half")].count("\n")
+
+
+@pytest.mark.parametrize("name", ["distir.timeline", "distir.compare", "distir.showCalls", "distir.nextCall"])
+def test_commands_for_what_is_not_open_end_nothing(opened, name):
+    session, file = opened
+    command(session, name, "file:///not/open.dir", "half", 1)
+    assert session.ask("distir/status", {"textDocument": {"uri": file.as_uri()}})["state"] == "simulated"
+
+
+def test_views_stay_while_the_text_has_errors(opened):
+    session, file = opened
+    document = {"uri": file.as_uri()}
+    before = session.ask("distir/timeline", {"textDocument": document})
+    assert before["stale"] is False
+    session.change(file.as_uri(), (6, 0, 6, 0, "  %broken = (\n"))
+    session.diagnostics(file.as_uri(), bool)
+    for name in ("timeline", "memory", "compare"):
+        answer = session.ask(f"distir/{name}", {"textDocument": document})
+        assert (answer["stale"], answer["version"]) == (True, 1), name
+    after = session.ask("distir/timeline", {"textDocument": document})
+    assert json.dumps(after["bars"]) == json.dumps(before["bars"])
+
+
+def test_devices_that_are_none_are_refused_in_words(opened):
+    session, file = opened
+    answer = session.ask("distir/timeline", {"textDocument": {"uri": file.as_uri()}, "devices": ["x"]})
+    assert answer["error"] == "expected a list of integers as `devices`, found `['x']`"
