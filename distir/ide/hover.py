@@ -23,9 +23,12 @@ class Hover:
 
 def hover(view: View, offset: int) -> Hover | None:
     """What is known of the word at an offset; None where there is nothing to say."""
-    target = target_at(view.document.program.syntax, offset)
-    said = about(view, target) if target is not None else None
-    return Hover(said, target.span) if said and target is not None else None
+    program = view.document.program
+    target = target_at(program.syntax, offset)
+    if target is None or target.written.function is not program.module.functions.get(target.written.function.name):
+        return None  # a second function of that name: it has no analysis
+    said = about(view, target)
+    return Hover(said, target.span) if said else None
 
 
 def about(view: View, target: Target) -> str | None:

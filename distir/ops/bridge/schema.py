@@ -101,7 +101,13 @@ def make_node(name: str, attrs: Attributes, operands: list[str], count: int) -> 
     from onnx import helper
 
     given = {n: _onnx_value(v) for n, v in attrs.items()}
-    return helper.make_node(name, operands, [f"r{i}" for i in range(count)], **given)
+    full = {n: v for n, v in given.items() if v != []}
+    node = helper.make_node(name, operands, [f"r{i}" for i in range(count)], **full)
+    declared: dict[str, Any] = schema_of(name).attributes if len(full) < len(given) else {}
+    for empty in given.keys() - full.keys():  # the values do not tell the kind
+        if empty in declared:
+            node.attribute.append(helper.make_attribute(empty, [], attr_type=declared[empty].type.value))
+    return node
 
 
 _KINDS = {
