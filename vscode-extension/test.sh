@@ -37,11 +37,16 @@ if [ -z "$CHROMIUM" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; th
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || true
   CHROMIUM=$(command -v chromium || true)
 fi
+[ -z "$CHROMIUM" ] || export CHROMIUM
+
+echo "== timeline"
+installed timeline || { (cd timeline && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) && touch timeline/node_modules/.installed; }
+(cd timeline && npm run --silent test)
+
 if [ -z "$CHROMIUM" ]; then
   skip "the tests in a real workbench: there is no chromium (apt-get install chromium, or CHROMIUM=/path/of/it)"
   exit 0
 fi
-export CHROMIUM
 
 case $(node --version) in
   v20.*) ;;

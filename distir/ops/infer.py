@@ -195,6 +195,8 @@ def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound:
             values[i] = strong if decided else TensorType(None, strong.shape, HOST)
         if values[i] is not None:
             match(places[i], type_of(values[i]), part, bindings)
+        elif places[i].variadic:
+            raise Reject(name_codes.OPERAND_COUNT, f"`{op.name}` expected a value, found none", part)
     return Matched(signature, bindings, values)
 
 
