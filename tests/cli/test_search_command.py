@@ -101,7 +101,7 @@ def test_pictures(distir, model, tmp_path, suffix):
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!doctype html>"}[suffix]
     assert data.startswith(start)
     if suffix == ".html":
-        assert b"D/T" in data
+        assert b"Pareto front" in data
         assert b"<script src=" not in data  # nothing is fetched
 
 
