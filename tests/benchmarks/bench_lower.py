@@ -180,7 +180,7 @@ if rank == 0:
     with open(options.report, "w") as file:
         json.dump(pairs, file)
 runtime.barrier()
-runtime.disconnect()
+runtime.leave()
 """
 """Runs on each of two ranks: steps of a lowered program, and of PyTorch's data parallelism, in turn."""
 
