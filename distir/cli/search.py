@@ -220,7 +220,7 @@ def _found(chosen: Search, known: list[Row], csv: str | None, resume: bool, mode
     searching = replace(chosen, known=tuple(known))
     total = searching.configurations  # refuses before a file is touched
     found: list[Row] = []
-    with Log(csv, resume=resume) if csv is not None else nullcontext() as log, _bar(model, total, known) as tick:
+    with Log(csv, resume=resume) if csv is not None else nullcontext() as log, _Bar(model, total, known) as tick:
         rows = searching.rows()
         try:
             for row in rows:
@@ -233,7 +233,7 @@ def _found(chosen: Search, known: list[Row], csv: str | None, resume: bool, mode
     return found
 
 
-class _bar:  # noqa: N801 (used as a function)
+class _Bar:
     """A progress bar with the best so far, for a person at a terminal; else nothing."""
 
     def __init__(self, model: str, total: int, known: list[Row]) -> None:

@@ -35,7 +35,7 @@ class TimelineIndex:
 
     @property
     def _descent(self) -> Descent:
-        return self.timeline._descent  # pyright: ignore[reportPrivateUsage]
+        return self.timeline.descent
 
     def moment(self, occurrence: Occurrence, index: int) -> Moment | None:
         """When a statement runs; None for one that takes no time on any device. For a call: all of it."""

@@ -94,12 +94,13 @@ class Timeline:
         return max(self.clocks.values(), default=0.0)
 
     @cached_property
-    def _descent(self) -> Descent:
+    def descent(self) -> Descent:
+        """The way down to single events, through the calls that lead to them."""
         return Descent(self.body, dict.fromkeys(self._busy, 0))
 
     def event(self, index: int) -> Event:
         """One event, with the place in the program that it comes from."""
-        return self._event(self._descent.at(index))
+        return self._event(self.descent.at(index))
 
     def events(self, first: int = 0, last: int | None = None) -> Iterator[Event]:
         """All events in program order, or those from number `first` to before `last`."""
@@ -107,22 +108,22 @@ class Timeline:
 
     def effect(self, index: int) -> Effect:
         """What an event does."""
-        return self._descent.at(index).effect
+        return self.descent.at(index).effect
 
     def end(self, index: int) -> float:
-        return to_seconds(self._descent.at(index).end)
+        return to_seconds(self.descent.at(index).end)
 
     def spare(self, index: int) -> float:
         """By how many seconds an event could end later without the program ending later: `slack` of one event."""
-        return to_seconds(self._descent.spare(index))
+        return to_seconds(self.descent.spare(index))
 
     def critical_path(self) -> list[int]:
         """Events that end to end make up the latency, first to last: each starts when the one before it ends."""
-        return [*self._descent.critical()][::-1]
+        return [*self.descent.critical()][::-1]
 
     def blocker(self, index: int) -> int | None:
         """The event that this one waited for: the latest before it, on one of its devices, that ends as it starts."""
-        return self._descent.blocker(index)
+        return self.descent.blocker(index)
 
     @cached_property
     def effects(self) -> list[Effect]:
@@ -151,7 +152,7 @@ class Timeline:
     def waits(self) -> list[Wait]:
         """Every time that a device idles before an op, and the op on another device that it waits for."""
         found: list[Wait] = []
-        for idle in self._descent.idle():
+        for idle in self.descent.idle():
             free, start = to_seconds(idle.start), to_seconds(idle.place.start)
             if start > free:
                 found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker))
