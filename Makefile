@@ -61,7 +61,7 @@ fuzz: $(VENV)/.test ## MINUTES=1 of CPU time for each of parser, editor, setting
 bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
 	@for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-paper: $(VENV)/.test ## the paper's evaluation: a report with pictures in build/paper
+paper: $(VENV)/.test ## the paper's evaluation: docs/explanation/paper.md with its pictures; goes on where it was
 	$(BIN)/python examples/paper/report.py
 
 accuracy: $(VENV)/.test ## how true the simulator is: calibrate and run here (ARGS=--measured: compare with what was measured)

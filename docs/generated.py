@@ -26,6 +26,7 @@ TAKEN_IN = {
     "examples/walkthrough.md": "walkthrough.md",
     "examples/README.md": "examples.md",
     "examples/strategies/README.md": "strategies.md",
+    "examples/plugin/README.md": "plugin.md",
     "distir/cost/profiles/README.md": "reference/hardware.md",
     "docs/accuracy.md": "accuracy.md",
     "docs/calibration.md": "calibration.md",
@@ -34,7 +35,7 @@ TAKEN_IN = {
 
 PLACES = {
     "First steps": ("examples/README.md", "examples/strategies/README.md"),
-    "How to": ("docs/calibration.md",),
+    "How to": ("docs/calibration.md", "examples/plugin/README.md"),
     "Explanation": ("docs/accuracy.md",),
     "Project": ("SECURITY.md", "CHANGELOG.md"),
 }

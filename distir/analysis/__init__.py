@@ -1,7 +1,7 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
 from distir.analysis.check import Analysis, Checker, check
-from distir.analysis.domains import Devices, Instance, Mixed, Types
+from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
 from distir.analysis.execute import (
     InputError,
     Inputs,
@@ -14,6 +14,7 @@ from distir.analysis.execute import (
 )
 from distir.analysis.interpret import Domain, State, interpret
 from distir.analysis.lookup import lookup
+from distir.analysis.replicas import Renaming
 from distir.analysis.values import Values
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Load",
     "Mixed",
     "Output",
+    "Renaming",
+    "Replica",
     "State",
     "TooLargeError",
     "Types",

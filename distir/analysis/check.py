@@ -10,10 +10,12 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
+from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Replica, Types
 from distir.analysis.interpret import State
 from distir.analysis.parameters import parameters
+from distir.analysis.replicas import Devices, Key, Places
 from distir.analysis.revision_instances import Earlier, take_over
 from distir.analysis.structure import Structure, structure, unused
 from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
@@ -51,6 +53,7 @@ class Analysis:
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors, not warnings."""
         return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
 
     @property
@@ -63,18 +66,19 @@ class Analysis:
         return self.domain.entered(function, tuple(args))
 
 
-def check(module: Module, earlier: Analysis | None = None) -> Analysis:
+def check(module: Module, earlier: Analysis | None = None, *, late: bool = False) -> Analysis:
     """Check a module: names, single assignment, arity, attributes, types, devices.
 
     `earlier`, of another version of the module, makes no difference but in time: what did not change is taken from it.
+    `late`: what an instance runs is checked when that is asked for, the rest never, and no lint is looked for.
     """
     with paused_collection():
         found = structure(module, earlier.domain.structure if earlier is not None else None)
-        domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found)
+        domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found, late=late)
         if earlier is not None:
             take_over(domain, earlier.domain)
         diagnostics = list(found.diagnostics)
-        for function in module:
+        for function in module if not late else ():
             diagnostics += domain.own_problems(function.name)
             diagnostics += unused(function, found.names[function.name])
     order = {name: i for i, name in enumerate(module.functions)}
@@ -93,6 +97,8 @@ class Checker(Types):
     """The mixed domain with a memory for what is wrong."""
 
     structure: Structure = field(kw_only=True)
+    late: bool = False
+    """Whether functions are not looked at for their own types: then all that is wrong is reported at the call."""
     own: dict[str, Instance] = field(default_factory=dict[str, Instance])
     problems: dict[tuple[str, tuple[Value, ...]], list[Diagnostic]] = field(
         default_factory=dict[tuple[str, tuple[Value, ...]], list[Diagnostic]]
@@ -107,6 +113,13 @@ class Checker(Types):
     """Where the statement that is looked at stands, if that is known."""
     earlier: Earlier = field(default_factory=Earlier)
     """Instances of earlier versions of the module."""
+    replicas: dict[Key, tuple[Instance, Devices]] = field(default_factory=dict[Key, tuple[Instance, Devices]])
+    """Instances without a mistake, and the devices that they are on, by what calls elsewhere have in common."""
+
+    @cached_property
+    def where(self) -> Places:
+        """Where functions are called."""
+        return Places(self.module)
 
     @contextmanager
     def room(self) -> Generator[None]:
@@ -121,7 +134,7 @@ class Checker(Types):
     def own_problems(self, name: str) -> list[Diagnostic]:
         """What is wrong in a function for its own parameters' types."""
         function = self.module.functions[name]
-        args = tuple(p.type for p in function.params)
+        args = tuple([types.one(p.type) for p in function.params])
         if name not in self.own:
             with self.room():
                 self.own[name] = self.instance(name, args)
@@ -142,18 +155,19 @@ class Checker(Types):
         return instance
 
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        """The results of an op; a mistake is reported, and the annotations hold instead."""
         try:
-            return super().apply(op, vs)
+            ws = self.answer(op, vs)
+            return self.claimed(op, ws) if op.claims else ws
         except Reject as reject:
             self._report(op, reject)
             return self._claims_alone(op)
 
     def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+        """The results of a call; a mistake is reported, and the annotations hold instead."""
         if call.function not in self.module.functions or call.function in self.structure.recursive:
             return self._claims_alone(call)
         try:
-            if (call.function, vs) not in self.instances:
-                parameters(self.module.functions[call.function], vs)
             ws = super().call(call, vs)
         except Reject as reject:
             self._report(call, reject)
@@ -162,19 +176,37 @@ class Checker(Types):
         return ws
 
     def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
-        if (name, vs) in self.instances:
-            return self.instances[name, vs]
+        """A function analysed for these arguments; its diagnostics are kept with it."""
+        known = self._known(name, vs)
+        if known is not None:
+            return known
         outer = self.current, self.found, self.here
         self.current, self.found, self.here = self.module.functions[name], [], None
         try:
             instance = self.earlier.instance(self, name, vs) or super().instance(name, vs)
             instance.state.semantics = FINISHED
+            if not self.found and (place := self.where.of(name, vs)) is not None:
+                self.replicas.setdefault(place[0], (instance, place[1]))
         finally:
             self.problems[name, vs] = self.found
             self.current, self.found, self.here = outer
         return instance
 
+    def _known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
+        """An instance that need not be interpreted: it has been, or one on other devices has."""
+        known = self.instances.get((name, vs))
+        if known is not None or (name, vs) in self.earlier.kept:
+            return known
+        place = self.where.of(name, vs)
+        if place is None or place[0] not in self.replicas:
+            return None
+        origin, devices = self.replicas[place[0]]
+        known = self.instances[name, vs] = Replica.of(origin, self.where.renaming(devices, place[1]))
+        self.problems[name, vs] = []
+        return known
+
     def claimed_results(self, function: Function, ws: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The results as the function's signature states them; where both differ it is reported."""
         try:
             return super().claimed_results(function, ws)
         except Reject as reject:
@@ -187,7 +219,7 @@ class Checker(Types):
         problems = self.problems.get((call.function, vs))
         if not problems:
             return
-        known = {d.site for d in self.own_problems(call.function)}
+        known = set[object]() if self.late else {d.site for d in self.own_problems(call.function)}
         new = next((d for d in problems if d.site not in known), None)
         if new is not None and self.current is not None:
             notes = (Note(new.message, new.site), *new.notes)

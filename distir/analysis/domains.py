@@ -13,6 +13,7 @@ from typing import Any
 from distir.analysis.interpret import Domain, State, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.parameters import parameters
+from distir.analysis.replicas import Renaming
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
@@ -52,7 +53,51 @@ class Instance:
     """With what the parameters' types add."""
     dims: Mapping[str, Dim]
     """What the function's named dimensions stand for."""
-    state: State
+    final: State | None
+    """The final state; of a replica, once it was asked for."""
+    replica: Replica | None = None
+    """Where it is not interpreted: what it is to one that is."""
+
+    @property
+    def state(self) -> State:
+        """The final state."""
+        if self.final is None:
+            assert self.replica is not None
+            self.final = self.replica.state()
+        return self.final
+
+    @property
+    def returned(self) -> tuple[Value, ...]:
+        """What the function returns."""
+        return self.state.returned if self.replica is None else self.replica.returned
+
+    @property
+    def size(self) -> int:
+        """How many values the final state has."""
+        return len(self.state) if self.replica is None else self.replica.origin.size
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """An instance as another one is that differs from it in its devices alone."""
+
+    origin: Instance
+    renaming: Renaming
+    returned: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, origin: Instance, renaming: Renaming) -> Instance:
+        """The instance on the other devices; its state is computed when it is asked for."""
+        args, returned = renaming(origin.args), renaming(origin.state.returned)
+        return Instance(origin.function, args, origin.dims, None, cls(origin, renaming, returned))
+
+    def state(self) -> State:
+        """The final state, on these devices."""
+        before = self.origin.state
+        state = State((), (), before.semantics)
+        state.update((name, self.renaming(v)) for name, v in before.items())
+        state.returned = self.returned
+        return state
 
 
 @dataclass
@@ -70,6 +115,7 @@ class Types(Domain):
     """The named dimensions of the function that is being interpreted."""
 
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        """The values of the op's results, narrowed by their annotations. Raises Reject."""
         ws = self.answer(op, vs)
         return self.claimed(op, ws) if op.claims else ws
 
@@ -78,7 +124,7 @@ class Types(Domain):
         key = (op.op, op.attrs, vs, len(op.results))
         ws = self.memo.get(key)
         if ws is None:
-            ws = self.memo[key] = self.most_precise(op, vs)
+            ws = self.memo[key] = tuple(map(_one, self.most_precise(op, vs)))
         return ws
 
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -87,10 +133,12 @@ class Types(Domain):
         return _counted(op.op, answer(self.rules, lookup(op.op), vs, op.attrs, count), count)
 
     def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
-        ws = _counted(f"@{call.function}", self.instance(call.function, vs).state.returned, len(call.results))
+        """What the function returns for these arguments, narrowed by the annotations. Raises Reject."""
+        ws = _counted(f"@{call.function}", self.instance(call.function, vs).returned, len(call.results))
         return self.claimed(call, ws) if call.claims else ws
 
     def constant(self, arg: Arg) -> Value:
+        """A literal stands for itself."""
         assert isinstance(arg, Literal)
         return arg
 
@@ -150,9 +198,11 @@ class Devices(Types):
     """Where values live, and nothing else of them: device placement."""
 
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
+        """The devices of the op's results. Raises Reject."""
         return tuple(_placed(type_of(w)) for w in super().apply(op, vs))
 
     def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+        """The devices of what the function returns. Raises Reject."""
         return tuple(_placed(type_of(w)) for w in super().call(call, vs))
 
 
@@ -163,6 +213,11 @@ def _counted(name: str, ws: tuple[Value, ...], count: int) -> tuple[Value, ...]:
     message = f"`{name}` gives {len(ws)} result{plural}, found {count} name{'' if count == 1 else 's'}"
     part = Part("result", len(ws)) if count > len(ws) else Part("callee")
     raise Reject(name_codes.RESULT_COUNT, message, part, help="write `_` for a result that is not wanted")
+
+
+def _one(v: Value) -> Value:
+    """A value, by one object where equal ones are large."""
+    return types.one(v) if isinstance(v, (TensorType, TupleType)) else v
 
 
 def _placed(type: Type) -> Type:

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from distir.analysis.check import check
 from distir.analysis.footprint import footprint
+from distir.analysis.indices import index_bounds
 from distir.analysis.interpret import interpret
 from distir.analysis.values import Values, abstract
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import types as codes
+from distir.diagnostics.quantities import show_bytes
 from distir.ir import (
     HOST,
     AnyType,
@@ -79,7 +81,7 @@ def execute(
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
     if max_bytes is not None and (needed := footprint(analysis.domain, instance)) > max_bytes:
         raise TooLargeError(
-            f"`@{entry.name}` needs {_gigabytes(needed)} of memory, {_gigabytes(max_bytes)} are allowed"
+            f"`@{entry.name}` needs {show_bytes(needed)} of memory, {show_bytes(max_bytes)} are allowed"
         )
     domain = _Located(module, load)
     with analysis.domain.room():
@@ -104,10 +106,6 @@ class _Located(Values):
         raise ProgramError([Diagnostic(reject.code, next(sites), reject.message, (), reject.help)])
 
 
-def _gigabytes(nbytes: int) -> str:
-    return f"{nbytes / 1e9:.4g} GB"
-
-
 def result_names(function: Function) -> list[str]:
     """A name for each result, all different."""
     found: dict[str, None] = {}
@@ -124,36 +122,36 @@ def result_names(function: Function) -> list[str]:
 def random_inputs(function: Function, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Inputs for every parameter, the same for the same seed.
 
-    Floats are normal with deviation 0.1, what is `{state}` not negative; integers are 0 or 1, for they may be
-    indices, and scalars that are `{state}` are 1, for they may be step counts. Raises InputError where a parameter's
-    type leaves something open.
+    Floats are normal with deviation 0.1, what is `{state}` not negative. Integers that are known to be indices are less
+    than what they choose from, others are 0 or 1, and scalars that are `{state}` are 1, for they may be step counts.
+    Raises InputError where a parameter's type leaves something open.
     """
-    generator = np.random.default_rng(seed)
-    return {p.name: _random(generator, p, _sized(p, sizes)) for p in function.params}
+    generator, bounds = np.random.default_rng(seed), index_bounds(function, sizes)
+    return {p.name: _random(generator, p, _sized(p, sizes), bounds.get(p.name, 2)) for p in function.params}
 
 
 def _sized(param: Param, sizes: Mapping[str, Dim]) -> Type:
     return types.substitute(param.type, sizes)
 
 
-def _random(generator: Any, param: Param, type: Type) -> Any:
+def _random(generator: Any, param: Param, type: Type, below: int) -> Any:
     if isinstance(type, TupleType):
-        return tuple(_random(generator, param, item) for item in type.items)
+        return tuple(_random(generator, param, item, below) for item in type.items)
     if isinstance(type, AnyType) or type.dtype is None or type.shape is None:
         raise InputError(f"`%{param.name}` needs a type to be given random values, found `{type}`")
     shape = [dim for dim in type.shape if isinstance(dim, int)]
     if len(shape) != len(type.shape):
         raise InputError(f"`%{param.name}` needs a size for each dimension, found `{type}`; bind the named ones")
-    return _numbers(generator, type.dtype, shape, "state" in param.roles)
+    return _numbers(generator, type.dtype, shape, "state" in param.roles, below)
 
 
-def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool) -> Any:
+def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, below: int) -> Any:
     if dtype.kind == "float":
         values = generator.normal(scale=0.1, size=shape)
         return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(dtype))
     if state and not shape:
         return np.ones(shape, numpy_dtype(dtype))
-    return np.asarray(generator.integers(0, 2, size=shape)).astype(numpy_dtype(dtype))
+    return np.asarray(generator.integers(0, below, size=shape)).astype(numpy_dtype(dtype))
 
 
 def _arrays(function: Function, inputs: Inputs) -> list[Any]:

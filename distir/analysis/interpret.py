@@ -43,6 +43,7 @@ class State(dict[str, Any]):
         self.returned: tuple[Any, ...] = ()
 
     def __call__(self, xs: tuple[Arg, ...]) -> tuple[Any, ...]:
+        """The values of arguments: of names as bound, of the others as the domain has it."""
         return tuple([self[x] if isinstance(x, str) else self._other(x) for x in xs])
 
     def __missing__(self, name: str) -> Any:

@@ -37,9 +37,13 @@ def _bound(
     function: str, params: tuple[Param, ...], vs: tuple[Value, ...]
 ) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:
     dims: dict[str, Dim] = {}
-    for param, v in zip(params, vs, strict=True):
-        _bind(param.type, type_of(v), dims)
-    return tuple([_argument(function, params, i, v, dims) for i, v in enumerate(vs)]), dims
+    first: dict[tuple[Type, Value], int] = {}
+    for index, (param, v) in enumerate(zip(params, vs, strict=True)):
+        first.setdefault((param.type, v), index)  # arguments may be thousands, their types are few
+    for stated, v in first:
+        _bind(stated, type_of(v), dims)
+    met = {pair: _argument(function, params, index, pair[1], dims) for pair, index in first.items()}
+    return tuple([met[param.type, v] for param, v in zip(params, vs, strict=True)]), dims
 
 
 def _bind(stated: Type, found: Type, dims: dict[str, Dim]) -> None:
@@ -63,4 +67,4 @@ def _argument(function: str, params: Sequence[Param], index: int, v: Value, dims
     if met is None:
         message = f"`@{function}` expected `{stated}` for `%{param.name}`, found `{type_of(v)}`"
         raise Reject(type_codes.BAD_ARGUMENT, message, part)
-    return met if isinstance(v, (TensorType, TupleType, AnyType)) else v
+    return types.one(met) if isinstance(v, (TensorType, TupleType, AnyType)) else v

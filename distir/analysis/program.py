@@ -33,14 +33,17 @@ class Program:
 
     @property
     def source(self) -> Source:
+        """The text that was read."""
         return self.syntax.source
 
     @property
     def module(self) -> Module:
+        """The program, with what could not be read left out."""
         return self.syntax.module
 
     @cached_property
     def analysis(self) -> Analysis:
+        """What the checker found, computed when first asked for."""
         found = check(self.module, self.earlier)
         self.earlier = None  # nothing keeps old versions alive
         return found
@@ -55,6 +58,7 @@ class Program:
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors, not warnings."""
         return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
 
     def located(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

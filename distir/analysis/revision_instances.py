@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Instance
 from distir.analysis.interpret import State
-from distir.analysis.revision import Change, affected, change, moved
+from distir.analysis.revision import Change, Hunk, affected, change, moved
 from distir.analysis.revision_names import mention, mentioning
 from distir.diagnostics import Diagnostic
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Return, Site, Statement, results
@@ -106,9 +106,9 @@ def take_over(new: Checker, old: Checker) -> None:
     kept = new.earlier.kept
     waiting = [(key, k) for key, k in old.earlier.kept.items() if key not in old.instances]
     found = list(old.instances.items())  # at once: the old version may be being simulated, in another thread
-    room = max(VALUES_KEPT, 2 * sum(len(instance.state) for _, instance in found))
+    room = max(VALUES_KEPT, 2 * sum(instance.size for _, instance in found))
     for key, k in waiting:  # the oldest first: that is what was simulated
-        room -= len(k.instance.state)
+        room -= k.instance.size
         if room < 0:
             break
         kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed, k.origin)
@@ -146,12 +146,13 @@ class _Revision:
             self._drop(rho, edit)
             self.functions = names.calls.keys() & self.old.affected
             everywhere = bool(unsure or self.functions)
-            if everywhere:
-                self._look_at_users(rho, 0, edit.first)
-            for index in range(edit.first, edit.new_end):
-                self._look_at(rho, index, body[index])
-            if everywhere or not self.changed.isdisjoint(names.uses):
-                self._look_at_users(rho, edit.new_end, len(body))
+            for same, hunk in edit.stretches():
+                if everywhere or not self.changed.isdisjoint(names.uses):
+                    self._look_at_users(rho, same.start, same.stop)
+                if hunk is not None:
+                    self.changed |= self._gone(hunk)
+                    for index in range(hunk.new_first, hunk.new_end):
+                        self._look_at(rho, index, body[index])
             rho[DISCARD] = None
             self.changed -= {name for name in unsure if _is_same_in(rho, old.state, name)}
             checker.here = None
@@ -167,17 +168,23 @@ class _Revision:
 
     def _drop(self, rho: State, edit: Change) -> None:
         """Forget the values that the statements which are gone defined, and all of names that are not sure."""
-        for statement in self.old.instance.function.body[edit.first : edit.old_end]:
-            for name in results(statement):
-                if name != DISCARD and name in rho:
-                    del rho[name]
-                    self.changed.add(name)
+        for hunk in edit.hunks:
+            for name in self._gone(hunk):
+                rho.pop(name, None)
         for name in self.unsure:
             rho.pop(name, None)
         self.changed |= self.unsure
         for param, value in zip(self.function.params, self.old.instance.args, strict=True):
             if param.name in self.unsure:
                 rho[param.name] = value
+
+    def _gone(self, hunk: Hunk) -> set[str]:
+        """The values that the statements which a hunk took away defined."""
+        old = self.old.instance
+        statements = old.function.body[hunk.first : hunk.end]
+        return {
+            name for statement in statements for name in results(statement) if name != DISCARD and name in old.state
+        }
 
     def _look_at_users(self, rho: State, first: int, end: int) -> None:
         """Look at the statements that mention a changed value, define one that is not sure, or call a function."""

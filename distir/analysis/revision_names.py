@@ -5,6 +5,7 @@ Names of which something is wrong are few: for those alone the body is walked ag
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -143,8 +144,8 @@ class _Revision:
 
     def __init__(self, old: Names, function: Function, edit: Change) -> None:
         self.old, self.edit = old, edit
-        self.before = old.function.body[edit.first : edit.old_end]
-        self.after = function.body[edit.first : edit.new_end]
+        self.before = [old.function.body[index] for index in edit.gone()]
+        self.after = [function.body[index] for index in edit.fresh()]
         self.found = Names(
             function,
             old.defined.copy(),
@@ -168,9 +169,8 @@ class _Revision:
             touched.update(self._count(statement, -1))
         for statement in self.after:
             touched.update(self._count(statement, 1))
-        if self.edit.moved:
-            end, by = self.edit.old_end, self.edit.moved
-            found.defined = {name: i if i < end else i + by for name, i in found.defined.items()}
+        if self.edit.moves:
+            found.defined = _renumbered(found.defined, self.edit)
         doubtful = self._place(touched, gone, fresh)
         if doubtful:
             self._walk(doubtful)
@@ -199,13 +199,15 @@ class _Revision:
         doubtful = touched & old.wrong
         doubtful |= {name for name in come if name in old.defined and name not in left}
         doubtful |= {name for name in left - come if name in found.uses}
+        if len(edit.hunks) > 1:  # what lies between two hunks may use what went from one to the other
+            doubtful |= {name for name in left & come if name in found.uses} - self._in_place()
         for name in left:
             found.defined.pop(name, None)
         seen: set[str] = set()
-        for index, statement in enumerate(self.after, edit.first):
+        for index, statement in zip(edit.fresh(), self.after, strict=True):
             for name in mentioned(statement):
                 is_known = name in seen if name in come else name not in left and name in old.defined
-                if not is_known or (name not in come and old.defined[name] >= edit.old_end):
+                if not is_known or (name not in come and self._is_defined_after(name, index)):
                     doubtful.add(name)
             for name in results(statement):
                 if name in seen:
@@ -214,6 +216,19 @@ class _Revision:
                     seen.add(name)
                     found.defined[name] = index
         return doubtful
+
+    def _is_defined_after(self, name: str, index: int) -> bool:
+        """Whether what defines a name, and is still there, comes after a statement of the new body."""
+        place = self.edit.new_index(self.old.defined[name])
+        return place is None or place >= index
+
+    def _in_place(self) -> set[str]:
+        """The names that the same hunk took away and brought back."""
+        before, after = self.old.function.body, self.found.function.body
+        found: set[str] = set()
+        for hunk in self.edit.hunks:
+            found.update({*_defined(before[hunk.first : hunk.end])} & {*_defined(after[hunk.new_first : hunk.new_end])})
+        return found
 
     def _walk(self, wanted: Set[str]) -> None:
         """Look through the whole body for these names."""
@@ -238,6 +253,15 @@ class _Revision:
                         found.defined[name] = index
         found.early |= {name for name in missing if name in found.defined}
         found.undefined |= {name for name in missing if name not in found.defined}
+
+
+def _renumbered(defined: dict[str, int], edit: Change) -> dict[str, int]:
+    """Where names are defined, with the new numbers of these statements; those that are gone keep theirs."""
+    if len(edit.hunks) == 1:
+        end, by = edit.hunks[0].end, edit.hunks[0].moved
+        return {name: index if index < end else index + by for name, index in defined.items()}
+    places = edit.renumbered(array("q", defined.values()))
+    return dict(zip(defined, places, strict=True))
 
 
 def _defined(statements: Sequence[Statement]) -> list[str]:

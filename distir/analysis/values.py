@@ -21,6 +21,7 @@ class Values(Domain):
     """From an `External` to its array."""
 
     def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Any]:
+        """The arrays that the op's body computes. Raises Reject."""
         definition = lookup(op.op)
         attrs = bind(definition, op.attrs)
         if any(isinstance(v, (Literal, Dense, External)) for v in vs):
@@ -29,9 +30,11 @@ class Values(Domain):
         return run(definition, vs, {**attrs, **loaded}, len(op.results))
 
     def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
+        """What the function returns for these arrays."""
         return interpret(self.module.functions[call.function], vs, self).returned
 
     def constant(self, arg: Arg) -> Any:
+        """A literal stands for itself, until an op needs its array."""
         return arg
 
     def _arrays(self, definition: Op, op: Apply, vs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -88,9 +89,24 @@ def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")  # what the terminal cannot show is shown by number
-    code = call(arguments, COMMANDS, _global)
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn(warnings.showwarning)
+        code = call(arguments, COMMANDS, _global)
     sys.stdout.flush()
     return code
+
+
+def _warn(others: Callable[..., None]) -> Callable[..., None]:
+    """Show what is wrong with a plugin as our own warnings are shown, and any other warning as it was."""
+    from distir.ir.registry import PluginWarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, PluginWarning):
+            output.complain("warning", str(message), "repair or uninstall the package")
+        else:
+            others(message, category, *where)
+
+    return show
 
 
 def _show_version(wanted: bool) -> None:
@@ -110,7 +126,7 @@ def _global(
     """A workbench for distributed neural-network programs.
 
     Exit codes: 0 done and nothing wrong, 1 the program was read and found wrong, 2 the request could not be carried
-    out. Settings come from the nearest distir.toml beside or above the program; flags win.
+    out, 130 interrupted. Settings come from the nearest distir.toml beside or above the program; flags win.
 
     For instance:
 

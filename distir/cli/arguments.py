@@ -47,6 +47,10 @@ def _help(command: Callable[..., object]) -> str:
     return re.sub(r"\n\n(?= {4})", "\n\n\b\n", inspect.getdoc(command) or "")
 
 
+def _nothing(ctx: object) -> None:
+    del ctx
+
+
 class _AsGiven:
     """Takes a value as it was given."""
 
@@ -56,12 +60,14 @@ class _AsGiven:
 
 
 def _take_as_given(command: Any) -> None:
-    """Let texts and switches be taken as they are given.
+    """Let texts and switches be taken as they are given, and named in the help as we name them, without `<str>`.
 
     typer has each validated by pydantic, and only to load that takes longer than to check a program. A typer that works
     otherwise is left alone.
     """
     for param in command.get_params(typer.Context(command)):
+        if param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
+            param.display_type_rich = _nothing
         if getattr(getattr(param, "type_descriptor", None), "annotation", None) in (bool, str, list[str]):
             param._runtime_param = _AsGiven()
     for inner in getattr(command, "commands", {}).values():

@@ -24,15 +24,17 @@ QUICK_ELEMENTS = 1 << 18
 def calibrate(
     out: Annotated[str, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")],
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
-    devices: Annotated[int, typer.Option(min=1, help="How many ranks work at the same time.")] = 1,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many ranks work at the same time.")] = 1,
     dtypes: Annotated[str, typer.Option(metavar="A,B", help="Element types; all ops in the first.")] = "Float32",
-    rounds: Annotated[int, typer.Option(min=2, help="How often everything is measured.")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads per rank; else the cores are shared.")] = None,
+    rounds: Annotated[int, typer.Option(metavar="N", min=2, help="How often everything is measured.")] = 3,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="CPU threads per rank; else the cores are shared.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small operands and messages only, up to 1 MB.")] = False,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take.")] = "900s",
     as_json: options.AsJson = False,
 ) -> int:
-    """Measure this machine, and write what was found as a hardware profile.
+    """Measure this machine as a hardware profile.
 
     Ops are measured in lowered programs, on all ranks at the same time, and messages among 2, 4, 8 … of them, in
     rounds. The profile says when and on what, and how far each figure may be off; simulations with it give a band. If
@@ -52,7 +54,9 @@ def calibrate(
     world = int(os.environ.get("WORLD_SIZE", "1")) if _under_torchrun() else devices
     most = {"most": QUICK_ELEMENTS} if quick else {}
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
-    benchmarks = computing(tuple(dtypes.split(",")), **most), _communicating(world, local, most)
+    # A GPU starts an op while another runs: its ops are repeated, and timed together.
+    ops = computing(tuple(dtypes.split(",")), **most, repeated=backend == "nccl")
+    benchmarks = ops, _communicating(world, local, most)
     words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
     with tempfile.TemporaryDirectory(prefix="distir-calibration-") as scratch:
         folder = Path(scratch)
@@ -72,7 +76,7 @@ def calibrate(
     else:
         _print(calibration, machine, out)
     if calibration.too_noisy:
-        message = f"this machine is too noisy: half of all figures differ by {100 * calibration.noise:.0f} % or more"
+        message = f"this machine is too noisy: half of all figures differ by {_percent(calibration.noise)} or more"
         output.complain("warning", message + " between rounds", "end what else runs here, and try again")
     return 0
 

@@ -107,7 +107,7 @@ def _simulated(program: Program, path: str, demands: Demands) -> tuple[Diagnosti
         simulation = simulating.simulation(program, machine, function, simulating.binding((), config, function))
     except Wrong as wrong:
         return wrong.reports[0].diagnostics
-    return simulating.findings(program, simulation, limits)
+    return simulating.findings(program, simulation, limits) + simulating.notices(program, simulation)
 
 
 def _write(reports: list[Report], format: str) -> None:

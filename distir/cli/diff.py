@@ -14,34 +14,54 @@ from distir.cli.programs import settings, sound_program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from distir.cli.traces import Run
     from distir.ir import Function
 
 
 def diff(
     first: Annotated[
-        str, typer.Argument(metavar="A", help="A .dir program; `-` is standard input.", show_default=False)
+        str,
+        typer.Argument(metavar="A", help="A .dir program; `-` is standard input; or a trace.", show_default=False),
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.", show_default=False)],
     hardware: options.HardwareName = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Of traces: how many ops are shown.")] = 20,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown, as for a pull request.")] = False,
 ) -> int:
-    """Two programs side by side, as simulated: latency, memory, communication, where their critical paths part.
+    """Compare two programs, as simulated.
 
-    Settings are those of A's distir.toml. A size that --bind gives need be known to one of the programs only.
+    Latency, memory, communication, and where their critical paths part. Settings are those of A's distir.toml. A size
+    that --bind gives need be known to one of the programs only.
+
+    With a trace (.json), as launch --trace and simulate --trace write it, the other is a trace too, or the program,
+    which is simulated then: how long each op and each device took, simulated and measured. Measured ops are watched one
+    by one, which makes small ones longer by about a microsecond.
 
     For instance:
 
         distir diff sequential.dir pipeline.dir --hardware dgx-a100
 
         distir diff before.dir after.dir --markdown
+
+        distir diff program.dir measured.json --hardware here.toml
     """
-    from distir.cli import differing
+    from distir.cli import differing, traces
 
     if as_json and markdown:
         raise Refused("expected either `--json` or `--markdown`, found both")
+    if any(map(traces.is_trace, (first, second))):
+        runs = [_run(file, hardware, function, bind or ()) for file in (first, second)]
+        beside = traces.lay_beside(*runs)
+        if as_json:
+            output.write_json(traces.as_document(beside))
+        elif markdown:
+            output.write(traces.as_markdown(beside, top))
+        else:
+            output.lay_out(*traces.as_text(beside, top))
+        return 0
     config = settings(first)
     machine = simulating.machine(hardware, config)
     programs = [sound_program(file) for file in (first, second)]
@@ -64,6 +84,21 @@ def diff(
     else:
         output.lay_out(*differing.as_text(found, machine))
     return 0
+
+
+def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[str]) -> Run:
+    """A trace as it is, a program as it is simulated. Raises Refused, and Wrong for a program with errors."""
+    from distir.cli import traces
+
+    if traces.is_trace(file):
+        return traces.read_trace(file)
+    config = settings(file)
+    machine = simulating.machine(hardware, config)
+    program = sound_program(file)
+    entry = simulating.entry(program, function, config)
+    with output.progress(f"simulating {shown(file)}"):
+        simulation = simulating.simulation(program, machine, entry, simulating.binding(bind, config, entry))
+        return traces.simulated_run(f"{shown(file)} on {machine}", program, simulation)
 
 
 def _flags(flags: Sequence[str], entries: Sequence[Function]) -> list[list[str]]:

@@ -85,16 +85,16 @@ def as_text(compared: Compared, machine: Machine) -> list[Any]:
 
 def as_markdown(compared: Compared, machine: Machine) -> str:
     """The comparison as Markdown."""
-    parts = [_escaped(_head(compared, machine))]
+    parts = [escaped(_head(compared, machine))]
     for section in _sections(compared):
         rows = [section.columns, ("---", *("---:" for _ in section.columns[1:])), *section.rows]
-        parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows)]
-    said, *where = map(_escaped, _parting(compared))
+        parts += [f"#### {section.title}", "\n".join(f"| {' | '.join(map(escaped, row))} |" for row in rows)]
+    said, *where = map(escaped, _parting(compared))
     parts += ["#### critical paths", said, *(["\n".join(f"- {line}" for line in where)] if where else [])]
     return "\n\n".join(parts) + "\n"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text as Markdown that means nothing but itself: no tag, no link, and nobody is mentioned by `@main`."""
     parts = _NAME.split(visible(text))
     return "".join(f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))

@@ -18,7 +18,7 @@ def explain(
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """What a diagnostic means, with an example.
+    """Explain a diagnostic, with an example.
 
     For instance:
 

@@ -18,7 +18,9 @@ def hardware(
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """Hardware profiles, or all figures of one with sources.
+    """List hardware profiles, or one with its figures.
+
+    Each figure with its source. A profile of your own is named by its path.
 
     For instance:
 

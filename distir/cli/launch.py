@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,6 +16,8 @@ from distir.cli.programs import folder_of, sound_program
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
+    from distir.cli.verifying import Verdict
+    from distir.cost import Hardware
     from distir.ir import Constant, Function
     from distir.lower import Lowered
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 def launch(
     file: options.File,
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
-    repeat: Annotated[int, typer.Option(min=1, help="How often it is timed.")] = 1,
-    warmup: Annotated[int, typer.Option(min=0, help="How often it runs before that.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="How often it is timed.")] = 1,
+    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="How often it runs before that.")] = 1,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with the reference executor.")] = False,
     trace: Annotated[
         str | None, typer.Option(metavar="OUT.json", help="Write what was measured as a Chrome trace, for Perfetto.")
@@ -35,7 +37,7 @@ def launch(
     inputs: Annotated[
         str | None, typer.Option(metavar="FILE", help="An .npz or .safetensors file with values by parameter.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="For the random values of all other parameters.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="For the random values of all other parameters.")] = 0,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take, as in 90s.")] = "300s",
     compile: Annotated[
         bool, typer.Option("--compile", help="torch.compile for functions that do not communicate.")
@@ -43,11 +45,15 @@ def launch(
     cuda_graphs: Annotated[
         bool, typer.Option("--cuda-graphs", help="nccl: replay ranks without communication as CUDA graphs.")
     ] = False,
+    any_core: Annotated[
+        bool, typer.Option("--any-core", help="gloo: do not keep each rank to cores of its own.")
+    ] = False,
+    max_memory: options.RunMemory = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """Lower the program and run it here: one process per device.
+    """Run a program here, a process per device.
 
     Prints the median time of the runs, and for each rank how long it was busy and its peak memory. When a rank fails,
     its error is shown and the others are ended. With --verify, the results are compared with those of the reference
@@ -68,12 +74,15 @@ def launch(
     found = lowering.lowered(program, entry, bound)
     if backend == "gloo":  # all ranks share the memory of this machine
         sizes = {name: value for name, value in bound.items() if isinstance(value, int)}
-        memory.refuse_inputs(entry.params, sizes, memory.available_bytes())
+        most = memory.allowed(max_memory)
+        memory.refuse_inputs(entry.params, sizes, most)
+        _refuse_ranks(program, entry, bound, found, most)
     with tempfile.TemporaryDirectory(prefix="distir-lowered-") as scratch, judged(program):
         folder = Path(scratch)
         lowering.write(found, folder, file)
         words = ["--repeat", str(repeat), "--warmup", str(warmup), "--seed", str(seed), "--observe"]
         words += ["--compile"] * compile + ["--cuda-graphs"] * cuda_graphs
+        words += ["--any-core"] * any_core
         values = None
         if verify or input or inputs:
             values = _values(entry, input or (), inputs, bound, seed)
@@ -100,6 +109,60 @@ def launch(
     return 1 if compared is not None and not document["verified"] else 0
 
 
+PROCESS_BYTES = 200 << 20
+"""What a process takes that has loaded torch, before it holds any tensor."""
+
+
+def _refuse_ranks(
+    program: Program, entry: Function, bound: Mapping[str, Constant], found: Lowered, most: int | None
+) -> None:
+    """Raises Refused where the ranks together need more than `most` bytes, as simulated; they share this memory.
+
+    A rank needs its peak, copies of what it overwrites, for the next run, and of its first results.
+    """
+    from distir.cli import simulating
+    from distir.cost import show_bytes
+
+    machine = simulating.Machine(_large_machine(), "the largest known")
+    if most is None or len(found.ranks) > machine.hardware.devices:
+        return
+    peaks = simulating.simulation(program, machine, entry, dict(bound)).devices
+    needed: dict[int, int] = {}
+    for rank, device in enumerate(found.ranks):
+        nothing: dict[str, list[Any]] = {"params": [], "results": [], "overwritten": []}
+        part: Mapping[str, list[Any]] = found.manifest["entries"][entry.name].get(str(rank), nothing)
+        kept = [p["type"] for p in part["params"] if p["name"] in part["overwritten"]]
+        copied = sum(_nbytes(stated, device) for stated in [*kept, *(r["type"] for r in part["results"])])
+        needed[device] = (peaks[device].peak_memory_bytes if device in peaks else 0) + copied + PROCESS_BYTES
+    total = sum(needed.values())
+    if total > most:
+        device = max(needed, key=lambda d: needed[d])
+        ranks = "1 rank needs" if len(needed) == 1 else f"{len(needed)} ranks need"
+        message = f"{ranks} about {show_bytes(total)} of memory, {show_bytes(most)} are allowed"
+        message += f"; the most, {show_bytes(needed[device])}, rank {device}"
+        raise Refused(message, "choose smaller sizes, or allow more with `--max-memory`")
+
+
+def _large_machine() -> Hardware:
+    from distir.cost import load
+
+    return load("2x-dgx-h100")
+
+
+def _nbytes(stated: Any, device: int) -> int:
+    """Bytes of a value, as program.json describes its type, as far as a device holds it."""
+    from math import prod
+
+    from distir.ir import DTYPES
+
+    if isinstance(stated, list):
+        return sum(_nbytes(item, device) for item in cast("list[Any]", stated))
+    if stated["device"] not in (None, device):
+        return 0
+    sizes = {name.lower(): dtype.bytes for name, dtype in DTYPES.items()}
+    return prod(stated["shape"]) * sizes.get(str(stated["dtype"]).replace("_", ""), 8)
+
+
 def seconds_of(text: str) -> float:
     """A time-out in seconds. Raises Refused."""
     from distir.cost import UnitError, parse_seconds
@@ -115,7 +178,7 @@ def check_torch(backend: str) -> None:
     from importlib.util import find_spec
 
     if backend not in ("gloo", "nccl"):
-        raise Refused(f"expected gloo or nccl as backend, found `{backend}`")
+        raise Refused(f"`--backend` expected gloo or nccl, found `{backend}`")
     if find_spec("torch") is None:
         raise Refused("launching needs torch, which is not installed", "install `distir[torch]`")
 
@@ -143,32 +206,19 @@ def _written(values: Mapping[str, Any], entry: Function, path: Path) -> Path:
     return path
 
 
-def _compared(
-    program: Program, entry: Function, values: Mapping[str, Any], results: Path, home: Path
-) -> list[tuple[str, float, bool]]:
-    """By result: its name, the largest difference from the reference executor, and whether that is allowed."""
-    from distir.analysis import InputError, execute
-    from distir.cli.tensors import flattened, loader
+def _compared(program: Program, entry: Function, values: Mapping[str, Any], results: Path, home: Path) -> list[Verdict]:
+    """What the reference executor says of each result."""
+    from distir.cli.verifying import verdicts
     from distir.lower import tensorfile
-    from distir.transform.verification import largest_difference
 
     measured: dict[str, Any] = {}
     for path in sorted(results.glob("results.*.safetensors")):
         measured |= tensorfile.read(path)
-    compared: list[tuple[str, float, bool]] = []
-    try:
-        expected_results = execute(program.module, values, entry.name, loader(home), memory.available_bytes())
-    except InputError as error:
-        raise Refused(str(error)) from None
-    for result in expected_results:
-        for name, _, expected in flattened(result.name, result.type, result.value):
-            error, allowed = largest_difference(expected, measured[name])
-            compared.append((name, error, error <= allowed))
-    return compared
+    return verdicts(program, entry, values, measured, home)
 
 
 def _document(
-    found: Lowered, entry: Function, report: Mapping[str, Any], compared: list[tuple[str, float, bool]] | None
+    found: Lowered, entry: Function, report: Mapping[str, Any], compared: list[Verdict] | None
 ) -> dict[str, Any]:
     from distir.lower.tracing import busy
 
@@ -187,8 +237,8 @@ def _document(
         "max_abs_error": None,
     }
     if compared is not None:
-        document["verified"] = all(equal for _, _, equal in compared)
-        document["max_abs_error"] = max((error for _, error, _ in compared), default=0.0)
+        document["verified"] = all(verdict.same for verdict in compared)
+        document["max_abs_error"] = max((verdict.error for verdict in compared), default=0.0)
     return document
 
 
@@ -205,7 +255,7 @@ def _trace(found: Lowered, entry: Function, report: Mapping[str, Any]) -> str:
     return chrome_trace(_slices(found, entry, report), f"@{entry.name} measured")
 
 
-def _print(document: Mapping[str, Any], compared: list[tuple[str, float, bool]] | None) -> None:
+def _print(document: Mapping[str, Any], compared: list[Verdict] | None) -> None:
     from distir.cost import show_bytes, show_seconds
 
     runs = len(document["latencies_s"])
@@ -215,8 +265,9 @@ def _print(document: Mapping[str, Any], compared: list[tuple[str, float, bool]] 
         memory = show_bytes(own["peak_memory_bytes"])
         listed.add_row(device, show_seconds(own["busy_s"]), show_seconds(own["comm_s"]), memory)
     output.lay_out(listed)
-    for name, error, equal in compared or ():
-        output.tell(f"{'same' if equal else 'DIFFERENT'}: %{name}, largest difference {error:.1e}")
+    for v in compared or ():
+        rounding = "" if v.rounding is None else f"; rounding may make {v.rounding:.1e} of it"
+        output.tell(f"{'same' if v.same else 'DIFFERENT'}: %{v.name}, largest difference {v.error:.1e}{rounding}")
     if compared is None:
         return
     if document["verified"]:

@@ -18,11 +18,12 @@ def lower(
     function: options.FunctionName = None,
     bind: options.Bindings = None,
 ) -> int:
-    """Write the program as torch programs, one function per rank and per function, that need nothing but torch.
+    """Write the program as torch programs.
 
-    The folder holds program.py, straight-line torch with the statement behind each line, run.py, which torchrun starts
-    on one machine or several, with gloo on CPUs or nccl on GPUs, and a README.md. It may be moved elsewhere. Ops that
-    torch has no form for are refused, all at once.
+    One function per rank and per function; they need nothing but torch. The folder holds program.py, straight-line
+    torch with the statement behind each line, run.py, which torchrun starts on one machine or several, with gloo on
+    CPUs or nccl on GPUs, and a README.md. It may be moved elsewhere. Ops that torch has no form for are refused, all at
+    once.
 
     A training step, whose results take over its parameters, comes with training.py, which holds state, steps and
     checkpoints, and with train.py, a loop around it.

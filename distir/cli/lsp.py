@@ -16,7 +16,7 @@ def lsp(
     ] = None,
     stdio: Annotated[bool, typer.Option("--stdio", help="Standard input and output: the default.")] = False,
 ) -> int:
-    """The language server, on standard input and output.
+    """Serve editors, on standard input and output.
 
     Editors start it themselves; docs/editors.md says how to tell them. `distir-lsp` does the same.
 

@@ -16,22 +16,32 @@ if TYPE_CHECKING:
 
 def model(
     name: Annotated[str, typer.Argument(metavar="NAME", help="mlp, gpt2, or a model of the paper, as gpt2-175b.")],
-    layers: Annotated[int | None, typer.Option(help="Layers. [default: mlp 2, gpt2 12]", show_default=False)] = None,
-    width: Annotated[int | None, typer.Option(help="Width. [default: mlp 512, gpt2 768]", show_default=False)] = None,
-    heads: Annotated[int | None, typer.Option(help="gpt2: heads. [default: 12]", show_default=False)] = None,
-    sequence: Annotated[int | None, typer.Option(help="gpt2: tokens. [default: 8]", show_default=False)] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="gpt2. [default: 50257]", show_default=False)] = None,
-    batch: Annotated[int | None, typer.Option(help="Batch size; without it, the dimension B.")] = None,
+    layers: Annotated[
+        int | None, typer.Option(metavar="N", help="How many layers. [default: mlp 2, gpt2 12]", show_default=False)
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(metavar="N", help="Width of a layer. [default: mlp 512, gpt2 768]", show_default=False)
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(metavar="N", help="gpt2: attention heads. [default: 12]", show_default=False)
+    ] = None,
+    sequence: Annotated[
+        int | None, typer.Option(metavar="N", help="gpt2: tokens in a sequence. [default: 8]", show_default=False)
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(metavar="N", help="gpt2: different tokens. [default: 50257]", show_default=False)
+    ] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size; without it, the dimension B.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Element type. [default: Float16]", show_default=False)] = None,
     training: Annotated[bool, typer.Option("--training", help="mlp: a step of training.")] = False,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")
     ] = None,
 ) -> int:
-    """Write a sequential model of a given size: types alone, no weights.
+    """Write a perceptron or GPT-2 of a given size.
 
-    The models of the paper are mlp-1b, mlp-17b, mlp-103b (a step of training) and gpt2-1.6b, gpt2-13b, gpt2-175b
-    (inference on 8 tokens), all in Float16.
+    A sequential program, with the types of its weights and no data. The models of the paper are mlp-1b, mlp-17b,
+    mlp-103b (a step of training) and gpt2-1.6b, gpt2-13b, gpt2-175b (inference on 8 tokens), all in Float16.
 
     For instance:
 

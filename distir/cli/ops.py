@@ -19,7 +19,7 @@ def ops(
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """The ops: their signatures, attributes and documentation.
+    """List the ops, or document one.
 
     In a signature, a repeated letter must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
     The other ops of the standard ONNX domain are there by name; their documentation comes from the onnx package.

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 def project(
     file: options.File,
-    rank: Annotated[int | None, typer.Option(help="Whose program: the rank's device.", show_default=False)] = None,
+    rank: Annotated[
+        int | None, typer.Option(metavar="N", help="Whose program: the rank's device.", show_default=False)
+    ] = None,
     function: options.FunctionName = None,
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write it here.")] = None,
 ) -> int:
-    """The program of one rank: what runs on its device, in the order of the program.
+    """Show the program of one rank.
 
-    A communication stays whole: its operands and results name all members of the group. What other ranks hold is a
-    parameter marked {remote}, which has a type and no value. Without --rank, the ranks are listed.
+    It holds what runs on the rank's device, in the order of the program. A communication stays whole: its operands and
+    results name all members of the group. What other ranks hold is a parameter marked {remote}, which has a type and no
+    value. Without --rank, the ranks are listed.
 
     For instance:
 

@@ -244,6 +244,7 @@ def _named(event: Event) -> str:
 
 
 def placed(event: Event, line_of: Callable[[Event], int | None]) -> str:
+    """An event in words, with its function, and its line if it has one."""
     line = line_of(event)
     return f"{_named(event)} in @{event.function.name}" + (f", line {line}" if line is not None else "")
 

@@ -22,7 +22,7 @@ def show(
     function: options.FunctionName = None,
     bind: options.Bindings = None,
 ) -> int:
-    """The program as text, with all that is known of it written in.
+    """Show a program with all that is known of it.
 
     Every inferred type and device is annotated. What holds for one call alone stands in comments, for each function as
     it is first called: types, known host values, and how long each op takes, when it starts and on which devices. The

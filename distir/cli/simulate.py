@@ -35,11 +35,11 @@ def simulate(
     max_latency: options.MaxLatency = None,
     max_memory: options.MaxMemory = None,
 ) -> int:
-    """Latency, use of devices and peak memory on a machine.
+    """Simulate a program on a machine.
 
-    Also the costliest ops, the critical path and the longest waits. A program that does not fit into the devices'
-    memory is simulated all the same, with a warning; with a budget, by flags or by [budget] in distir.toml, what
-    exceeds it is an error (exit code 1).
+    Latency, use of devices and peak memory, the costliest ops, the critical path and the longest waits. A
+    program that does not fit into the devices' memory is simulated all the same, with a warning; with a budget, by
+    flags or by [budget] in distir.toml, what exceeds it is an error (exit code 1).
 
     For instance:
 
@@ -75,6 +75,8 @@ def simulate(
         return WRONG
     for diagnostic in found:
         output.complain("warning", f"out of memory: {diagnostic.message}")
+    for diagnostic in simulating.notices(program, simulation):
+        output.complain("warning", f"{diagnostic.message} ({diagnostic.code.number})")
     return 0
 
 

@@ -38,6 +38,7 @@ class Limits:
 
     @property
     def given(self) -> bool:
+        """Whether there is any limit."""
         return self.latency_s is not None or self.memory_bytes is not None
 
 
@@ -118,6 +119,11 @@ def simulation(program: Program, machine: Machine, function: Function, bind: dic
 def findings(program: Program, simulation: Simulation, limits: Limits) -> tuple[Diagnostic, ...]:
     """What is wrong with how a program runs, with places in the text."""
     return program.located(simulation.findings(limits.latency_s, limits.memory_bytes))
+
+
+def notices(program: Program, simulation: Simulation) -> tuple[Diagnostic, ...]:
+    """What is worth knowing of how a program runs, though it makes none wrong, with places in the text."""
+    return program.located(simulation.notices())
 
 
 @contextmanager

@@ -127,13 +127,23 @@ def _read_archive(path: str) -> dict[str, Any]:
     try:
         _no_array(path)
         with np.load(path, allow_pickle=False) as archive:
-            return {name.removeprefix("%"): archive[name] for name in archive.files}
+            return {name.removeprefix("%"): _array(archive, name) for name in archive.files}
     except Refused:
         raise
     except OSError as error:
         raise Refused(f"cannot read `{path}`: {reason(error)}") from None
     except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
         raise Refused(f"`{path}` is no .npz file: {_brief(error)}") from None
+
+
+def _array(archive: Mapping[str, Any], name: str) -> Any:
+    """Raises ValueError for what is no .npy file within an archive: numpy gives its bytes."""
+    import numpy as np
+
+    found = archive[name]
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"`{name}` in it is no array")  # noqa: TRY004
+    return cast("Any", found)
 
 
 def _no_array(path: str) -> None:

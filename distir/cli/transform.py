@@ -28,16 +28,17 @@ def transform(
     ] = None,
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the result here.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Run both programs on random inputs and compare.")] = False,
-    seed: Annotated[int, typer.Option(help="For the random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="For the random inputs.")] = 0,
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
     list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
 ) -> int:
-    """Turn a program into another: gradients, data, tensor and pipeline parallelism, and smaller steps.
+    """Make another program of one, step by step.
 
-    Steps are applied in turn; a step is a name or name=value, and words that are options belong to the step before
-    them. With --verify, both programs are run with the reference executor on the same random inputs, and a difference
-    ends with exit code 1.
+    Gradients, data, tensor and pipeline parallelism, ZeRO, recomputation, and smaller steps: --list says which. Steps
+    are applied in turn; a step is a name or name=value, and words that are options belong to the step before them. With
+    --verify, both programs are run with the reference executor on the same random inputs, and a difference ends with
+    exit code 1.
 
     For instance:
 

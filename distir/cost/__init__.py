@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
-    from distir.cost.catalogue import DEFAULT, load, parse, profiles
+    from distir.cost.catalogue import DEFAULT, add_profiles, load, parse, profiles
     from distir.cost.collectives import ALGORITHMS, Algorithm, Spent, algorithm
     from distir.cost.compute import Kind, Rate
     from distir.cost.description import Row, describe
     from distir.cost.errors import HardwareError, Problem
     from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
     from distir.cost.topology import Level, Link, Ranks, Tier
-    from distir.cost.units import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds
+    from distir.cost.units import UnitError, parse_bytes, parse_seconds
+    from distir.diagnostics.quantities import show_bytes, show_seconds
 
 _HOMES = {
-    "distir.cost.catalogue": ("DEFAULT", "load", "parse", "profiles"),
+    "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles"),
     "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "Spent", "algorithm"),
     "distir.cost.compute": ("Kind", "Rate"),
     "distir.cost.description": ("Row", "describe"),
     "distir.cost.errors": ("HardwareError", "Problem"),
     "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
     "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
-    "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds", "show_bytes", "show_seconds"),
+    "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds"),
+    "distir.diagnostics.quantities": ("show_bytes", "show_seconds"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
@@ -51,6 +53,7 @@ __all__ = [
     "Spent",
     "Tier",
     "UnitError",
+    "add_profiles",
     "algorithm",
     "describe",
     "load",

@@ -1,6 +1,7 @@
 """Profiles by name and by path, each read once for as long as its files do not change. Knows no schema.
 
-The profiles that come with DistIR are the files in `profiles/`; adding one is adding a file.
+The profiles that come with DistIR are the files in `profiles/`; adding one is adding a file. A plugin
+(`distir.ir.registry`) adds its own by `add_profiles`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
 from distir.cost.reader import read
 from distir.diagnostics.nearest import nearest
+from distir.ir.registry import Registry
 
 DEFAULT = "dgx-a100"
 """The hardware that is meant where none is named."""
@@ -23,9 +25,27 @@ _Stamps = tuple[tuple[Path, _Stamp], ...]
 _loaded: dict[Path, tuple[_Stamps, Hardware]] = {}
 
 
+_added: Registry[Path] = Registry()
+
+
 def profiles() -> list[str]:
-    """The names of the profiles that come with DistIR, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    """The names of the profiles that come with DistIR and with plugins, sorted."""
+    return sorted({*_ours(), *_added})
+
+
+def add_profiles(folder: str | os.PathLike[str]) -> None:
+    """Make each `NAME.toml` in a folder a profile that is known by its name; a plugin calls this for its own.
+
+    Raises ValueError for a name that there is.
+    """
+    for path in sorted(Path(folder).absolute().glob("*.toml")):
+        if path.stem in _ours():
+            raise ValueError(f"`{path}`: there is already a profile `{path.stem}`; choose another name")
+        _added.register(path.stem, path, "")
+
+
+def _ours() -> set[str]:
+    return {path.stem for path in _FOLDER.glob("*.toml")}
 
 
 def load(name_or_path: str | os.PathLike[str] = DEFAULT) -> Hardware:
@@ -100,8 +120,10 @@ def _find(name: str, folder: Path) -> Path:
     """Where a profile is; a path counts from `folder`. Raises HardwareError for an unknown name."""
     if name.endswith(".toml") or "/" in name or os.sep in name:
         return (folder / Path(name).expanduser()).absolute()
-    if name in profiles():
+    if name in _ours():
         return _FOLDER / f"{name}.toml"
+    if name in _added:
+        return _added[name]
     names = profiles()
     likely = nearest(name, names)
     known = f"known: {', '.join(names)}; or give the path of a `.toml` file"

@@ -121,6 +121,7 @@ class Section:
         self.document.problem(key, f"`{'.'.join(key)}`: {message}" if key else message, help)
 
     def missing(self, name: str, expected: str) -> None:
+        """Report that a key is missing; `expected` says what to add."""
         key = ".".join((*self.key, name))
         self.document.problem((*self.key, name), f"`{key}` is missing", f"add {expected}")
 

@@ -96,6 +96,7 @@ class Hardware:
         return kinds or links or any(times.uncertainty for level in self.levels for times in level.times.values())
 
     def kind(self, position: int) -> Kind:
+        """The kind of the device at a position, counted from 0."""
         return self.kinds[self.physical[position]]
 
     def capacity(self, position: int) -> int:

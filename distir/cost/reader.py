@@ -99,7 +99,7 @@ class _Profile:
         value = section.get("source")
         keys = cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
         for key in keys:
-            if key not in self.sources:
+            if not isinstance(key, str) or key not in self.sources:
                 likely = nearest(str(key), self.sources)
                 advice = f"did you mean `{likely}`?" if likely else "add it to the table `[sources]`"
                 section.problem("source", f"`{key}` is not among the sources", advice)

@@ -168,7 +168,8 @@ def ranks_of(
 ) -> Ranks | None:
     """Sum up at least two distinct devices. `link` gives the figures of a level by its index.
 
-    With a `root`, `peers` are the root's alone. None where a level that the devices cross has no figures.
+    With a `root`, `peers` are the root's alone. None where a level that the devices cross has no figures. Raises
+    ValueError where no level joins them.
     """
     units = [_Unit(device, 1, {device: ()}) for device in members]
     tiers: list[Tier] = []

@@ -1,4 +1,4 @@
-"""Quantities with units: `"5ms"`, `"80GB"`, `"312TFLOP/s"` to SI numbers and back. Knows no hardware.
+"""Quantities with units: `"5ms"`, `"80GB"`, `"312TFLOP/s"` to SI numbers. Knows no hardware.
 
 A quantity is a number and a unit, with or without a space between them. Prefixes are SI's: `GB` is 10^9 bytes, `GiB`
 is 2^30. `B` is a byte; bits are written out (`25Gbit/s`), because `Gb` is too easily mistaken. Results are in seconds,
@@ -81,16 +81,6 @@ def parse(text: str, quantity: Quantity) -> float:
     return value
 
 
-def show_seconds(seconds: float) -> str:
-    """Three significant digits, more where whole seconds have them: `12.4us`, `318us`, `1.20ms`, `4210s`."""
-    return _show(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
-
-
-def show_bytes(nbytes: float) -> str:
-    """Three significant digits in decimal units: `31.2GB`; below 1000 the exact number, `512B`."""
-    return _show(nbytes, (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
-
-
 _QUANTITY = re.compile(r"(?P<number>[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s].*|)")
 
 
@@ -104,17 +94,3 @@ def _wrong_unit(text: str, number: str, unit: str, quantity: Quantity) -> tuple[
     likely = likely or nearest(unit, quantity.units)
     message = f"expected a {quantity.name} such as `{quantity.example}`, found the unknown unit `{unit}` in `{text}`"
     return message, f"write `{number}{likely}`" if likely else None
-
-
-def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
-    base = next(unit for unit, size in units if size == 1)
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}{base}"
-    sign, value = ("-", -value) if value < 0 else ("", value)
-    # A value is shown in the first unit in which it reads at least 1 once rounded: 999.7us is 1.00ms.
-    unit, size = next((u for u in units if value / u[1] >= 0.9995), units[-1])
-    scaled = value / size
-    if unit == "B":
-        return f"{sign}{scaled:.3g}B"
-    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
-    return f"{sign}{scaled:.{digits}f}{unit}"

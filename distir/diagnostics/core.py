@@ -17,6 +17,8 @@ from distir.ir import Site
 
 
 class Severity(StrEnum):
+    """How bad it is: an error makes a program wrong, a warning does not."""
+
     ERROR = "error"
     WARNING = "warning"
 
@@ -56,7 +58,7 @@ CODES: dict[str, Code] = {}
 
 
 def code(number: str, name: str, documentation: str, severity: Severity = Severity.ERROR) -> Code:
-    """Declare a code, once."""
+    """Declare a code. Raises ValueError where the number is declared already."""
     declared = Code(number, name, severity, documentation.strip() + "\n")
     if CODES.setdefault(number, declared) is not declared:
         raise ValueError(f"{number} is declared twice")
@@ -86,6 +88,7 @@ class Diagnostic:
 
     @property
     def severity(self) -> Severity:
+        """That of its code."""
         return self.code.severity
 
     def __str__(self) -> str:
@@ -122,6 +125,7 @@ class Source:
 
     @cached_property
     def line_starts(self) -> list[int]:
+        """The offset at which each line begins."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
 
     def position(self, offset: int) -> tuple[int, int]:

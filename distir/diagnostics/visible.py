@@ -16,6 +16,7 @@ def visible(text: str) -> str:
 
 
 def visible_character(character: str) -> str:
+    """A character as it can be printed: a tab as spaces, what cannot be seen by its number."""
     if character.isprintable():
         return character
     return TAB if character == "\t" else f"<U+{ord(character):04X}>"

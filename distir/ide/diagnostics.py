@@ -15,11 +15,7 @@ from distir.diagnostics import Diagnostic, Note, Span
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import simulation as codes
 from distir.ide.document import Document
-from distir.ir import Part, Site
-from distir.simulate.simulation import Simulation
-
-MOSTLY = 0.5
-"""A device is said to be mostly idle if it is so for more than this share of the time."""
+from distir.ir import Site
 
 FADED = {lints.UNUSED_VALUE.number}
 NOT_WRONG = {code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UNPLACED, codes.UNKNOWN_COST)}
@@ -55,23 +51,15 @@ def findings(document: Document, earlier: Document | None = None) -> list[Findin
     """
     found = [_finding(d) for d in document.program.diagnostics]
     if document.is_simulated:
-        found += map(_finding, (*document.findings, *document.program.located(idle(document.simulation))))
+        found += map(_finding, (*document.findings, *document.program.located(_notices(document))))
     elif earlier is not None and earlier.is_simulated:
-        kept = _kept((*earlier.unlocated, *idle(earlier.simulation)), earlier, document)
+        kept = _kept((*earlier.unlocated, *_notices(earlier)), earlier, document)
         found += map(_finding, document.program.located(kept))
     return sorted(found, key=lambda f: f.span.start)
 
 
-def idle(simulation: Simulation | None) -> Iterator[Diagnostic]:
-    """That some devices wait most of the time."""
-    if simulation is None or simulation.latency_s <= 0 or len(simulation.devices) < 2:
-        return
-    shares = {device: use.idle_s / simulation.latency_s for device, use in simulation.devices.items()}
-    waiting = [f"device {device} for {share:.0%}" for device, share in shares.items() if share > MOSTLY]
-    if waiting:
-        shown = ", ".join(waiting[:8]) + (f", and {len(waiting) - 8} more" if len(waiting) > 8 else "")
-        site = Site(simulation.function.name, None, Part("name"))
-        yield Diagnostic(codes.MOSTLY_IDLE, site, f"idle most of the time: {shown}")
+def _notices(document: Document) -> tuple[Diagnostic, ...]:
+    return document.simulation.notices() if document.simulation is not None else ()
 
 
 def _finding(diagnostic: Diagnostic) -> Finding:

@@ -58,6 +58,7 @@ class Document:
 
     @property
     def text(self) -> str:
+        """The text as it stands."""
         return self.program.source.text
 
     @cached_property

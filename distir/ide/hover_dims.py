@@ -95,6 +95,8 @@ def origin(
         statement = function.body[index]
         if isinstance(statement, Call):
             callee = facts.called(occurrence, index)
+            if callee is None:
+                return here
             returned = callee.instance.function.returned
             position = statement.results.index(name)
             inner = returned[position] if position < len(returned) else None

@@ -59,6 +59,7 @@ def peaks_in_words(simulation: Simulation) -> list[str]:
 
 
 def idle_share(idle_s: float, latency_s: float) -> str:
+    """How much of the latency a device idles, both in seconds, in percent."""
     return f"{idle_s / latency_s:.0%}" if latency_s else "0%"
 
 

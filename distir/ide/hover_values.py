@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from distir.cost import show_bytes
+from distir.diagnostics import Source
 from distir.ide.compact import in_full
 from distir.ide.hover_dims import Definitions, Origin, origin
 from distir.ide.instances import Facts, View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
+from distir.ide.mentions import last_mentioned
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -73,7 +75,28 @@ def line_of(view: View, function: str, index: int | None, parameter: str = "") -
         word = re.compile(rf"%{re.escape(parameter)}(?![A-Za-z0-9_.\-])")
         place = word.search(program.source.text, written.head.start, written.head.end)
         start = place.start() if place is not None else start
-    return program.source.position(start)[0]
+    return view.facts.remembered(Lines).of(program.source, start)
+
+
+class Lines:
+    """Lines of offsets, of which a hover tells few. A table of all would cost more to make than they do."""
+
+    COUNTED = 1 << 14
+    """Characters between two places of which the line is kept."""
+
+    def __init__(self) -> None:
+        self._lines = [1]
+
+    def of(self, source: Source, offset: int) -> int:
+        """The line, from 1, that an offset stands in."""
+        text, counted, lines = source.text, self.COUNTED, self._lines
+        if "\r" in text:  # several kinds of line ends are better told apart by the text itself
+            return source.position(offset)[0]
+        while len(lines) <= offset // counted:
+            start = (len(lines) - 1) * counted
+            lines.append(lines[-1] + text.count("\n", start, start + counted))
+        place = offset // counted
+        return lines[place] + text.count("\n", place * counted, offset)
 
 
 def _definitions(facts: Facts) -> Definitions:
@@ -106,8 +129,9 @@ def _made(view: View, function: Function, index: int | None) -> str:
 
 
 def _used(view: View, function: Function, name: str, made: int | None) -> str:
-    last = view.facts.last_uses(function).get(name, -1)
-    if last == -1 or last == made:
+    syntax = view.document.program.syntax
+    last = last_mentioned(syntax, syntax.by_name[function.name], name)
+    if last is None or last == made:
         return "never used"
     return f"last used by {_statement(view, function, last)}"
 

@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
-from distir.analysis import State
-from distir.analysis.liveness import last_uses
+from distir.analysis import Checker, Instance, State
+from distir.analysis.revision import change
 from distir.diagnostics.codes import lints
 from distir.ide.document import Document
 from distir.ide.timeline_index import Idle, TimelineIndex
-from distir.ir import Call, Function, Site, Statement, results
-from distir.ops import Value
+from distir.ir import Call, Function, Site, results
+from distir.ops import Reject, Value
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.show import Moment, Occurrence
@@ -48,7 +48,6 @@ class Facts:
         self._document = ref(document)  # these facts are kept for as long as the document is
         self._picked = document.setup.picked
         self._shown: dict[str, Occurrence | None] = {}
-        self._uses: dict[str, Mapping[str, int]] = {}
         self._remembered: dict[type, object] = {}
         self._critical: dict[tuple[int, int], frozenset[int]] = {}
 
@@ -86,12 +85,12 @@ class Facts:
                 found.setdefault(site.function, set()).add(results(statement)[cast("int", site.part.key)])
         return {function: frozenset(names) for function, names in found.items()}
 
-    def last_uses(self, function: Function) -> Mapping[str, int]:
-        """By value of a function: the statement that mentions it last; -1 for unused parameters."""
-        known = self._uses.get(function.name)
-        if known is None:
-            known = self._uses[function.name] = last_uses(function)
-        return known
+    def warm(self) -> None:
+        """Work out what all that is shown asks for first, while nobody waits for it."""
+        for name in self.program.module.functions:
+            occurrence = self.shown(name)
+            if occurrence is not None:
+                self.critical_statements(occurrence)
 
     def remembered(self, table: type[T]) -> T:
         """A table that another module keeps for this version: made empty when first asked for."""
@@ -135,17 +134,29 @@ class Facts:
             self._critical[key] = frozenset(bisect_right(body.first_events, event - first) - 1 for event in inside)
         return self._critical[key]
 
-    def called(self, caller: Occurrence, index: int) -> Occurrence:
-        """What one statement of an occurrence, a call, runs."""
+    def called(self, caller: Occurrence, index: int) -> Occurrence | None:
+        """What one statement of an occurrence, a call, runs; None where that cannot be followed."""
         statement = caller.instance.function.body[index]
         assert isinstance(statement, Call)
-        callee = self.program.analysis.domain.instance(statement.function, caller.instance.state(statement.args))
+        callee = called(self.program.analysis.domain, caller.instance, statement)
+        if callee is None:
+            return None
         body, first = caller.body, caller.first_event
         if body is None:
             return Occurrence(callee, None, first, (caller.instance.function, index))
         step = body.steps[index]
         first += body.first_events[index]
         return Occurrence(callee, step if isinstance(step, Body) else None, first, (caller.instance.function, index))
+
+
+def called(domain: Checker, instance: Instance, call: Call) -> Instance | None:
+    """The function that a call runs, for its arguments; None where that cannot be followed."""
+    if call.function not in domain.module.functions or call.function in domain.structure.recursive:
+        return None
+    try:
+        return domain.instance(call.function, instance.state(call.args))
+    except Reject:
+        return None
 
 
 _FACTS: WeakKeyDictionary[Document, Facts] = WeakKeyDictionary()
@@ -184,10 +195,12 @@ class View:
 
     @property
     def simulation(self) -> Simulation | None:
+        """The simulation, if there is one in time."""
         return self.timed.simulation if self.timed is not None else None
 
     @property
     def index(self) -> TimelineIndex | None:
+        """The events by statement, if there is a simulation in time."""
         return self.timed.index if self.timed is not None else None
 
     def shown(self, function: str) -> Occurrence | None:
@@ -234,10 +247,7 @@ class View:
             return None
         if before is function:
             return index
-        for candidate in (index, index + len(before.body) - len(function.body)):
-            if 0 <= candidate < len(before.body) and _same(before.body[candidate], function.body[index]):
-                return candidate
-        return None
+        return change(before.body, function.body).old_index(index)
 
     def moment(self, function: Function, index: int) -> Moment | None:
         """When a statement of the latest version runs in the call shown; None for one that takes no time."""
@@ -276,7 +286,3 @@ class View:
     def _own(document: Document, function: str, name: str) -> Value:
         own = document.program.analysis.domain.own.get(function)
         return own.state[name] if own is not None else None
-
-
-def _same(a: Statement, b: Statement) -> bool:
-    return a is b or a == b

@@ -23,6 +23,7 @@ def block(text: str) -> str:
 
 
 def items(lines: Iterable[str]) -> str:
+    """A list with an item for each line."""
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -32,6 +33,7 @@ def paragraphs(parts: Iterable[str]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural but for one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

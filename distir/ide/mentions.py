@@ -7,15 +7,16 @@ strings do not count.
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from distir.diagnostics import Span
 from distir.ir import results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
+from distir.syntax.statements import words
 from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
 
 
@@ -93,10 +94,15 @@ def piece_at(syntax: Syntax, offset: int) -> Piece | None:
 def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> Piece:
     """A statement of a function, or its head."""
     whole = function.head if index is None else function.statement(index)
-    words = words_of(syntax, function, whole)
-    found = zip(words.tokens, words.kinds, spans(words.text), strict=True)
-    tokens = (Token(text, kind, Span(whole.start + a, whole.start + b)) for text, kind, (a, b) in found)
-    return Piece(function, index, tuple(tokens))
+    return Piece(function, index, _tokens(words_of(syntax, function, whole).text, whole.start))
+
+
+@lru_cache(maxsize=2)
+def _tokens(text: str, start: int) -> tuple[Token, ...]:
+    """Kept for the next: a statement that mentions a value often is asked about as often."""
+    found = words(text)
+    placed = zip(found.tokens, found.kinds, spans(text), strict=True)
+    return tuple(Token(said, kind, Span(start + a, start + b)) for said, kind, (a, b) in placed)
 
 
 def word_at(syntax: Syntax, offset: int) -> Word | None:
@@ -117,6 +123,12 @@ def values_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> lis
     return list(_mentions(syntax, "%", name, function.span, function))
 
 
+def last_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> int | None:
+    """The last statement that mentions a value, be it the one that defines it; None for one that stands nowhere."""
+    found = _mentions(syntax, "%", name, function.span, function, backwards=True)
+    return next((m.index for m in found), None)
+
+
 def functions_mentioned(syntax: Syntax, name: str) -> list[Mention]:
     """Where the text mentions a function: the heads of that name, and the calls."""
     return list(_mentions(syntax, "@", name, Span(0, len(syntax.source.text)), None))
@@ -135,23 +147,41 @@ def in_comment(comments: tuple[tuple[int, int], ...], offset: int) -> bool:
 
 
 def _mentions(
-    syntax: Syntax, sigil: str, name: str, within: Span, function: FunctionSyntax | None
+    syntax: Syntax, sigil: str, name: str, within: Span, function: FunctionSyntax | None, backwards: bool = False
 ) -> Iterator[Mention]:
-    text = syntax.source.text
-    word = re.compile(rf"(?<![A-Za-z0-9_.%@\-]){sigil}{re.escape(name)}(?![A-Za-z0-9_.\-])")
-    for match in word.finditer(text, within.start, within.end):
-        at = match.start()
+    text, word = syntax.source.text, f"{sigil}{name}"
+    for at in _places(text, word, within, backwards):
         home = function or syntax.function_at(at)
         if home is None or in_comment(home.comments, at):
             continue
         index = None if at < home.head.end else home.statement_at(at)
         if index is None and at >= home.head.end:
             continue
-        span = Span(*match.span())
+        span = Span(at, at + len(word))
         whole = home.head if index is None else home.statement(index)
         if text.find('"', whole.start, whole.end) >= 0 and not _is_token(syntax, home, index, span):
             continue
         yield Mention(span, _defines(syntax, sigil, name, home, index, span), home, index)
+
+
+_GOES_ON = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_LEADS_ON = _GOES_ON | {"%", "@"}
+
+
+def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[int]:
+    """Where a word stands that is no part of a longer one. Plain search is many times as fast as an expression."""
+    start, end = within.start, within.end
+    while word:
+        at = text.rfind(word, start, end) if backwards else text.find(word, start, end)
+        if at < 0:
+            return
+        behind = at + len(word)
+        if (at == 0 or text[at - 1] not in _LEADS_ON) and (behind >= len(text) or text[behind] not in _GOES_ON):
+            yield at
+        if backwards:
+            end = behind - 1
+        else:
+            start = at + 1
 
 
 def _is_token(syntax: Syntax, function: FunctionSyntax, index: int | None, span: Span) -> bool:

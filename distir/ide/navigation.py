@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distir.analysis import Checker, Instance
+from distir.analysis import Instance
 from distir.diagnostics import Span
 from distir.ide.document import Document
+from distir.ide.hover_dims import Definitions
+from distir.ide.instances import called, facts
 from distir.ide.mentions import (
     Kind,
     Mention,
@@ -16,8 +18,8 @@ from distir.ide.mentions import (
     values_mentioned,
     word_at,
 )
-from distir.ir import Apply, Call, Function, Part, Shape, Site, TensorType, TupleType, Type, results
-from distir.ops import OPS, Op, Reject, type_of
+from distir.ir import Apply, Call, Part, Shape, Site, TensorType, TupleType, Type
+from distir.ops import OPS, Op, type_of
 from distir.ops.signature import AnyPattern, Broadcast, Segment, TensorPattern
 
 
@@ -53,36 +55,39 @@ def type_definition(document: Document, offset: int) -> list[Span]:
     word = word_at(document.program.syntax, offset)
     if word is None or word.kind is not Kind.VALUE:
         return []
-    site = shape_origin(document, word.piece.function.function.name, word.name)
+    site = shape_origin(document, word.piece.function.function.name, word.name, word.piece.index)
     span = None if site is None else document.program.syntax.source_map(site)
     return [] if span is None else [span]
 
 
-def shape_origin(document: Document, function: str, value: str) -> Site | None:
-    """The place that fixed the shape of a value of a function; None where the value has no tensor's type."""
+def shape_origin(document: Document, function: str, value: str, used: int | None = None) -> Site | None:
+    """The place that fixed the shape of a value of a function; None where the value has no tensor's type.
+
+    `used`: a statement that names the value.
+    """
     domain = document.program.analysis.domain
     shown = document.shown.get(function)
     instance = shown.instance if shown is not None else domain.own.get(function)
     if instance is None:
         return None
     callers: list[tuple[Instance, Call]] = []
-    made: dict[str, dict[str, int]] = {}
+    definitions = facts(document).remembered(Definitions)
     name = value
     while True:
         shape = _shape(type_of(instance.state[name]))
-        if instance.function.name not in made:
-            made[instance.function.name] = _made(instance.function)
-        index = made[instance.function.name].get(name)
+        index = definitions(instance.function, name, used)
         if index is None:
             if not callers:
                 return _parameter(instance, name)
             params = instance.function.params
             instance, call = callers.pop()
-            position = next(i for i, p in enumerate(params) if p.name == name)
+            position = next((i for i, p in enumerate(params) if p.name == name), None)
+            if position is None:  # a value that nothing defines
+                return None
             argument = call.args[position]
             if not isinstance(argument, str):
                 return Site(instance.function.name, instance.function.body.index(call), Part("operand", position))
-            name = argument
+            name, used = argument, None
             continue
         statement = instance.function.body[index]
         passed: str | None = None
@@ -92,23 +97,13 @@ def shape_origin(document: Document, function: str, value: str) -> Site | None:
             returned = callee.function.returned
             if place < len(returned) and isinstance(inside := returned[place], str):
                 callers.append((instance, statement))
-                instance, name = callee, inside
+                instance, name, used = callee, inside, len(callee.function.body) - 1
                 continue
         elif isinstance(statement, Apply) and shape is not None:
             passed = _handed_on(statement, statement.results.index(name), instance, shape)
         if passed is None:
             return Site(instance.function.name, index, Part("callee"))
-        name = passed
-
-
-def called(domain: Checker, instance: Instance, call: Call) -> Instance | None:
-    """The function that a call runs, for its arguments; None where that cannot be followed."""
-    if call.function not in domain.module.functions or call.function in domain.structure.recursive:
-        return None
-    try:
-        return domain.instance(call.function, instance.state(call.args))
-    except Reject:
-        return None
+        name, used = passed, index
 
 
 def _mentioned(document: Document, offset: int) -> list[Mention]:
@@ -134,11 +129,6 @@ def mentions(document: Document, word: Word) -> list[Mention]:
 def _parameter(instance: Instance, name: str) -> Site | None:
     position = next((i for i, p in enumerate(instance.function.params) if p.name == name), None)
     return None if position is None else Site(instance.function.name, None, Part("param_type", position))
-
-
-def _made(function: Function) -> dict[str, int]:
-    """By value: the statement that defines it."""
-    return {name: i for i, statement in enumerate(function.body) for name in results(statement)}
 
 
 def _handed_on(statement: Apply, result: int, instance: Instance, shape: Shape) -> str | None:

@@ -191,4 +191,5 @@ def devices_used(document: Document) -> list[int]:
 
 
 def is_host(value: Value) -> bool:
+    """Whether a value lives on no device."""
     return types.device_of(type_of(value)) == HOST

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from distir.analysis.revision_names import mentioned
 from distir.diagnostics import Span
 from distir.ide.document import Document
+from distir.ide.instances import facts
 from distir.ir import Apply, Call, Function, Return, Statement, names, operands, results, types
 from distir.ops import type_of
 from distir.syntax import FunctionSyntax, Syntax
@@ -81,9 +82,22 @@ def workspace_symbols(syntax: Syntax, query: str) -> Iterator[Symbol]:
                 yield Symbol(f"%{param.name}", f"@{function.name}: {param.type}", SymbolKind.PARAM, at, at)
 
 
+class _Known(dict[str, list[Group]]):
+    """By function: its groups. The outline, folding and selections of one version ask for the same."""
+
+
 def groups(document: Document, written: FunctionSyntax) -> list[Group]:
     """The stages and microbatches of a function: statements in a row on the same devices, for the same microbatch."""
-    function = written.function
+    known = facts(document).remembered(_Known)
+    name = written.function.name
+    if document.program.syntax.by_name.get(name) is not written:
+        return _groups(document, written.function)
+    if name not in known:
+        known[name] = _groups(document, written.function)
+    return known[name]
+
+
+def _groups(document: Document, function: Function) -> list[Group]:
     state = document.program.analysis.states.get(function.name)
     if state is None or len(function.body) > GROUPED:
         return []
@@ -102,8 +116,8 @@ def groups(document: Document, written: FunctionSyntax) -> list[Group]:
     start = 0
     for index in range(1, len(keys) + 1):
         if index == len(keys) or keys[index] != keys[start] or isinstance(function.body[index], Return):
-            name = _group_name(*keys[start])
-            if name and index - start >= SMALLEST_GROUP:
+            name = _group_name(*keys[start]) if index - start >= SMALLEST_GROUP else ""
+            if name:
                 found_groups.append(Group(name, start, index - 1))
             start = index
     return found_groups

@@ -50,6 +50,14 @@ class TimelineIndex:
         start = max(found.clocks(index).values())
         return Moment(to_seconds(start), step.cost.seconds, step.devices) if step.ticks else None
 
+    def start(self, occurrence: Occurrence) -> dict[int, float]:
+        """By device: when it is free as an occurrence begins; nothing for the entry function, which begins at 0."""
+        found = self._run(occurrence)
+        if found is None or found.caller is None:
+            return {}
+        caller, index = found.caller
+        return {device: to_seconds(clock) for device, clock in caller.clocks(index).items()}
+
     def idle(self, occurrence: Occurrence, index: int) -> tuple[Idle, ...]:
         """The devices that idle until an op starts: those that are free before the last of its devices is."""
         found = self._run(occurrence)

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from distir.analysis.revision import change
 from distir.ide.instances import View
 from distir.ir import DTYPES, Function, Statement, Type, results, types
 from distir.ops import type_of
@@ -153,12 +154,8 @@ def _critical(view: View, function: Function) -> frozenset[int]:
     before = occurrence.instance.function
     if view.is_current or before is function:
         return then
-    same = 0
-    shortest = min(len(before.body), len(function.body))
-    while same < shortest and before.body[same] is function.body[same]:
-        same += 1
-    moved = len(function.body) - len(before.body)
-    return frozenset(i if i < same else i + moved for i in then)
+    edit = change(before.body, function.body)
+    return frozenset(index for i in then if (index := edit.new_index(i)) is not None)
 
 
 _NAME = re.compile(rf"%({NAME})")

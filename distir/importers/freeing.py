@@ -34,9 +34,11 @@ class Freed:
 
     @property
     def dim(self) -> SymbolicDim:
+        """The dimension of that name."""
         return dims.named(self.name)
 
     def within(self, dim: Dim) -> bool:
+        """Whether a dimension depends on it."""
         return isinstance(dim, SymbolicDim) and self.name in dim.names
 
 

@@ -29,6 +29,7 @@ class Functions:
     """Ops that are not ours, with the domain that each comes from."""
 
     def name(self, hint: str) -> str:
+        """A name that no function has yet, like `hint`."""
         taken = {f.name for f in self.made.values()} | {"main"}
         return next(n for n in (hint, *(f"{hint}_{i}" for i in range(1, len(taken) + 2))) if n not in taken)
 

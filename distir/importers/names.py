@@ -36,5 +36,6 @@ def dimension(name: str) -> SymbolicDim:
 
 
 def dimension_name(name: str) -> str:
+    """The name as a dimension may be called: letters, digits and `_`, no keyword."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "n"
     return plain if plain[0].isalpha() and plain not in _KEYWORDS else f"n{plain}"

@@ -236,7 +236,10 @@ class Translation:
             import numpy as np
 
             value = to_dense(np.array(value))
-        self.values[given] = type_constant(value)
+        try:
+            self.values[given] = type_constant(value)
+        except ValueError as error:
+            raise ImportRefused(f"{described(node)}: {error}") from None
         return given
 
     def _reshape(
@@ -324,17 +327,21 @@ class Translation:
         return bridge.expansion(node, [type_proto(type_of(self.values[self.env[name]])) for name in node.input])
 
     def _function(self, node: onnx.NodeProto) -> None:
-        """A call of one of the model's functions, which is made once for each set of attributes."""
+        """A call of one of the model's functions, made once for each set of attributes and of operands left out."""
         key = (node.domain, node.op_type)
         proto = self.functions.protos[key]
         if key in self.functions.open:
             raise ImportRefused(f"{described(node)} calls a function that calls itself")
         given = attributes(None, node, self.folder)
-        special = (key, frozenset((name, identity(value)) for name, value in given.items()))
+        if len(node.input) > len(proto.input):
+            raise ImportRefused(f"{described(node)} expected {len(proto.input)} operands, found {len(node.input)}")
+        taken = {name: passed for name, passed in zip(proto.input, node.input, strict=False) if passed}
+        special = (key, frozenset((name, identity(value)) for name, value in given.items()), tuple(taken))
         if special not in self.functions.made:
             self.functions.open.append(key)
             inner = Translation(self.functions.name(value_name(node.op_type)), self.functions, self.folder)
-            for name in proto.input:
+            inner.env |= dict.fromkeys(proto.input, DISCARD)
+            for name in taken:
                 inner.parameter(name, UNKNOWN, {})
             body = with_attributes(proto.node, node.attribute, proto.attribute_proto)
             inner.used = frozenset(name for n in body for name in needs(n)) | frozenset(proto.output)
@@ -342,8 +349,7 @@ class Translation:
             self.functions.made[special] = inner.finish(proto.output)
             self.functions.domain.module = Module(self.functions.made.values())
             self.functions.open.pop()
-        passed = [self.env[name] for name in node.input]
-        passed += [DISCARD] * (len(proto.input) - len(passed))
+        passed = [self.env[name] for name in taken.values()]
         outputs = [*node.output, *[""] * (len(proto.output) - len(node.output))]
         results = tuple(self._result(name) for name in outputs)
         self.append(Call(results, self.functions.made[special].name, tuple(passed)))

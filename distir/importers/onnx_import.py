@@ -169,14 +169,14 @@ def _finished(main: Translation, outputs: list[str]) -> Function:
     if missing is not None:
         raise ImportRefused(f"the graph gives `{missing}`, which nothing defines")
     entry, renamed = with_result_names(main.finish(outputs), list(map(value_name, outputs)))
-    main.values.update((new, main.values[old]) for old, new in renamed.items())
+    main.values.update((new, main.values[old]) for old, new in renamed.items() if old in main.values)
     return entry
 
 
 def _unknown(op: str, domain: str) -> str:
     return (
         f"`{op}` of the domain `{domain}` is no op that is known here: it stands in the program as it is; "
-        "define it with `@distir.op`, in a package that registers under the entry-point group `distir.ops`"
+        "define it with `@distir.op`, in a package that registers under the entry-point group `distir.plugins`"
     )
 
 

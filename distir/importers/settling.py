@@ -25,9 +25,6 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, dense, strengthen, to_array
 
-LARGEST_TEXT = 1 << 16
-"""Elements of the largest constant that is written in a program's text."""
-
 
 def settle(
     builder: FunctionBuilder,
@@ -131,6 +128,8 @@ def _constant(name: str, value: Dense) -> Statement:
 
 def _written(value: Dense) -> Constant:
     """A constant in its shortest spelling that means the same tensor."""
+    if not value.values:  # `(1000000000, 0)` has as many lists
+        return value
     short = _plain(value)
     return short if _same(dense(short), value) else value
 

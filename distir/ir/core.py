@@ -158,6 +158,7 @@ def results(statement: Statement) -> tuple[str, ...]:
 
 
 def operands(statement: Statement) -> tuple[Arg, ...]:
+    """The arguments of a statement; none of one that could not be read."""
     return () if isinstance(statement, Broken) else statement.args
 
 

@@ -30,6 +30,7 @@ class SymbolicDim:
 
     @property
     def names(self) -> frozenset[str]:
+        """The names that it depends on."""
         return frozenset(name for names, _ in self.terms for name in names)
 
     # Arithmetic with operators, so that arrays of dimensions go through the ops' reference implementations.
@@ -71,6 +72,7 @@ def named(name: str) -> SymbolicDim:
 
 
 def add(a: Dim, b: Dim) -> Dim:
+    """The sum; unknown if a part is."""
     if isinstance(a, int) and isinstance(b, int):
         return a + b
     if a is None or b is None:
@@ -83,6 +85,7 @@ def add(a: Dim, b: Dim) -> Dim:
 
 
 def multiply(a: Dim, b: Dim) -> Dim:
+    """The product; unknown if a factor is, unless another is 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     if a == 0 or b == 0:
@@ -99,6 +102,7 @@ def multiply(a: Dim, b: Dim) -> Dim:
 
 
 def subtract(a: Dim, b: Dim) -> Dim:
+    """The difference; unknown if a part is."""
     return add(a, multiply(b, -1))
 
 
@@ -134,6 +138,7 @@ def divide_up(a: Dim, b: int) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
+    """The product of all: the elements of a shape."""
     total: Dim = 1
     for dim in dims:
         total = total * dim if isinstance(total, int) and isinstance(dim, int) else multiply(total, dim)
@@ -141,6 +146,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def total(dims: Iterable[Dim]) -> Dim:
+    """The sum of all."""
     result: Dim = 0
     for dim in dims:
         result = add(result, dim)
@@ -188,6 +194,7 @@ def combine(function: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
 
 
 def show(dim: Dim) -> str:
+    """As it is written; `?` where it is unknown."""
     return "?" if dim is None else str(dim)
 
 

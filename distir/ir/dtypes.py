@@ -23,6 +23,7 @@ class DType:
 
     @property
     def bits(self) -> int:
+        """The bits of one element."""
         return 8 * self.bytes // self.packed
 
     def __str__(self) -> str:

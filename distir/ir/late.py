@@ -8,7 +8,10 @@ from typing import Any
 
 
 def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__` (PEP 562). `homes`: the module that each name is imported from when first asked for."""
+    """A module's `__getattr__` (PEP 562). `homes`: the module that each name is imported from when first asked for.
+
+    What it gives raises AttributeError for other names, as Python wants it.
+    """
 
     def get(name: str) -> Any:
         if name not in homes:

@@ -99,6 +99,7 @@ UNKNOWN: Final = AnyType()
 
 
 def show_shape(shape: Shape) -> str:
+    """As it is written: `(4, B)`."""
     inner = ", ".join(map(dims.show, shape))
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
@@ -109,6 +110,12 @@ def _nbytes(type: TensorType) -> Dim:
     if type.dtype is None or elements is None:
         return None
     return dims.divide_up(dims.multiply(elements, type.dtype.bytes), type.dtype.packed)
+
+
+@lru_cache(maxsize=1 << 15)
+def one(type: Type) -> Type:
+    """The first of equal types that came along: to compare that with itself takes no time, however large it is."""
+    return type
 
 
 def leaves(type: Type) -> Iterator[TensorType | AnyType]:
@@ -181,16 +188,16 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
             found = tuple([(name, bindings[name]) for name in names if name in bindings])
             return _substituted(type, found) if found else type
         case TupleType(items):
-            return TupleType(tuple(substitute(item, bindings) for item in items))
+            return one(TupleType(tuple([substitute(item, bindings) for item in items])))
         case _:
             return type
 
 
 @lru_cache(maxsize=1 << 14)  # functions are called for the same sizes again and again
-def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> TensorType:
+def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> Type:
     known = dict(bindings)
     shape = tuple([dims.substitute(dim, known) for dim in type.shape or ()])
-    return TensorType(type.dtype, shape, type.device)
+    return one(TensorType(type.dtype, shape, type.device))
 
 
 def meet(a: Type, b: Type) -> Type | None:

@@ -101,16 +101,20 @@ class Emission:
             return _Rank(self, domain, device).of(instance, is_entry=True)
 
     def kernel(self, name: str) -> str:
+        """The name of a function of the template `kernels`, which is written into the program."""
         self.kernels[name] = None
         return name
 
     def constant(self, value: Dense | External) -> str:
+        """An expression for a tensor that is stored beside the program."""
         return f"C[{self.constants.setdefault(value, len(self.constants))}]"
 
     def rank(self, device: int) -> int:
+        """The rank of a device, counted from 0."""
         return self.ranks.index(device)
 
     def group(self, devices: Sequence[int]) -> str:
+        """An expression for the process group of some devices."""
         members = tuple(sorted(map(self.rank, devices)))
         self.groups.add(members)
         return f"GROUP[{', '.join(map(str, members))}]"

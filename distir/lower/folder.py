@@ -1,8 +1,8 @@
 """The folder that a program is lowered to: `program.py` and what runs it. Knows no torch.
 
 `program.py` holds the torch functions, `program.json` what they are called with (parameters, results, process groups,
-constants, where each statement stands), `constants.safetensors` large constants. `runtime.py`, `run.py` and `README.md`
-are the same for every program. The folder needs nothing but torch and may be moved.
+constants, where each statement stands), `constants.safetensors` large constants. `runtime.py`, `rehearsal.py`, `run.py`
+and `README.md` are the same for every program. The folder needs nothing but torch and may be moved.
 """
 
 from __future__ import annotations
@@ -203,6 +203,7 @@ def lower_ranks(
         "program.py": text,
         "program.json": json.dumps(manifest, indent=1) + "\n",
         "runtime.py": templates.text("runtime"),
+        "rehearsal.py": templates.text("rehearsal"),
         "run.py": templates.text("run"),
         "README.md": readme(devices, source),
     }

@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 from distir.diagnostics import Code
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import Dense, DType, Scalar, SymbolicDim, TensorType
+from distir.ir.registry import Registry
 
 TORCH_DTYPES: dict[str, str] = {
     "Bool": "torch.bool",
@@ -66,23 +67,28 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The dimensions, all known."""
         return cast("tuple[int, ...]", self.type.shape)
 
     @property
     def rank(self) -> int:
+        """How many dimensions there are."""
         return len(self.shape)
 
     @property
     def elements(self) -> int:
+        """How many elements there are."""
         return math.prod(self.shape)
 
     @property
     def dtype(self) -> DType:
+        """The element type, which is known."""
         assert self.type.dtype is not None
         return self.type.dtype
 
     @property
     def floating(self) -> bool:
+        """Whether elements are floating-point numbers."""
         return self.dtype.kind == "float"
 
     @property
@@ -123,6 +129,7 @@ def known_numbers(value: Dense) -> tuple[Scalar, ...]:
 
 
 def unknown(what: str) -> Unlowerable:
+    """The error that a size or value, in words, is not known."""
     hint = "give sizes to named dimensions and values to host parameters with `--bind`"
     return Unlowerable(f"{what} is not known when the program is lowered", codes.UNKNOWN_VALUE, hint)
 
@@ -193,8 +200,8 @@ class TorchForm:
     fresh: bool
 
 
-FORMS: dict[str, TorchForm] = {}
-"""Forms by op."""
+FORMS: Registry[TorchForm] = Registry()
+"""Forms by op: ours, and those of plugins."""
 
 TOGETHER: dict[str, Callable[..., Local]] = {}
 """Forms of communications of tuples, which are one message: by op, of the operands of each leaf."""
@@ -205,7 +212,7 @@ def torch_form(*names: str, fresh: bool = False) -> Callable[[Form], Form]:
 
     def register(form: Form) -> Form:
         for name in names:
-            FORMS[name] = TorchForm(form, fresh)
+            FORMS.register(name, TorchForm(form, fresh), form.__module__)
         return form
 
     return register

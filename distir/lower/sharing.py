@@ -77,6 +77,7 @@ class SharingMap:
     known: dict[tuple[int, bool], Sharing] = field(default_factory=dict[tuple[int, bool], Sharing])
 
     def of(self, instance: Instance, own_params: bool = False) -> Sharing:
+        """Who shares memory in an instance, found once. `own_params`: its parameters are nobody else's."""
         key = (id(instance), own_params)
         if key not in self.known:
             self.known[key] = self._found(instance, own_params)

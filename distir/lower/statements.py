@@ -37,10 +37,21 @@ CONVERTING = frozenset(["Cast", "Identity", "Split", "Concat", "Slice", "Gather"
 class Program(Protocol):
     """What is collected while statements are written: what the program needs beside them."""
 
-    def kernel(self, name: str) -> str: ...
-    def constant(self, value: Dense | External) -> str: ...
-    def rank(self, device: int) -> int: ...
-    def group(self, devices: Sequence[int]) -> str: ...
+    def kernel(self, name: str) -> str:
+        """The name of a function of the template `kernels`, which is written into the program."""
+        ...
+
+    def constant(self, value: Dense | External) -> str:
+        """An expression for a tensor that is stored beside the program."""
+        ...
+
+    def rank(self, device: int) -> int:
+        """The rank of a device, counted from 0."""
+        ...
+
+    def group(self, devices: Sequence[int]) -> str:
+        """An expression for the process group of some devices."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +69,23 @@ class Writer:
     overwritable: Callable[[int], bool]
 
     def kernel(self, name: str) -> str:
+        """The name of a function of the template `kernels`, which is written into the program."""
         return self.program.kernel(name)
 
     def constant(self, value: Dense) -> str:
+        """An expression for a tensor that is stored beside the program."""
         return self.program.constant(value)
 
     def rank(self, device: int) -> int:
+        """The rank of a device, counted from 0."""
         return self.program.rank(device)
 
     def group(self, devices: Sequence[int]) -> str:
+        """An expression for the process group of some devices."""
         return self.program.group(devices)
 
     def may_overwrite(self, operand: int) -> bool:
+        """Whether nothing else uses the memory of an operand, then or later."""
         return self.overwritable(operand)
 
 

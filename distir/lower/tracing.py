@@ -27,6 +27,7 @@ class Slice:
 
     @property
     def seconds(self) -> float:
+        """How long it took from being ready, in seconds."""
         return self.end - self.ready
 
 

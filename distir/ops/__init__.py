@@ -18,7 +18,7 @@ from distir.ops import (
     tuples,
 )
 from distir.ops.attributes import bind, canonical
-from distir.ops.core import OPS, REQUIRED, Op, Registry, op
+from distir.ops.core import OPS, REQUIRED, Op, Ops, op
 from distir.ops.infer import Value, infer_partial, infer_types, infer_values, result_count, run, strengthen, type_of
 from distir.ops.numeric import dense, dtype_of, numpy_dtype, to_array, to_dense
 from distir.ops.unify import Reject
@@ -50,8 +50,8 @@ __all__ = [
     "REQUIRED",
     "Communication",
     "Op",
+    "Ops",
     "Pattern",
-    "Registry",
     "Reject",
     "Value",
     "Work",

@@ -17,12 +17,12 @@ keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from distir.ir.registry import Registry
 from distir.ops.signature import Signature
 from distir.ops.signature_reader import parse_signature
 from distir.ops.work import Pattern
@@ -95,6 +95,7 @@ class Op:
 
     @cached_property
     def operands(self) -> tuple[OperandSpec, ...]:
+        """What the op takes, by the positional parameters of its body."""
         parameters = inspect.signature(self.body).parameters.values()
         return tuple(
             OperandSpec(p.name, p.kind is p.VAR_POSITIONAL, p.default is not REQUIRED)
@@ -214,61 +215,37 @@ def _written(annotation: Any) -> str:
     return annotation.__name__ if plain else str(annotation)
 
 
-class Registry(Mapping[str, Op]):
-    """Ops by name: our own families, and those of packages that register under the entry-point group `distir.ops`.
+class Ops(Registry[Op]):
+    """Ops by name: our own families, and those of plugins (`distir.ir.registry`).
 
-    An entry point names a module whose import runs its `@op` decorators. They are looked for when a name is not found.
     A name that is still not found is asked of the bridge to ONNX's standard ops. These are found by their names, but
     not listed: an iteration would have to import onnx.
     """
 
     def __init__(self) -> None:
-        self._ops: dict[str, Op] = {}
-        self._plugins_loaded = False
+        super().__init__()
         self.version = 0
         """Grows with every registration: a memo made under another version is stale."""
 
-    def add(self, op: Op) -> None:
-        """Register an op; a later definition of the same name takes its place."""
-        self._ops[op.name] = op
-        self.version += 1
-
     def remove(self, name: str) -> None:
         """Forget an op, as a test does with its own."""
-        del self._ops[name]
+        del self[name]
+
+    def __setitem__(self, name: str, op: Op) -> None:
+        super().__setitem__(name, op)
+        self.version += 1
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
         self.version += 1
 
     def __getitem__(self, name: str) -> Op:
-        if name not in self._ops:
-            self._load_plugins()
-        if name not in self._ops and (standard := _standard_op(name)) is not None:
+        if name not in self._held and not super().__contains__(name) and (standard := _standard_op(name)) is not None:
             return standard
-        return self._ops[name]
+        return self._held[name]
 
     def __contains__(self, name: object) -> bool:
-        if name not in self._ops:
-            self._load_plugins()
-        return name in self._ops or (isinstance(name, str) and _standard_op(name) is not None)
-
-    def __iter__(self) -> Iterator[str]:
-        self._load_plugins()
-        return iter(self._ops)
-
-    def __len__(self) -> int:
-        self._load_plugins()
-        return len(self._ops)
-
-    def _load_plugins(self) -> None:
-        if self._plugins_loaded:
-            return
-        self._plugins_loaded = True
-        from importlib.metadata import entry_points
-
-        for plugin in entry_points(group="distir.ops"):
-            try:
-                plugin.load()
-            except Exception as error:  # whatever a package does wrong, the others still work
-                warnings.warn(f"the ops of `{plugin.value}` could not be loaded: {error!r}", stacklevel=2)
+        return super().__contains__(name) or (isinstance(name, str) and _standard_op(name) is not None)
 
 
 def _standard_op(name: str) -> Op | None:
@@ -277,7 +254,7 @@ def _standard_op(name: str) -> Op | None:
     return standard_op(name)
 
 
-OPS: Final = Registry()
+OPS: Final = Ops()
 
 
 def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[Callable[..., Any]], Op]:
@@ -286,7 +263,7 @@ def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[
     def register(body: Callable[..., Any]) -> Op:
         family = body.__module__.rpartition(".")[2]
         defined = Op(name or body.__name__, signatures, body, family=family, **meanings)
-        OPS.add(defined)
+        OPS.register(defined.name, defined, body.__module__)
         return defined
 
     return register

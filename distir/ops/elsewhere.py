@@ -103,8 +103,8 @@ def _tuple_device(type: TupleType) -> int | None:
 def _moved(type: types.Type, device: int) -> types.Type:
     match type:
         case TensorType(dtype, shape, there):
-            return type if there == HOST else TensorType(dtype, shape, device)
+            return type if there == HOST else types.one(TensorType(dtype, shape, device))
         case TupleType(items):
-            return TupleType(tuple(_moved(item, device) for item in items))
+            return types.one(TupleType(tuple(_moved(item, device) for item in items)))
         case AnyType():
             return type

@@ -299,6 +299,8 @@ def tuple_structure(op: Op, args: Sequence[Value]) -> int | None:
 
 
 def leaf_calls(args: Sequence[Value], items: int) -> list[list[Value]]:
+    """The operands for each of `items` members of tuples; what is no tuple goes to each."""
+
     def item(arg: Value, i: int) -> Value:
         if isinstance(arg, TupleType):
             return arg.items[i]

@@ -240,7 +240,7 @@ def _(
 def _parts(dim: Dim, count: int) -> Sequence[Dim]:
     """The sizes of `count` equal parts; of an integer the last one may be smaller. Raises Reject were it negative."""
     if count < 1:
-        raise Reject(codes.BAD_VALUE, f"`Split` expected one part at least, found {count}", "num_outputs")
+        raise Reject(codes.BAD_VALUE, f"`Split` expected 1 part at least, found {count}", "num_outputs")
     if count > MOST_ENTRIES:
         raise Reject(codes.BAD_VALUE, f"`Split` expected at most {MOST_ENTRIES} parts, found {count}", "num_outputs")
     if not isinstance(dim, int):

@@ -44,6 +44,7 @@ class DimVar:
 
     @property
     def indexed(self) -> bool:
+        """Whether each operand of a variadic group has its own, as `n_i`."""
         return self.name.endswith("_i")
 
 

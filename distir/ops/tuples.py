@@ -47,7 +47,9 @@ def MakeTuple(*items: Any) -> tuple[Any, ...]:
 def _(*items: Type) -> list[Type]:
     made = TupleType(items)
     if made.depth > MAX_DEPTH:
-        raise Reject(codes.BAD_VALUE, f"`MakeTuple` expected tuples nested at most {MAX_DEPTH} deep", Part("callee"))
+        message = f"`MakeTuple` expected tuples nested at most {MAX_DEPTH} deep, found {made.depth}"
+        raise Reject(codes.BAD_VALUE, message, Part("callee"))
     if made.width > MAX_WIDTH:
-        raise Reject(codes.BAD_VALUE, f"`MakeTuple` expected at most {MAX_WIDTH} leaves", Part("callee"))
+        message = f"`MakeTuple` expected at most {MAX_WIDTH} leaves, found {made.width}"
+        raise Reject(codes.BAD_VALUE, message, Part("callee"))
     return [made]

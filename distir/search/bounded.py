@@ -7,12 +7,14 @@ passed over: every plan in it takes at least as long. So the best row is that of
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 from distir.search.bounds import Load, load_of
 from distir.search.evaluate import Distributed, Subject
 from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.work import Workers, carry_out
+from distir.transform.all_steps import transform
 
 BEAM = 4
 """How many plans are tried at a time: with several workers, as many as there are."""
@@ -45,13 +47,14 @@ def _latency(row: Row) -> float:
 
 
 def _load(subject: Subject, batch_size: int | None) -> Load:
-    """The program's heavy ops that grow with the batch; those that do not may run once for all microbatches.
+    """The program's heavy ops that grow with the batch and are needed.
 
-    Where the program says its batch size, none can be told apart, and nothing is passed over.
+    Others may run once for all microbatches, or not at all. Where the program says its batch size, none can be told
+    apart, and nothing is passed over.
     """
     if batch_size is None:
         return Load(())
-    sequential = Distributed(subject, Plan(1, 1, 1))
+    sequential = Distributed(replace(subject, module=transform(subject.module, "cse", "dce")), Plan(1, 1, 1))
     once, twice = (load_of(sequential.simulation(size)) for size in (batch_size, 2 * batch_size))
     same = {(flops, dtype) for flops, dtype, _ in twice.ops}
     return Load(tuple(op for op in once.ops if op[:2] not in same))

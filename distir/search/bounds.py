@@ -21,6 +21,9 @@ from distir.simulate.simulation import Simulation
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
 """Ops that no transform leaves out or merges, and whose operations divide by what they are split into."""
 
+ROUNDING = 1e-9
+"""By how much a sum of seconds may be off: where nothing but heavy ops takes time, the bound is the latency itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -33,9 +36,10 @@ class Load:
         parts = plan.data * plan.tensor * plan.microbatches
         kinds = {kind.name: kind for kind in hardware.kinds}.values()
         total = sum(
-            count * min(_least(kind, flops / parts, dtype) for kind in kinds) for flops, dtype, count in self.ops
+            count * min(_least(kind, flops / parts, dtype, hardware.edge) for kind in kinds)
+            for flops, dtype, count in self.ops
         )
-        return total * plan.microbatches / plan.pipeline
+        return total * plan.microbatches / plan.pipeline * (1 - ROUNDING)
 
 
 def load_of(sequential: Simulation) -> Load:
@@ -47,17 +51,33 @@ def load_of(sequential: Simulation) -> Load:
     return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
 
 
-def _least(kind: Kind, flops: float, dtype: DType | None) -> float:
-    """Seconds that an op of at least so many operations takes.
+def _least(kind: Kind, flops: float, dtype: DType | None, edge: float) -> float:
+    """Seconds that a heavy op of at least so many operations takes.
+
+    Whichever it is: a transform may write an op as another, as a product and a sum for a `Gemm`. An op with figures of
+    its own takes its launch, its arithmetic and its traffic by them; others take the rate of the kind. Traffic is left
+    out: how few bytes a part needs depends on how it is split.
+    """
+    found: list[float] = []
+    for op in sorted(HEAVY):
+        figures = kind.figures_of(op, dtype) if kind.ops else None
+        if figures is None:
+            launch, uncertainty = kind.launch, kind.uncertainty
+            rate = kind.other if dtype is None else kind.rates[dtype]
+        else:
+            launch, uncertainty, rate = figures.launch, figures.uncertainty, figures.arithmetic
+        seconds = launch + (_fastest(rate, flops) if rate is not None else 0.0)
+        found.append(seconds * max(0.0, 1 + edge * uncertainty))
+    return min(found)
+
+
+def _fastest(rate: Rate, flops: float) -> float:
+    """Seconds of arithmetic that so many operations or more take.
 
     Between its points a rate is a power of the size, and so is the time, which rises or falls: the least of what lies
     above is at a point or at the size itself.
     """
-    if kind.ops:
-        return 0.0  # figures of single ops follow no rate
-    rate = kind.other if dtype is None else kind.rates[dtype]
-    sizes = [flops, *(size for size, _ in rate.points if size > flops)]
-    return kind.launch + min(_seconds(rate, size) for size in sizes)
+    return min(_seconds(rate, size) for size in (flops, *(size for size, _ in rate.points if size > flops)))
 
 
 def _seconds(rate: Rate, flops: float) -> float:

@@ -31,6 +31,7 @@ class Subject:
 
     @property
     def entry(self) -> Function:
+        """The function to be distributed. Raises SpaceError for an empty program."""
         entry = self.module.entry()
         if entry is None:
             raise SpaceError("the program has no function")
@@ -88,7 +89,8 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
         return
     for size in batch_sizes:
         try:
-            yield _simulated(replace(blank, batch_size=size), distributed.simulation(size), size)
+            simulation = distributed.simulation(size, alone=len(batch_sizes) == 1)
+            yield _simulated(replace(blank, batch_size=size), simulation, size)
         except (ProgramError, BindError, Reject) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
 
@@ -100,8 +102,9 @@ class Distributed:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        self.module = Module(f for f in transform(subject.module, *plan.steps()) if f.name not in ends)
-        analysis = check(self.module)
+        options = {} if plan.zero else {"ends": False}  # ZeRO looks at them
+        self.module = Module(f for f in transform(subject.module, *plan.steps(), **options) if f.name not in ends)
+        analysis = check(self.module, late=True)
         if analysis.errors:
             raise ProgramError(analysis.errors)
         entry = self.module.entry(name)
@@ -109,10 +112,14 @@ class Distributed:
         self.sweep = Sweep(analysis, entry, subject.hardware)
         self.dimension = batch_dimension(subject.entry)
 
-    def simulation(self, batch_size: int | None) -> Simulation:
-        """Raises ProgramError or BindError where it cannot be simulated for this size."""
+    def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
+        """`alone`: no other batch size will be asked for.
+
+        Raises ProgramError or BindError where it cannot be simulated for this size.
+        """
         sizes = {} if self.dimension is None or batch_size is None else {self.dimension: batch_size}
-        return self.sweep.at(dict(self.subject.bind) | sizes)
+        bind = dict(self.subject.bind) | sizes
+        return self.sweep.once(bind) if alone else self.sweep.at(bind)
 
 
 def _simulated(row: Row, simulation: Simulation, batch_size: int | None) -> Row:

@@ -1,20 +1,24 @@
 """A row of a search as the options of a training framework: the paper's quick way from a strategy to a run.
 
-Each exporter is one function under `@exporter`; it says in comments what does not carry over. The flags are those of
-the frameworks' own documentation: Megatron-LM `megatron/training/arguments.py`, DeepSpeed "DeepSpeed Configuration
-JSON", torchtitan `torchtitan/config/job_config.py`.
+Each exporter is one function under `@exporter`; it says beside the options what does not carry over. The names are
+those of the frameworks' own documentation, as of Megatron-LM `megatron/training/arguments.py` (core 0.15), DeepSpeed
+0.19 "DeepSpeed Configuration JSON", and torchtitan 0.3 `torchtitan/config/configs.py`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from distir.cost import show_seconds
 from distir.diagnostics.nearest import nearest
 from distir.search.rows import Row
 
 EXPORTERS: dict[str, Callable[[Row], str]] = {}
 """By the framework's name, in lower case."""
+
+CHUNKS = 2
+"""How many pieces of the model a device has where the schedule is interleaved (`Plan.steps`)."""
 
 
 class ExportError(ValueError):
@@ -39,84 +43,127 @@ def export(row: Row, framework: str) -> str:
 @exporter
 def megatron(row: Row) -> str:
     """Flags of Megatron-LM's training scripts."""
+    lost = _lost_schedule(row, ("1f1b", "interleaved"), "Megatron-LM")
     flags: dict[str, object] = {
         "--tensor-model-parallel-size": row.T,
         "--pipeline-model-parallel-size": row.P,
         "--micro-batch-size": _micro_batch(row),
         "--global-batch-size": row.batch_size,
     }
-    lost = _lost(row, schedules=("1f1b", "interleaved"), zero=(1,), says="Megatron-LM")
-    if row.schedule == "interleaved" and row.P > 1:
-        lost.append("interleaving: set --num-layers-per-virtual-pipeline-stage to the layers of half a stage")
-    if row.zero == 1:
+    if row.P > 1 and row.stages:  # says how many pieces there are, too
+        flags["--pipeline-model-parallel-layout"] = json.dumps(_layout(row.plan.stages))
+    elif row.P > 1 and row.schedule == "interleaved":
+        flags["--num-virtual-stages-per-pipeline-rank"] = CHUNKS
+    if row.P > 1 and row.schedule == "interleaved" and row.K % row.P:
+        lost.append(f"interleaving: Megatron-LM wants microbatches in multiples of {row.P} stages, not {row.K}")
+    if row.zero in (2, 3) and row.P > 1:
+        lost.append(f"ZeRO stage {row.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines")
+    if row.zero:
         flags["--use-distributed-optimizer"] = ""
+    if row.zero in (2, 3) and row.P == 1:
+        flags |= {
+            "--use-megatron-fsdp": "",
+            "--data-parallel-sharding-strategy": "optim_grads" if row.zero == 2 else "optim_grads_params",
+            "--no-gradient-accumulation-fusion": "",
+            "--ckpt-format": "fsdp_dtensor",
+        }
     if row.checkpoint:
         flags |= {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": 1}
     lines = [f"{flag} {value}".rstrip() for flag, value in flags.items() if value is not None]
     return "".join(
-        [*_head(row, "#"), f"# start one process per GPU: torchrun --nproc-per-node {row.D * row.T * row.P} …\n"]
-        + [f"# not carried over: {text}\n" for text in lost]
-        + [" \\\n".join(lines), "\n"]
+        [*_comments(row, lost, f"one process per GPU: torchrun {_processes(row)} …"), " \\\n".join(lines), "\n"]
     )
 
 
 @exporter
 def deepspeed(row: Row) -> str:
     """DeepSpeed's configuration file. JSON has no comments: what is lost stands under `distir`."""
-    lost = _lost(row, schedules=("1f1b",), zero=(1, 2, 3), says="DeepSpeed")
+    lost = _lost_schedule(row, ("1f1b",), "DeepSpeed")
     if row.P > 1:
-        lost.append(f"pipeline stages: build the model as a PipelineModule of {row.P} stages")
-        if row.zero > 1:
-            lost.append("ZeRO 2 and 3 do not combine with DeepSpeed's pipelines")
+        lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {row.P} stages")
+    if row.P > 1 and row.T > 1:
+        topology = f"PipeModelDataParallelTopology(num_pp={row.P}, num_mp={row.T}, num_dp={row.D})"
+        lost.append(f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}")
+    if row.P > 1 and row.zero > 1:
+        lost.append(f"ZeRO stage {row.zero}: DeepSpeed's pipelines take stages 0 and 1")
+    if row.stages:
+        lost.append(f"stages of {row.stages} layers: see partition_method of PipelineModule")
     if row.checkpoint:
-        lost.append("activation checkpointing: call deepspeed.checkpointing in the model")
+        how = (
+            "activation_checkpoint_interval=1 of PipelineModule" if row.P > 1 else "deepspeed.checkpointing.checkpoint"
+        )
+        lost.append(f"recomputing activations: the model does it, through {how}")
     document: dict[str, object] = {
         "train_batch_size": row.batch_size,
         "train_micro_batch_size_per_gpu": _micro_batch(row),
         "gradient_accumulation_steps": row.K,
-        "tensor_parallel": {"autotp_size": row.T},
-        "zero_optimization": {"stage": row.zero},
-        "distir": {"from": "".join(_head(row, "")).strip(), "not_carried_over": lost},
+        "tensor_parallel": {"autotp_size": row.T} if row.T > 1 and row.P == 1 else None,
+        "zero_optimization": {"stage": row.zero if row.P == 1 else min(row.zero, 1)},
+        "distir": {
+            "from": _title(row),
+            "start": f"deepspeed --num_gpus {row.plan.devices}",
+            "not_carried_over": lost,
+        },
     }
     return json.dumps({key: value for key, value in document.items() if value is not None}, indent=2) + "\n"
 
 
 @exporter
 def torchtitan(row: Row) -> str:
-    """Torchtitan's job file."""
-    schedule = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb-h1": "InterleavedZeroBubble"}
-    lost = _lost(row, schedules=tuple(schedule), zero=(2, 3), says="torchtitan")
-    if row.schedule == "zb-h1" and row.P > 1:
+    """A torchtitan configuration, which is a Python function since its version 0.3: one that distributes another."""
+    schedules = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb-h1": "InterleavedZeroBubble"}
+    lost = _lost_schedule(row, tuple(schedules), "torchtitan")
+    if row.P > 1 and row.schedule == "zb-h1":
         lost.append("zb-h1: torchtitan's nearest schedule is InterleavedZeroBubble, of two stages per rank")
+    if row.zero == 1:
+        lost.append("ZeRO stage 1: torchtitan shards gradients, too, or nothing")
+    if row.stages:
+        lost.append(f"stages of {row.stages} layers: name their modules in module_fqns_per_model_part")
     replicate, shard = (1, row.D) if row.zero >= 2 else (row.D, 1)
-    tables: list[tuple[str, Mapping[str, object]]] = [
-        ("training", {"local_batch_size": None if row.batch_size is None else row.batch_size // row.D}),
-        (
-            "parallelism",
-            {
-                "data_parallel_replicate_degree": replicate,
-                "data_parallel_shard_degree": shard,
-                "fsdp_reshard_after_forward": None if shard == 1 else "always" if row.zero == 3 else "never",
-                "tensor_parallel_degree": row.T,
-                "pipeline_parallel_degree": row.P,
-                "pipeline_parallel_schedule": schedule.get(row.schedule, "1F1B") if row.P > 1 else None,
-                "pipeline_parallel_microbatch_size": _micro_batch(row) if row.P > 1 else None,
-            },
-        ),
-        ("activation_checkpoint", {"mode": "full" if row.checkpoint else "none"}),
-    ]
-    lines = [*_head(row, "#"), *(f"# not carried over: {text}\n" for text in lost)]
-    for name, entries in tables:
-        lines.append(f"\n[{name}]\n")
-        lines += [f"{key} = {json.dumps(value)}\n" for key, value in entries.items() if value is not None]
-    return "".join(lines)
+    settings: dict[str, object] = {
+        "training.local_batch_size": None if row.batch_size is None else row.batch_size // row.D,
+        "training.global_batch_size": row.batch_size,
+        "parallelism.data_parallel_replicate_degree": replicate,
+        "parallelism.data_parallel_shard_degree": shard,
+        "parallelism.fsdp_reshard_after_forward": None if shard == 1 else "always" if row.zero == 3 else "never",
+        "parallelism.tensor_parallel_degree": row.T,
+        "parallelism.enable_sequence_parallel": False if row.T > 1 else None,
+        "parallelism.pipeline_parallel_degree": row.P,
+    }
+    if row.P > 1:
+        settings |= {
+            "parallelism.pipeline_parallel_schedule": schedules.get(row.schedule, "1F1B"),
+            "parallelism.pipeline_parallel_microbatch_size": _micro_batch(row),
+            "parallelism.pipeline_parallel_first_stage_less_layers": 0,
+            "parallelism.pipeline_parallel_last_stage_less_layers": 0,
+        }
+    lines = [f"    config.{name} = {value!r}" for name, value in settings.items() if value is not None]
+    lines.append(f"    config.activation_checkpoint = {'FullAC.Config()' if row.checkpoint else None}")
+    imports = "from torchtitan.distributed.activation_checkpoint import FullAC\n\n\n" if row.checkpoint else ""
+    body = ["def distributed(config):", '    """A configuration of yours for one model, distributed."""', *lines]
+    how = f"torchtitan 0.3 takes configurations from Python; start it with NGPU={row.plan.devices}"
+    return "".join([*_comments(row, lost, how), "\n", imports, "\n".join([*body, "    return config"]), "\n"])
 
 
-def _head(row: Row, mark: str) -> list[str]:
+def _comments(row: Row, lost: Sequence[str], how: str) -> list[str]:
+    return [f"# {_title(row)}\n", f"# {how}\n", *(f"# not carried over: {text}\n" for text in lost)]
+
+
+def _title(row: Row) -> str:
     batch = f", batch {row.batch_size}" if row.batch_size is not None else ""
     model = json.dumps(row.model)[1:-1]  # one line, whatever the name
-    latency = f", simulated {row.latency_s * 1e3:.4g} ms on {row.hardware}" if row.latency_s is not None else ""
-    return [f"{mark} {model}, D/T/P/K {row.plan}{batch}{latency}\n".lstrip()]
+    latency = f", simulated {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
+    return f"{model}, D/T/P/K {row.plan}{batch}{latency}"
+
+
+def _processes(row: Row) -> str:
+    return f"--nproc-per-node {row.plan.devices}"
+
+
+def _layout(stages: Sequence[int]) -> str:
+    """Megatron-LM's words for unequal stages: E embedding, t a layer, L loss, a bar between stages."""
+    layers = [f"t*{count}" if count > 1 else "t" * count for count in stages]
+    return f"E{'|'.join(layers)}L"
 
 
 def _micro_batch(row: Row) -> int | None:
@@ -124,12 +171,6 @@ def _micro_batch(row: Row) -> int | None:
     return None if row.batch_size is None else row.batch_size // (row.D * row.K)
 
 
-def _lost(row: Row, schedules: Sequence[str], zero: Sequence[int], says: str) -> list[str]:
-    found: list[str] = []
-    if row.P > 1 and row.schedule not in schedules:
-        found.append(f"the schedule {row.schedule}: {says} runs 1F1B")
-    if row.zero and row.zero not in zero:
-        found.append(f"ZeRO stage {row.zero}: {says} has none of that stage")
-    if row.stages:
-        found.append(f"unequal stages of {row.stages} layers")
-    return found
+def _lost_schedule(row: Row, schedules: Sequence[str], says: str) -> list[str]:
+    known = row.P == 1 or row.schedule in schedules
+    return [] if known else [f"the schedule {row.schedule}: {says} runs 1F1B"]

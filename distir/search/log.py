@@ -25,11 +25,12 @@ class Log:
         grows = resume and os.path.exists(path) and os.path.getsize(path) > 0
         if grows:
             _mend(path)
+        self.path = path
         self.file: IO[str] = open(path, "a" if grows else "w", newline="", encoding="utf-8")  # noqa: SIM115
         self.writer = csv.writer(self.file)
         if not grows:
             self.writer.writerow(COLUMNS)
-            self.file.flush()
+            self._flush()
 
     def __enter__(self) -> Log:
         return self
@@ -37,11 +38,22 @@ class Log:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.file.close()
+        try:
+            self.file.close()
+        except OSError:  # what could not be written once is tried again, and says nothing new
+            if error is None:
+                raise
 
     def add(self, row: Row) -> None:
+        """Write a row. Raises OSError, which names the file, where the system refuses."""
         self.writer.writerow(_cells(row))
-        self.file.flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self.file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from None
 
 
 def read_rows(path: str, search: str) -> list[Row]:

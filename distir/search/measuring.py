@@ -12,6 +12,7 @@ from distir.diagnostics import ProgramError
 from distir.lower import Entry, Launch, LaunchError, launch, lower
 from distir.search.evaluate import Subject, batch_dimension
 from distir.search.rows import Row
+from distir.search.work import ended_on_termination
 from distir.simulate import arguments
 from distir.transform.all_steps import transform
 
@@ -50,7 +51,7 @@ def _measured(subject: Subject, row: Row, how: Measuring) -> float:
     sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
     args = arguments(entry, dict(subject.bind) | sizes)
     lowered = lower([Entry(entry.name, module, entry, args)], subject.model)
-    with tempfile.TemporaryDirectory(prefix="distir-measured-") as scratch:
+    with ended_on_termination(), tempfile.TemporaryDirectory(prefix="distir-measured-") as scratch:
         lowered.write(Path(scratch), how.load)
         words = ["--repeat", str(how.repeat), "--warmup", "1"]
         return launch(Launch(Path(scratch), lowered.ranks, how.backend, how.timeout_s, words))["latency_s"]

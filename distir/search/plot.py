@@ -1,4 +1,4 @@
-"""The paper's figures 6 and 7: peak memory against throughput, a point for each configuration.
+"""The paper's figures of its search space: peak memory against throughput, a point for each configuration.
 
 Still (PNG, SVG, PDF) through matplotlib, interactive (HTML) through plotly, both imported when they are needed.
 """
@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from distir.cost import show_seconds
-from distir.search.rows import Row, Table
+from distir.search.rows import Row, Table, show_rate
 
 KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
 """What a strategy is made of: the legend, and the colours, of one after the other."""
@@ -66,7 +66,7 @@ def _write_still(
     rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None, format: str
 ) -> None:
     figures: Any = import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(6.4, 4.4), layout="constrained")
+    figure = figures.Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.add_subplot()
     for name, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=True):
         mine = [row for row in rows if kind(row) == name]
@@ -77,13 +77,28 @@ def _write_still(
         axes.axvline(capacity / GB, color="#b00020", linestyle="--", linewidth=1, label="memory of a device")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.autoscale_view()
+    for axis in (axes.xaxis, axes.yaxis):
+        _mark(axis)
     axes.set_xlabel("peak memory of a device (GB)")
     axes.set_ylabel("throughput (examples/s)")
     axes.set_title(title)
     axes.grid(visible=True, which="major", color="0.9")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     metadata = {"Date": None} if format == "svg" else {"CreationDate": None} if format == "pdf" else {}
-    figure.savefig(path, format=format, dpi=160, metadata=metadata)
+    library: Any = import_module("matplotlib")
+    with library.rc_context({"svg.hashsalt": "distir", "svg.fonttype": "none"}):
+        figure.savefig(path, format=format, dpi=160, metadata=metadata)
+
+
+def _mark(axis: Any) -> None:
+    """Numbers as people write them along a logarithmic axis: 1, 2, 5, 10 where there is room, else powers of ten."""
+    ticker: Any = import_module("matplotlib.ticker")
+    low, high = axis.get_view_interval()
+    steps = (1, 2, 5) if high < 1000 * low else (1,)
+    axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=20))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _write_interactive(rows: Sequence[Row], front: Sequence[Row], path: str, title: str, capacity: int | None) -> None:
@@ -115,7 +130,8 @@ def _points(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
 def _described(row: Row) -> str:
     memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if row.fits else ', does not fit'}"
     batch = f"batch {row.batch_size}, " if row.batch_size is not None else ""
-    return f"{_escaped(str(row.plan))}<br>{batch}{show_seconds(row.latency_s or 0.0)}<br>{memory}"
+    latency = f"{show_seconds(row.latency_s or 0.0)}, {show_rate(row.throughput)}"
+    return f"{_escaped(str(row.plan))}<br>{batch}{latency}<br>{memory}"
 
 
 def _escaped(text: str) -> str:

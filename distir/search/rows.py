@@ -39,6 +39,7 @@ class Row:
 
     @property
     def plan(self) -> Plan:
+        """What was done to the program in this row."""
         stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
         return Plan(self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages)
 
@@ -104,6 +105,12 @@ def pareto(rows: Iterable[Row]) -> list[Row]:
         if not front or (row.throughput or 0.0) > (front[-1].throughput or 0.0):
             front.append(row)
     return front
+
+
+def show_rate(throughput: float | None) -> str:
+    """Examples per second to four digits, as in `15,910/s` and `1.25/s`."""
+    rounded = float(f"{throughput or 0.0:.4g}")
+    return f"{rounded:,.0f}/s" if rounded >= 1000 else f"{rounded:.4g}/s"
 
 
 def _rank(row: Row) -> tuple[float, int, Plan]:

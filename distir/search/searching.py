@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Literal
@@ -17,6 +17,7 @@ from distir.search.rows import Row, Table
 from distir.search.space import Plan, Space, SpaceError, check_batch_sizes
 from distir.search.work import Workers, carry_out, units
 from distir.transform.pipeline import layer_count
+from distir.transform.sharding.mesh import devices_of
 
 Method = Literal["grid", "bounded", "anneal"]
 
@@ -57,6 +58,21 @@ class Search:
         """How many rows the grid has."""
         return sum(self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
 
+    @property
+    def uneven(self) -> int:
+        """How many more there were if a batch could be cut into D·K unequal parts."""
+        return sum(not self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
+
+    def asked_for(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of the rows that this search looks for: others, as of fewer devices, are not to be ranked with them."""
+        sizes, plans = set(self.batch_sizes), set(self.space.plans())
+        beyond = self.method == "anneal"
+        return [
+            row
+            for row in rows
+            if row.batch_size in sizes and (row.plan in plans or (beyond and self.space.reaches(row.plan)))
+        ]
+
     def rows(self) -> Generator[Row]:
         """The rows that are not known yet, as they are found.
 
@@ -96,7 +112,18 @@ class Search:
     def _check(self) -> None:
         if self.space.devices > self.subject.hardware.devices:
             machine = self.subject.hardware
-            raise SpaceError(f"`{machine.name}` has {machine.devices} devices, {self.space.devices} are asked for")
+            there = f"{machine.devices} device{'s' if machine.devices > 1 else ''}"
+            raise SpaceError(
+                f"`{machine.name}` has {there}, {self.space.devices} are asked for; "
+                "name larger hardware (`distir hardware` lists profiles), or fewer devices"
+            )
+        named = {device for function in self.subject.module for device in devices_of(function)}
+        if len(named) > 1:
+            several = ", ".join(map(str, sorted(named)))
+            raise SpaceError(
+                f"`@{self.subject.entry.name}` is distributed already, over devices {several}; "
+                "search for the sequential program that it was made of"
+            )
         check_batch_sizes(self.space.batch_sizes)
         if self.configurations == 0:
             sizes = ", ".join(map(str, self.batch_sizes))

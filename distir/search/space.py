@@ -31,6 +31,7 @@ class Plan:
 
     @property
     def devices(self) -> int:
+        """How many devices it takes."""
         return self.data * self.tensor * self.pipeline
 
     @property
@@ -104,6 +105,17 @@ class Space:
         degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
         return all(degrees[name] in allowed for name, allowed in self.fixed.items())
 
+    def reaches(self, plan: Plan) -> bool:
+        """Whether annealing that starts from one of `plans` may come to this one."""
+        return (
+            plan.devices == self.devices
+            and self.holds(plan)
+            and (plan.pipeline == 1 or min(self.microbatches) <= plan.microbatches <= max(self.microbatches))
+            and (plan.pipeline == 1 or plan.schedule in self.schedules)
+            and plan.zero in (0, *self.zero)
+            and plan.checkpoint in self.checkpoint
+        )
+
     def _degrees(self) -> Iterator[tuple[int, int, int]]:
         if self.devices < 1:
             raise SpaceError(f"expected 1 device or more, found {self.devices}")
@@ -120,7 +132,9 @@ class Space:
             held = " and ".join(f"{name} in {{{', '.join(map(str, v))}}}" for name, v in self.fixed.items())
             raise SpaceError(f"{self.devices} devices cannot be split into D·T·P with {held}")
         if not found:
-            raise SpaceError(f"{self.devices} devices are no product of powers of two; allow all divisors")
+            raise SpaceError(
+                f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
+            )
 
 
 def check_batch_sizes(sizes: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Carrying out configurations, here or on several processes or machines through joblib; rows come as they are found.
+"""Carrying out configurations, here or on several processes or machines; rows come as they are found.
 
 A unit of work is a plan with its batch sizes, since they share the transform. A worker is handed the subject once per
 unit; programs are small, because transforms emit calls.
@@ -6,20 +6,26 @@ unit; programs are small, because transforms emit calls.
 
 from __future__ import annotations
 
+import signal
+import threading
+import warnings
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
 
 from distir.ir.collection import paused_collection
+from distir.search import clusters
 from distir.search.evaluate import Subject, evaluate
 from distir.search.rows import Row
-from distir.search.space import Plan, SpaceError
+from distir.search.space import Plan
 
 SMALL = 200
 """Up to this many configurations, starting processes takes longer than doing without."""
+
+ORPHANED_S = 30
+"""How long a process that has nothing to do waits for more, as where the one that started it was killed (`kill -9`)."""
 
 Unit = tuple[Plan, tuple[int | None, ...]]
 
@@ -28,8 +34,8 @@ Unit = tuple[Plan, tuple[int | None, ...]]
 class Workers:
     """Who does the work. `jobs`: processes, 0 for as many as there are cores (one for small searches).
 
-    `backend`: `processes`, or a cluster that joblib reaches: `dask://host:port` or `ray://host:port`, without an
-    address for one that is started here.
+    `backend`: `processes`, or a cluster: `dask://host:port` or `ray://host:port`; `dask` or `ray` for one that is
+    started here.
     """
 
     jobs: int = 0
@@ -53,19 +59,60 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
             with paused_collection():
                 yield from evaluate(subject, plan, sizes)
         return
+    scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
+    with ended_on_termination():
+        if scheme == "ray":
+            with closing(clusters.ray(workers.backend, _unit, subject, units)) as found:
+                for rows in found:
+                    yield from rows
+            return
+        with clusters.dask(workers.backend) if scheme == "dask" else nullcontext():
+            yield from _by_joblib(subject, units, workers)
+
+
+def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
+    """On processes here, or what joblib is told to use."""
     joblib: Any = import_module("joblib")
-    with _reached(workers.backend):
-        parallel = joblib.Parallel(
-            n_jobs=workers.jobs or -1, return_as="generator_unordered", pre_dispatch="3*n_jobs", max_nbytes=None
-        )
-        found: Generator[list[Row]] = parallel(joblib.delayed(_unit)(subject, unit) for unit in units)
+    own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
+    parallel = joblib.Parallel(
+        n_jobs=workers.jobs or -1,
+        return_as="generator_unordered",
+        pre_dispatch="3*n_jobs",
+        **(own if workers.backend == "processes" else {}),
+    )
+    found: Generator[list[Row]] = parallel(joblib.delayed(_unit)(subject, unit) for unit in units)
+    with _told_of_no_stumble():
         try:
             for rows in found:
                 yield from rows
         except BaseException:
-            found.close()
+            with warnings.catch_warnings():  # that tasks are cancelled is what closing is for
+                warnings.simplefilter("ignore")
+                found.close()
             _end(workers.backend)
             raise
+
+
+def _leave_interrupts() -> None:
+    """A terminal sends Ctrl-C to all processes; the one that started the others ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _told_of_no_stumble() -> Generator[None]:
+    """When workers are killed, loky's thread that feeds them looks for tasks that it has just taken back."""
+    before = threading.excepthook
+
+    def hook(failure: threading.ExceptHookArgs) -> None:
+        thread = failure.thread.name if failure.thread is not None else ""
+        if (thread, failure.exc_type) != ("ExecutorManagerThread", KeyError):
+            before(failure)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _unit(subject: Subject, unit: Unit) -> list[Row]:
@@ -74,43 +121,21 @@ def _unit(subject: Subject, unit: Unit) -> list[Row]:
         return list(evaluate(subject, plan, sizes))
 
 
-def _reached(backend: str) -> AbstractContextManager[Any]:
-    """Joblib told where to work. Raises SpaceError."""
-    if backend == "processes":
-        return nullcontext()
-    joblib: Any = import_module("joblib")
-    parts = urlsplit(backend if "://" in backend else f"{backend}://")
+@contextmanager
+def ended_on_termination() -> Generator[None]:
+    """SIGTERM ends the block as an exception does, so that processes are ended and folders removed, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminated)
     try:
-        if parts.scheme == "dask":
-            distributed: Any = import_module("distributed")
-            address = f"tcp://{parts.netloc}"
-            client = distributed.Client(address, timeout="10s") if parts.netloc else distributed.Client()
-            return _Cluster(client, joblib.parallel_config(backend="dask"))
-        if parts.scheme == "ray":
-            ray: Any = import_module("ray")
-            ray.init(address=f"ray://{parts.netloc}" if parts.netloc else None, ignore_reinit_error=True)
-            import_module("ray.util.joblib").register_ray()
-            return joblib.parallel_config(backend="ray")
-    except ImportError as error:
-        package = f"`{error.name}`; install `distir[cluster]`"
-        raise SpaceError(f"the backend `{backend}` needs the package {package}") from None
-    except OSError as error:
-        raise SpaceError(f"cannot reach `{backend}`: {error or 'no answer'}") from None
-    raise SpaceError(f"there is no backend `{backend}`; expected `processes`, `dask://host:port` or `ray://host:port`")
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-class _Cluster:
-    """A cluster's client and joblib's use of it, left in turn."""
-
-    def __init__(self, client: Any, config: AbstractContextManager[Any]) -> None:
-        self.client, self.config = client, config
-
-    def __enter__(self) -> None:
-        self.config.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self.config.__exit__(*error)
-        self.client.close()
+def _terminated(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _end(backend: str) -> None:

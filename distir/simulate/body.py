@@ -7,7 +7,7 @@ memory, and on which results the caller wants: a call means the same as its inli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 
 from distir.analysis import Instance
 from distir.simulate.effects import Effect
+from distir.simulate.replicas import Move
 from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
 from distir.simulate.summary import Step, Summary, summarise
 
@@ -42,7 +43,7 @@ class Body:
     instance: Instance
     parameters: list[tuple[int, int]]
     """Memory and bytes of the storages of the parameters."""
-    steps: list[Effect | Body | None]
+    steps: Sequence[Effect | Body | None]
     """By statement: an op's effect, a call's body; None for `return`."""
     sizes: Sequence[tuple[int, int]]
     """Memory and bytes of each of the body's storages."""
@@ -65,15 +66,14 @@ class Body:
 
     def alike(
         self,
-        steps: list[Effect | Body | None],
+        steps: Sequence[Effect | Body | None],
         sizes: Sequence[tuple[int, int]],
-        memory: dict[int, tuple[int, int]],
+        parameters: list[tuple[int, int]],
     ) -> Body:
-        """The same body with other seconds and bytes: its steps, its storages, and its use of memory."""
-        parameters = list(sizes[: len(self.parameters)])
+        """The same body with other seconds, bytes or devices: its steps, its storages, those of the parameters."""
         other = replace(self, steps=steps, sizes=sizes, parameters=parameters)
-        same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "passed_on") if name in vars(self)}
-        vars(other).update(same, memory=memory)  # what has been found of this body holds of the other too
+        same = {name: vars(self)[name] for name in ("events", "ops", "first_events") if name in vars(self)}
+        vars(other).update(same)  # what has been found of this body holds of the other too
         return other
 
     @cached_property
@@ -149,6 +149,7 @@ def _moved(storages: Leaves, sizes: Sequence[tuple[int, int]]) -> Iterable[tuple
 
 
 def events_of(step: Effect | Body | None) -> int:
+    """How many events a step has: none if it occupies no device."""
     if isinstance(step, Body):
         return step.events
     return 1 if step is not None and step.devices else 0
@@ -164,6 +165,8 @@ class Bodies:
     known: dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body] = field(
         default_factory=dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body]
     )
+    replicas: dict[int, tuple[Body, Move]] = field(default_factory=dict[int, tuple[Body, Move]])
+    """By identity, bodies that follow from another one on other devices."""
 
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end."""
@@ -175,17 +178,26 @@ class Bodies:
     def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
         key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
-        if known is None:
+        if known is not None:
+            return known
+        if found.replica is None:
             known = self.known[key] = self.build(found, fates, wanted)
+        else:
+            original, move = found.replica
+            origin = self._of(original, fates, wanted)
+            known = self.known[key] = move.body(origin, found.instance)
+            self.replicas[id(known)] = (origin, move)
         return known
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+        """The body for one kind of call; `wanted` says which results are."""
         return Builder(self, found, fates, wanted).build()
 
     def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
         """The body of a call."""
         body = self._of(called.callee, fates, wanted)
-        _ = body.summary  # now, callees first, as all that is found of bodies
+        if self.sized:
+            _ = body.summary  # now, callees first, as all that is found of bodies
         return body
 
 
@@ -206,6 +218,7 @@ class Builder:
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def build(self) -> Body:
+        """The body, statement by statement."""
         done: list[tuple[Effect | Body | None, Leaves, Leaves]] = []
         for index in range(len(self.found.statements)):
             if not index % STATEMENTS_BETWEEN_PAUSES:
@@ -268,41 +281,36 @@ class Builder:
         """Follow each parameter's memory through those that take it over."""
         released: set[int] = set()
         inherited: dict[int, int] = {}
+        ends: dict[int, tuple[Set[int], Mapping[int, int]]] = {}
         for parameter in range(self.found.parameters):
-            storage: int | None = parameter
             held = parameter
-            while storage is not None:
-                held = storage
-                index = self.last[storage]
-                if index >= 0 and self._is_released(body, index, storage):
+            while (index := self.last[held]) >= 0:
+                if index not in ends:
+                    ends[index] = self._ends(body, index)
+                given, heirs = ends[index]
+                if held in given:
                     released.add(parameter)
                     break
-                storage = self._heir(body, index, storage) if index >= 0 else None
-            else:
-                if held >= self.found.parameters:
-                    inherited[held] = parameter
+                if held not in heirs:
+                    if held >= self.found.parameters:
+                        inherited[held] = parameter
+                    break
+                held = heirs[held]
         return frozenset(released), inherited
 
-    def _is_released(self, body: Body, index: int, storage: int) -> bool:
-        step = body.steps[index]
-        if isinstance(step, Body):
-            ours = self.arguments[index]
-            return any(ours[p] == storage for p in step.passed_on[0])
-        return storage in body.given[index]
-
-    def _heir(self, body: Body, index: int, storage: int) -> int | None:
-        """The storage that takes over another's memory in a statement."""
+    def _ends(self, body: Body, index: int) -> tuple[Set[int], Mapping[int, int]]:
+        """The storages that a statement gives back, and those that take over others', by those."""
         step = body.steps[index]
         if not isinstance(step, Body):
-            return next((new for new, old in self.moved.get(index, ()) if old == storage), None)
-        ours, inherited = self.arguments[index], step.passed_on[1]
-        for theirs, mine in self.created[index]:
-            if theirs in inherited and ours[inherited[theirs]] == storage:
-                return mine
-        return None
+            return set(body.given[index]), {old: new for new, old in self.moved.get(index, ())}
+        ours, (released, inherited) = self.arguments[index], step.passed_on
+        heirs = {ours[inherited[theirs]]: mine for theirs, mine in self.created[index] if theirs in inherited}
+        return {ours[parameter] for parameter in released}, heirs
 
     def _take_over(self, index: int, effect: Effect, takes: Leaves, gives: Leaves) -> tuple[Leaves, Leaves]:
         """Let results take over the memory of operands that die here; gives what is still taken and given back."""
+        if not gives:
+            return takes, gives
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
@@ -314,17 +322,19 @@ class Builder:
             free.discard(old)
             if old in self.pinned:
                 self.pinned.add(new)
-        if moved:
-            self.moved[index] = tuple(moved.items())
+        if not moved:
+            return takes, gives
+        self.moved[index] = tuple(moved.items())
         return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s in free])
 
     def _call(self, index: int, called: Called) -> Body:
-        callee = called.callee
-        last, fates = self.last, [Fate.KEPT] * len(called.arguments)
-        for i in [i for i, storage in enumerate(called.arguments) if last[storage] <= index]:
-            if i in callee.used_parameters:
-                fates[i] = self._fate(index, called.arguments[i])
-        live_out = self.live_out
+        callee, arguments = called.callee, called.arguments
+        last, live_out, kept, pinned = self.last, self.live_out, self.kept, self.pinned
+        fates = [Fate.KEPT] * len(arguments)
+        for i in [i for i, storage in enumerate(arguments) if last[storage] == index]:  # used here, and then no more
+            storage = arguments[i]
+            if storage not in live_out and storage not in kept:
+                fates[i] = Fate.PINNED if storage in pinned else Fate.DYING
         wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
         body = self.bodies.called(called, tuple(fates), wanted)
         self.arguments[index] = called.arguments
@@ -333,9 +343,3 @@ class Builder:
         for i in body.pinned:
             self.pinned.add(called.results[i])
         return body
-
-    def _fate(self, index: int, storage: int) -> Fate:
-        """What becomes of a storage that is passed to a call."""
-        if storage in self.live_out or storage in self.kept or self.last[storage] > index:
-            return Fate.KEPT
-        return Fate.PINNED if storage in self.pinned else Fate.DYING

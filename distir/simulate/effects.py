@@ -17,7 +17,10 @@ from distir.cost import Cost, Hardware
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
-from distir.ops.elsewhere import known_work
+from distir.ops.elsewhere import NOWHERE, device_of, known_work, moved
+
+Devices = tuple[int, ...]
+"""In ascending order."""
 
 FREE = Cost(0.0, "free")
 
@@ -50,6 +53,7 @@ class Effect:
 
 @lru_cache(maxsize=1 << 14)
 def to_ticks(seconds: float) -> int:
+    """A time in seconds as whole ticks."""
     return round(Fraction(seconds) * TICKS_PER_SECOND)
 
 
@@ -67,6 +71,8 @@ class Effects:
     place: Mapping[int, int]
     known: dict[Any, Effect] = field(default_factory=dict[Any, Effect])
     sized: dict[Type, tuple[int, int] | None] = field(default_factory=dict[Type, "tuple[int, int] | None"])
+    alike: dict[Any, tuple[Effect, Devices]] = field(default_factory=dict[Any, "tuple[Effect, Devices]"])
+    """Effects and their devices, by what ops on equal devices with equal links have in common."""
 
     def of(self, op: Apply, rho: State) -> Effect:
         """The effect of an op in this state. Raises Reject where it cannot be told."""
@@ -109,6 +115,30 @@ class Effects:
 
     def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The effect of an op from its operands and the types of its results. Raises Reject where it cannot be told."""
+        kin, devices = self.kin(op, vs, ws)
+        known = self.alike.get(kin)
+        if known is None:
+            known = self.alike[kin] = self.found(op, vs, ws), devices
+        effect, there = known
+        return effect if there == devices else elsewhere(effect, *self.way(there, devices))
+
+    def kin(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
+        """What ops have in common that differ only in devices of the same kinds and links, and the devices."""
+        vs, ws = tuple(vs), tuple(ws)
+        home = device_of((*vs, *ws)) if lookup(op.op).communication is None else None
+        if home is not None and home != HOST:  # nearly all: the same found faster
+            shape = self.hardware.shape((self.place[home],))
+            return (op.op, op.attrs, moved(vs, NOWHERE), moved(ws, NOWHERE), shape), (home,)
+        key, devices = self.domain.where.of_op(op, (*vs, *ws))
+        return (key, len(ws), self.hardware.shape(tuple([self.place[device] for device in devices]))), devices
+
+    def way(self, before: Devices, after: Devices) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """From some devices, and their memories, to others."""
+        pairs = tuple(zip(before, after, strict=True))
+        return dict(pairs), {self.memory(old): self.memory(new) for old, new in pairs}
+
+    def found(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        """The same, found by the op's rules."""
         definition = lookup(op.op)
         inputs = [type_of(v) for v in vs if v is not None]
         sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
@@ -157,6 +187,25 @@ class Effects:
         if communication is not None and communication.root is not None:
             done = replace(done, communication=replace(communication, root=self.place[communication.root]))
         return self.hardware.cost(done, tuple(self.place[d] for d in devices), op)
+
+
+def elsewhere(effect: Effect, devices: Mapping[int, int], memories: Mapping[int, int]) -> Effect:
+    """What an op does in the same way on other devices and in other memories."""
+    work, communication = effect.work, effect.work.communication
+    if communication is not None and communication.root is not None:
+        work = replace(work, communication=replace(communication, root=devices[communication.root]))
+    return Effect(
+        effect.op,
+        work,
+        tuple([devices[device] for device in effect.devices]),
+        effect.cost,
+        effect.ticks,
+        tuple([None if size is None else (memories[size[0]], size[1]) for size in effect.sizes]),
+        effect.widths,
+        effect.view,
+        effect.takeovers,
+        tuple([(memories[memory], size) for memory, size in effect.temporary]),
+    )
 
 
 def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:

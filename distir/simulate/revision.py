@@ -107,7 +107,7 @@ def _places(
             found |= _discarded(domain, instance)
         if names.calls:
             for statement in instance.function.body:
-                if isinstance(statement, Call):
+                if isinstance(statement, Call) and domain.where.names_devices(statement.function):
                     waiting.append(domain.instance(statement.function, instance.state(statement.args)))
     try:
         return machine.place(found)

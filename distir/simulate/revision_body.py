@@ -99,6 +99,7 @@ class RevisedBodies(Bodies):
         self.most_kept = max(BODIES_KEPT, 2 * len(self.made))
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+        """The body for one kind of call, made from that of the earlier version where there is one."""
         assert isinstance(self.storages, RevisedStorages)
         key = (id(found), fates, wanted)
         revised = self.storages.revised.get(id(found))
@@ -125,14 +126,9 @@ class _Revision:
         builder.moved = _kept(body.moved, edit)
         builder.arguments = _kept(body.arguments, edit)
         builder.created = _kept(body.created, edit)
-        fresh = edit.new_end - edit.first
-        self.steps: list[Effect | Body | None] = [
-            *body.steps[: edit.first],
-            *[None] * fresh,
-            *body.steps[edit.old_end :],
-        ]
-        self.taken: list[Leaves] = [*body.taken[: edit.first], *[()] * fresh, *body.taken[edit.old_end :]]
-        self.given: list[Leaves] = [*body.given[: edit.first], *[()] * fresh, *body.given[edit.old_end :]]
+        self.steps: list[Effect | Body | None] = edit.carried(body.steps, None)
+        self.taken: list[Leaves] = edit.carried(body.taken, ())
+        self.given: list[Leaves] = edit.carried(body.given, ())
         self.touched: set[int] = set()
 
     def made(self) -> Made:
@@ -193,10 +189,9 @@ class _Revision:
 
     def _kept(self, body: Body) -> Made:
         old, edit = self.old, self.edit
-        fresh = edit.new_end - edit.first
-        timed: list[Step | None] = [*old.timed[: edit.first], *[None] * fresh, *old.timed[edit.old_end :]]
-        events = [*old.events[: edit.first], *[0] * fresh, *old.events[edit.old_end :]]
-        ops = [*old.ops[: edit.first], *[0] * fresh, *old.ops[edit.old_end :]]
+        timed: list[Step | None] = edit.carried(old.timed, None)
+        events = edit.carried(old.events, 0)
+        ops = edit.carried(old.ops, 0)
         for index in self.touched:
             step = self.steps[index]
             timed[index], events[index], ops[index] = _timed(step), events_of(step), _ops(step)
@@ -220,16 +215,11 @@ class _Revision:
         start = old_start = position = 0
         for length, use in zip(old.lengths, old.uses, strict=True):
             old_end = old_start + length
-            # new statements belong to the first piece that ends after them
-            end = old_end if old_end <= edit.first else max(edit.first, old_end + edit.moved)
-            if edit.first < old_end < edit.old_end:
-                end = edit.first
-            if old_end == len(old.timed):
-                end = len(self.steps)
+            end = len(self.steps) if old_end == len(old.timed) else edit.new_boundary(old_end)
             while position < len(touched) and touched[position] < start:
                 position += 1
             is_reached = position < len(touched) and touched[position] < end
-            if end - start != length or is_reached or (old_start < edit.old_end and edit.first < old_end):
+            if end - start != length or is_reached or edit.changes(old_start, old_end):
                 step = PIECE if end - start > 2 * PIECE else max(end - start, 1)
                 for first in range(start, end, step):
                     lengths.append(min(step, end - first))

@@ -63,6 +63,7 @@ class RevisedStorages(StorageMap):
         self.known = {key: found for key, found in earlier.known.items() if key[0] not in self.functions}
 
     def of(self, instance: Instance, partition: Leaves | None = None) -> Storages:
+        """The storages of an instance, taken from the earlier version where nothing that matters has changed."""
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
@@ -89,14 +90,13 @@ class _Revision:
         self.map, self.old, self.instance = storages, old, instance
         self.body = instance.function.body
         edit = self.edit = change(old.instance.function.body, self.body)
-        fresh = edit.new_end - edit.first
         self.new = Storages(
             instance,
             old.parameters,
             old.sizes.copy(),
-            [*old.statements[: edit.first], *[None] * fresh, *old.statements[edit.old_end :]],
-            [*old.operands[: edit.first], *[()] * fresh, *old.operands[edit.old_end :]],
-            [*old.created[: edit.first], *[()] * fresh, *old.created[edit.old_end :]],
+            edit.carried(old.statements, None),
+            edit.carried(old.operands, ()),
+            edit.carried(old.created, ()),
             old.returned,
             old.places.copy(),
             old.dropped,
@@ -113,19 +113,19 @@ class _Revision:
         names = self.map.domain.structure.names[self.instance.function.name]
         calls = names.calls.keys() & self.map.functions
         gone: dict[tuple[str, ...], int] = {}
-        for index in range(edit.first, edit.old_end):
+        for index in edit.gone():
             gone.setdefault(results(old_body[index]), index)
-        if calls:
-            self._look_at_users(0, edit.first)
-        for index in range(edit.first, edit.old_end):
             for name in results(old_body[index]):
-                if name != DISCARD:
-                    self.changed.add(name)
-                    self.new.places.pop(name, None)
-        for index in range(edit.first, edit.new_end):
-            self._look_at(index, gone.pop(results(body[index]), None) if results(body[index]) else None)
-        if calls or any(name in names.uses for name in self.changed):
-            self._look_at_users(edit.new_end, len(body))
+                self.new.places.pop(name, None)
+        for same, hunk in edit.stretches():
+            if calls or any(name in names.uses for name in self.changed):
+                self._look_at_users(same.start, same.stop)
+            if hunk is None:
+                break
+            for index in range(hunk.first, hunk.end):
+                self.changed.update(name for name in results(old_body[index]) if name != DISCARD)
+            for index in range(hunk.new_first, hunk.new_end):
+                self._look_at(index, gone.pop(results(body[index]), None) if results(body[index]) else None)
         moved_ends = self._last_uses()
         return Revised(self.old, edit, frozenset(self.touched), moved_ends)
 
@@ -208,10 +208,7 @@ class _Revision:
     def _last_uses(self) -> dict[int, int]:
         """Find the last uses of the new body; gives those that are not the old ones, moved."""
         old, new, edit = self.old, self.new, self.edit
-        last = old.last_uses[:-1]
-        if edit.moved:
-            end, by = edit.old_end, edit.moved
-            last = array("q", [index + by if index >= end else index for index in last])
+        last = edit.renumbered(old.last_uses[:-1])
         last.extend([-1] * (len(new.sizes) - len(old.sizes) + 1))
         before, made = self._forget_uses(last)
         for index in sorted(self.touched):
@@ -243,9 +240,9 @@ class _Revision:
         old, edit = self.old, self.edit
         before: dict[int, int] = {}
         made: set[int] = set()
-        redone = {index: edit.old_index(index) for index in self.touched if not edit.first <= index < edit.new_end}
-        places = [(index, edit.first) for index in range(edit.first, edit.old_end)]
-        places += [(old_index, index) for index, old_index in redone.items() if old_index is not None]
+        places = [(index, hunk.new_first) for hunk in edit.hunks for index in range(hunk.first, hunk.end)]
+        redone = ((edit.old_index(index), index) for index in self.touched)
+        places += [(old_index, index) for old_index, index in redone if old_index is not None]
         for old_index, index in places:
             for storage in old.uses(old_index):
                 if storage != NO_STORAGE and old.last_uses[storage] == old_index:
@@ -259,14 +256,22 @@ class _Revision:
     def _search(self, before: dict[int, int], last: array[int]) -> None:
         """Find the last use of storages before certain statements, going backwards."""
         new = self.new
-        waiting = {s: index for s, index in before.items() if index > last[s]}
-        index = max(waiting.values(), default=0) - 1
-        lowest = min((last[s] for s in waiting), default=0)
-        while waiting and index > lowest:
-            uses = new.operands[index] + new.created[index]
-            if uses and not waiting.keys().isdisjoint(uses):
-                for storage in new.uses(index):
-                    if storage in waiting and waiting[storage] > index:
-                        last[storage] = max(last[storage], index)
-                        del waiting[storage]
+        later = sorted((index, s) for s, index in before.items() if index > last[s])
+        waiting: set[int] = set()
+        index = 0
+        while later or waiting:
+            if not waiting:
+                index = later[-1][0]
+            while later and later[-1][0] >= index:
+                waiting.add(later.pop()[1])
             index -= 1
+            if index < 0:
+                return
+            uses = new.operands[index] + new.created[index]
+            if uses and not waiting.isdisjoint(uses):
+                for storage in waiting.intersection(new.uses(index)):
+                    last[storage] = max(last[storage], index)
+                    waiting.remove(storage)
+            if later or index & 63:
+                continue
+            waiting = {s for s in waiting if last[s] < index}  # nothing before a known use is its last one

@@ -124,6 +124,8 @@ def _nested(values: Sequence[str], shape: tuple[int, ...]) -> str:
 
 def _called(domain: Checker, caller: Occurrence) -> Iterator[Occurrence]:
     instance, body = caller.instance, caller.body
+    if not domain.structure.names[instance.function.name].calls:
+        return
     for index, statement in enumerate(instance.function.body):
         if isinstance(statement, Call):
             callee = domain.instance(statement.function, instance.state(statement.args))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +36,12 @@ from distir.simulate.timeline import Timeline
 
 LARGEST_SHOWN = 5
 """How many live values the notes of an out-of-memory diagnostic name."""
+
+MOSTLY = 0.5
+"""A device is said to be mostly idle if it is so for more than this share of the time."""
+
+DEVICES_SHOWN = 8
+"""How many idle devices are named."""
 
 Bind = Mapping[str, Constant]
 """Sizes of named dimensions, and values of host parameters, by name."""
@@ -81,6 +88,7 @@ class Simulation:
 
     @property
     def latency_s(self) -> float:
+        """How long the program takes, in seconds."""
         return self._timeline.latency
 
     @cached_property
@@ -117,8 +125,8 @@ class Simulation:
     def peaks(self) -> dict[int, int]:
         """By physical memory of the machine: the most bytes in use."""
         base: dict[int, int] = {}
-        for memory, size in self.body.parameters:
-            base[memory] = base.get(memory, 0) + size
+        for (memory, size), count in Counter(self.body.parameters).items():
+            base[memory] = base.get(memory, 0) + size * count
         rises = self.body.memory
         return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
 
@@ -164,6 +172,18 @@ class Simulation:
             elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
                 found.append(self._over(codes.OVER_MEMORY_BUDGET, device, max_memory_bytes, "may use"))
         return tuple(found)
+
+    def notices(self) -> tuple[Diagnostic, ...]:
+        """What makes no program wrong, but is worth knowing: that some devices wait most of the time."""
+        if self.latency_s <= 0 or len(self.devices) < 2:
+            return ()
+        shares = {device: use.idle_s / self.latency_s for device, use in self.devices.items()}
+        waiting = [f"device {device} for {share:.0%}" for device, share in shares.items() if share > MOSTLY]
+        if not waiting:
+            return ()
+        more = f", and {len(waiting) - DEVICES_SHOWN} more" if len(waiting) > DEVICES_SHOWN else ""
+        message = f"idle most of the time: {', '.join(waiting[:DEVICES_SHOWN])}{more}"
+        return (Diagnostic(codes.MOSTLY_IDLE, Site(self.function.name, None, Part("name")), message),)
 
     def _over(self, code: Code, device: int, limit: int, verb: str) -> Diagnostic:
         profile = self.memory()
@@ -219,8 +239,10 @@ def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()
 
     Raises BindError; ProgramError where a dimension is unbound.
     """
-    names = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
-    hosts = {p.name for p in function.params if types.device_of(p.type) == HOST}
+    stated = {p.type for p in function.params}  # parameters are many, their types few
+    names = frozenset[str]().union(*map(types.dim_names, stated))
+    of_host = {t for t in stated if types.device_of(t) == HOST}
+    hosts = {p.name for p in function.params if p.type in of_host} if of_host else set[str]()
     for name in bind:
         if name not in names and name not in hosts:
             known = ", ".join(f"`{n}`" for n in sorted(names | hosts)) or "none"
@@ -229,19 +251,21 @@ def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()
     unsized = sorted(set(bind) & names - set(sizes))
     if unsized or any(size < 0 for size in sizes.values()):
         raise BindError(f"expected sizes from 0 for named dimensions, found {dict(bind)}")
-    found: list[Value] = []
     problems: list[Diagnostic] = []
-    for index, param in enumerate(function.params):
-        site = Site(function.name, None, Part("param_type", index))
-        missing = sorted(types.dim_names(param.type) - set(sizes) - free)
+    for index, param in enumerate(function.params if not names <= sizes.keys() | free else ()):
+        missing = sorted(types.dim_names(param.type) - sizes.keys() - free)
         if missing:
+            site = Site(function.name, None, Part("param_type", index))
             message = f"the dimension `{missing[0]}` has no size"
             problems.append(Diagnostic(codes.UNBOUND, site, message, help=f"give one with `--bind {missing[0]}=64`"))
-        try:
-            bound = types.substitute(param.type, sizes)
-        except DimensionError as error:
-            raise BindError(str(error)) from None
-        found.append(_host_value(param.name, bound, bind[param.name]) if param.name in hosts & set(bind) else bound)
+    try:
+        bound: dict[types.Type, types.Type] = {t: types.one(types.substitute(t, sizes)) for t in stated}
+    except DimensionError as error:
+        raise BindError(str(error)) from None
+    given = hosts & bind.keys()
+    found: list[Value] = [
+        _host_value(p.name, bound[p.type], bind[p.name]) if p.name in given else bound[p.type] for p in function.params
+    ]
     if problems:
         raise ProgramError(problems)
     return tuple(found)
@@ -277,12 +301,15 @@ def place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]
 
 
 def reached(domain: Checker, entry: Instance) -> list[Instance]:
-    """The instances that running the entry function runs, each once, callers first."""
+    """The instances that running the entry function runs, each once, callers first; those alone that name devices.
+
+    The others use no device but those that their arguments are on.
+    """
     found = [entry]
     seen = {id(entry)}
     for current in found:  # grows while it is walked
         for statement in current.function.body:
-            if isinstance(statement, Call):
+            if isinstance(statement, Call) and domain.where.names_devices(statement.function):
                 callee = domain.instance(statement.function, current.state(statement.args))
                 if id(callee) not in seen:
                     seen.add(id(callee))

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from distir.analysis import Checker, Instance
+from distir.analysis import Checker, Instance, Renaming
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
 from distir.ops import Reject, Value, type_of
 from distir.simulate.effects import Effect, Effects
+from distir.simulate.replicas import Move
 
 NO_STORAGE = -1
 """Stands for the storage of a host value."""
@@ -68,6 +69,8 @@ class Storages:
     """By name: the leaves of a value."""
     dropped: int = 0
     """How many of the storages are nothing's any more, after edits."""
+    replica: tuple[Storages, Move] | None = None
+    """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
     def uses(self, index: int) -> Leaves:
         """The storages that a statement uses or makes, with repetitions; `NO_STORAGE` among them."""
@@ -98,7 +101,7 @@ class Storages:
     @cached_property
     def widths(self) -> list[int]:
         """How many leaves each result has."""
-        return [types.width(type_of(w)) for w in self.instance.state.returned]
+        return [types.width(type_of(w)) for w in self.instance.returned]
 
     @cached_property
     def used_parameters(self) -> frozenset[int]:
@@ -115,6 +118,8 @@ class StorageMap:
     known: dict[tuple[str, tuple[Value, ...], Leaves], Storages] = field(
         default_factory=dict[tuple[str, tuple[Value, ...], Leaves], Storages]
     )
+    moves: dict[Renaming, Move | None] = field(default_factory=dict[Renaming, "Move | None"], kw_only=True)
+    """From the devices of one call to those of another; None where the machine tells them apart."""
     pause: Callable[[], None] = field(default=go_on, kw_only=True)
     """Called now and then while something is built; may raise to give up."""
 
@@ -127,8 +132,26 @@ class StorageMap:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
         key = (instance.function.name, instance.args, partition)
-        known = self.known.get(key)
+        known = self.known.get(key) or self._replica(key, instance, partition)
         return known if known is not None else self.fresh(key, instance, partition)
+
+    def _replica(
+        self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves
+    ) -> Storages | None:
+        """The storages of an instance that follows another one; None if it does not, or not on this machine."""
+        if instance.replica is None:
+            return None
+        renaming = instance.replica.renaming
+        if renaming not in self.moves:
+            self.moves[renaming] = Move.along(renaming, self.effects)
+        move = self.moves[renaming]
+        if move is None:
+            return None
+        try:
+            found = self.known[key] = move.storages(self.of(instance.replica.origin, partition), instance)
+        except Unplanned:  # it names a device
+            return None
+        return found
 
     def fresh(self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves) -> Storages:
         """The storages of an instance that has not been looked at."""
@@ -141,6 +164,7 @@ class StorageMap:
         return known
 
     def sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
+        """The memory and the bytes of each leaf of the arguments; None of host values. Raises Unplanned."""
         leaves = [leaf for arg in instance.args for leaf in types.leaves(type_of(arg))]
         try:
             return [self.effects.size(leaf) for leaf in leaves]
@@ -207,6 +231,7 @@ def _all_different(count: int) -> Leaves:
 
 
 def create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
+    """Make a storage for each leaf that has a size (memory, bytes), and give their numbers."""
     known = [size for size in sizes if size is not None]
     if len(known) == len(sizes):
         first = len(found.sizes)

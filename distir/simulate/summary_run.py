@@ -119,10 +119,12 @@ class Place:
 
     @property
     def index(self) -> int:
+        """Its place among all events, counted from 0."""
         return self.run.first + self.run.body.first_events[self.statement]
 
     @property
     def effect(self) -> Effect:
+        """What the op does: devices, ticks, memory."""
         return cast("Effect", self.run.body.steps[self.statement])
 
     @property
@@ -132,11 +134,13 @@ class Place:
 
     @property
     def start(self) -> int:
+        """When it starts, in ticks."""
         begins = self.run.begins[self.statement]
         return begins if isinstance(begins, int) else max(begins)
 
     @property
     def end(self) -> int:
+        """When it ends, in ticks."""
         return self.start + self.effect.ticks
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-from distir.analysis import Analysis, lookup
+from distir.analysis import Analysis
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import (
@@ -36,10 +36,10 @@ from distir.ir import (
 from distir.ir import dims as dimensions
 from distir.ir.collection import paused_collection
 from distir.ops import Reject, Value, type_of
-from distir.ops.elsewhere import NOWHERE, device_of, moved
 from distir.ops.infer import ADDRESSABLE
 from distir.simulate.body import Bodies, Body
-from distir.simulate.effects import Effect, Effects
+from distir.simulate.effects import Effect, Effects, elsewhere
+from distir.simulate.replicas import Late, Move
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
 
@@ -63,8 +63,10 @@ class Sweep:
         """As `simulate` with this binding. Raises ProgramError and BindError as it does."""
         with self.analysis.domain.room(), paused_collection():
             known = self._costed(bind)
-        if known is not None:
-            return known
+        return known if known is not None else self.once(bind)
+
+    def once(self, bind: Bind) -> Simulation:
+        """The same for a binding that is the only one: nothing is kept for others. Raises as `at` does."""
         instance = self.analysis.instance(self.entry, arguments(self.entry, bind))
         return plan(self.analysis.module, self.analysis.domain, instance, self.machine)
 
@@ -109,21 +111,16 @@ class _OpenEffects(Effects):
         return self.memory(leaf.device), self.sizes.setdefault(size, len(self.sizes))
 
     def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
-        vs, ws = tuple(vs), tuple(ws)
-        home = device_of((*vs, *ws)) if lookup(op.op).communication is None else None
-        kin: Any = None
-        if home is not None and home != HOST:
-            shape = self.hardware.shape((self.place[home],))
-            kin = (op.op, op.attrs, moved(vs, NOWHERE), moved(ws, NOWHERE), shape)
-            twins = self.groups.get(kin)
-            if twins is not None:
-                effect = _elsewhere(twins[0].effect, home, self.memory(home))
-                twins.append(_Found(effect, op, vs, ws))
-                return effect
-        probed = self.closed.effect(op, _at(vs, self.probe), [types.substitute(w, self.probe) for w in ws])
+        kin, devices = self.kin(op, vs, ws)
+        group = self.groups.get(kin)
+        if group is not None:
+            first = group[0]
+            effect = elsewhere(first.effect, *self.way(first.devices, devices))
+            group.append(_Found(effect, op, tuple(vs), tuple(ws), devices))
+            return effect
+        probed = self.closed.found(op, _at(vs, self.probe), [types.substitute(w, self.probe) for w in ws])
         effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
-        found = _Found(effect, op, vs, ws)
-        self.groups.setdefault(kin or _likeness(found, self), []).append(found)
+        self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, probed)]
         return effect
 
 
@@ -135,6 +132,10 @@ class _Found:
     op: Apply
     vs: tuple[Value, ...]
     ws: tuple[Type, ...]
+    devices: tuple[int, ...]
+    """Those of its operands and results."""
+    probed: Effect | None = None
+    """Of the first of a group: the effect for the sizes to see with."""
 
 
 class _Pattern:
@@ -152,7 +153,11 @@ class _Pattern:
         storages = StorageMap(analysis.domain, self.effects)
         bodies = Bodies(storages, sized=False)
         self.entry = bodies.entry(self.instance)
-        self.bodies = [_Shape.of(body) for body in bodies.known.values()]  # callees first
+        followed = bodies.replicas
+        self.bodies = [  # callees first, and those that others follow from
+            _Replica(body, *followed[id(body)]) if id(body) in followed else _Shape.of(body)
+            for body in bodies.known.values()
+        ]
         reached = {id(known.instance): known.instance for known in storages.known.values()}
         named = [v for instance in reached.values() for v in instance.state.values()]
         self.groups = list(self.effects.groups.values())
@@ -181,25 +186,17 @@ class _Pattern:
         """Cost the ops of a group, which differ in their devices only."""
         first, effects = group[0], self.effects
         costed = first.effect
-        if costed.devices:  # else it is a view, or of the host, and costs nothing
+        if sizes == effects.probe and first.probed is not None:
+            costed = first.probed
+        elif costed.devices:  # else it is a view, or of the host, and costs nothing
             ws = [types.substitute(w, sizes) for w in first.ws]
-            costed = effects.closed.effect(first.op, _at(first.vs, sizes), ws)
+            costed = effects.closed.found(first.op, _at(first.vs, sizes), ws)
         if _structure(costed) != _structure(first.effect):
             raise _Differs
+        sizes_found = tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
+        made = replace(costed, sizes=sizes_found)
         for member in group:
-            own = member.effect
-            steps[id(own)] = Effect(
-                own.op,
-                costed.work,
-                own.devices,
-                costed.cost,
-                costed.ticks,
-                tuple([None if size is None else (size[0], nbytes[size[1]]) for size in own.sizes]),
-                own.widths,
-                own.view,
-                own.takeovers,
-                effects.temporary(costed.work, own.devices) if costed.temporary else (),
-            )
+            steps[id(member.effect)] = elsewhere(made, *effects.way(first.devices, member.devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +225,14 @@ class _Shape:
         """The body for certain sizes: `steps` are its effects and bodies, by those of the pattern."""
         body = self.body
         pairs = {pair: (pair[0], nbytes[pair[1]]) for pair in set(body.sizes)}
-        return body.alike(
+        parameters = [pairs[pair] for pair in body.parameters]
+        made = body.alike(
             [None if step is None else steps[id(step)] for step in body.steps],
-            [pairs[pair] for pair in body.sizes],
-            self._memory(steps, nbytes),
+            Late(lambda: [pairs[pair] for pair in body.sizes]),
+            parameters,
         )
+        vars(made)["memory"] = self._memory(steps, nbytes)
+        return made
 
     def _memory(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> dict[int, tuple[int, int]]:
         """(change, peak) by memory, as `Body.memory` has it."""
@@ -247,6 +247,21 @@ class _Shape:
                     peak[memory] = before + rise
                 use[memory] = before + change
         return {memory: (change, peak.get(memory, 0)) for memory, change in use.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    """A body of the pattern that follows from another one."""
+
+    body: Body
+    origin: Body
+    move: Move
+
+    def at(self, steps: Mapping[int, Effect | Body], nbytes: Sequence[int]) -> Body:
+        """The body for certain sizes."""
+        origin = steps[id(self.origin)]
+        assert isinstance(origin, Body)
+        return self.move.body(origin, self.body.instance)
 
 
 def _moves(
@@ -305,47 +320,6 @@ def _structure(effect: Effect) -> tuple[object, ...]:
     """What of an effect a pattern is made of."""
     hosts = tuple(size is None for size in effect.sizes)
     return effect.devices, hosts, effect.widths, effect.view, effect.takeovers
-
-
-def _elsewhere(effect: Effect, device: int, memory: int) -> Effect:
-    """The effect of an op on one device, on another one of the same kind."""
-    return Effect(
-        effect.op,
-        effect.work,
-        (device,) if effect.devices else (),
-        effect.cost,
-        effect.ticks,
-        tuple([None if size is None else (memory, size[1]) for size in effect.sizes]),
-        effect.widths,
-        effect.view,
-        effect.takeovers,
-        tuple([(memory, nbytes) for _, nbytes in effect.temporary]),
-    )
-
-
-def _likeness(found: _Found, effects: _OpenEffects) -> Any:
-    communication = found.effect.work.communication
-    if communication is not None and communication.root is not None:
-        return id(found)  # its root is a device by name
-    numbers: dict[int, int] = {}
-    vs = tuple([_renamed(v, numbers) for v in found.vs])
-    ws = tuple([_renamed(w, numbers) for w in found.ws])
-    shape = effects.hardware.shape(tuple(effects.place[device] for device in numbers))
-    order = tuple(numbers[device] for device in found.effect.devices)
-    return found.op.op, found.op.attrs, vs, ws, shape, order
-
-
-def _renamed(v: Any, numbers: dict[int, int]) -> Any:
-    """A value with its devices numbered in the order of appearance."""
-    match v:
-        case TensorType(dtype, shape, int(device)) if device != HOST:
-            return (dtype, shape, numbers.setdefault(device, len(numbers)))
-        case TupleType(items):
-            return tuple([_renamed(item, numbers) for item in items])
-        case tuple():
-            return tuple([_renamed(item, numbers) for item in cast("tuple[Value, ...]", v)])
-        case _:
-            return v
 
 
 def _compared(storages: StorageMap) -> set[tuple[int, int]]:

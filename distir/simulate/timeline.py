@@ -34,6 +34,7 @@ class Event:
 
     @property
     def statement(self) -> Apply:
+        """The statement that it runs."""
         function, index = self.path[-1]
         statement = function.body[index]
         assert isinstance(statement, Apply)
@@ -91,6 +92,7 @@ class Timeline:
 
     @property
     def latency(self) -> float:
+        """When the last device is done, in seconds."""
         return max(self.clocks.values(), default=0.0)
 
     @cached_property
@@ -111,6 +113,7 @@ class Timeline:
         return self.descent.at(index).effect
 
     def end(self, index: int) -> float:
+        """When an event ends, in seconds."""
         return to_seconds(self.descent.at(index).end)
 
     def spare(self, index: int) -> float:

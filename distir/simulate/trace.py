@@ -205,4 +205,5 @@ def memory_names(simulation: Simulation) -> dict[int, str]:
 
 
 def nanoseconds(seconds: float) -> int:
+    """Seconds in whole nanoseconds."""
     return round(seconds * 1e9)

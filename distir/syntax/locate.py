@@ -7,6 +7,7 @@ holds the attribute `device`. Which words became what is told by reading the sta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
@@ -57,7 +58,11 @@ def words_of(syntax: Syntax, function: FunctionSyntax, whole: Span) -> Words:
     """The tokens of a head or statement; their spans count from its start."""
     text = scan.normalized(syntax.source.text[whole.start : whole.end])
     inside = [(a - whole.start, b - whole.start) for a, b in function.comments if whole.start <= a < whole.end]
-    return words(scan.blanked(text, 0, len(text), inside))
+    return _words(scan.blanked(text, 0, len(text), inside))
+
+
+_words = lru_cache(maxsize=2)(words)
+"""A statement with many mistakes is read once for all of them."""
 
 
 def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from distir.diagnostics import Code, Diagnostic, Source, Span
@@ -17,7 +19,7 @@ from distir.ir.collection import paused_collection
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import FunctionSyntax, Spelling, Syntax
 from distir.syntax.problems import Problem
-from distir.syntax.reuse import Earlier, Prefix, Tail
+from distir.syntax.reuse import Earlier, Piece, Prefix, Tail
 from distir.syntax.statements import TOO_DEEP_MESSAGE, Words, defined, statement, words
 from distir.syntax.templates import Line, Template, template
 from distir.syntax.tokens import NAME
@@ -141,7 +143,8 @@ class _Parser:
         found = self.earlier.diagnostics(start, old.head.end + 1, 0)
         self.diagnostics += (d for d in found if d.code is not codes.MISSING_BRACE)  # which the body's end decides
         body = _Body(self, prefix.end, [])
-        body.reuse(prefix, self.earlier.tail(start))
+        tail = self.earlier.tail(start)
+        body.reuse(prefix, tail, self.earlier.pieces(prefix, tail) if tail is not None else ())
         end = body.read(old.name)
         function = old.function
         return FunctionSyntax(
@@ -207,9 +210,10 @@ class _Body:
         self.starts: array[int] = array("q")
         self.ends: array[int] = array("q")
         self.tail: Tail | None = None
+        self.pieces: deque[Piece] = deque()
 
-    def reuse(self, prefix: Prefix | None, tail: Tail | None) -> None:
-        """Begin with what stands before an edit, and mind what stands after it."""
+    def reuse(self, prefix: Prefix | None, tail: Tail | None, pieces: Iterable[Piece] = ()) -> None:
+        """Begin with what stands before edits, and mind what stands after and between them."""
         if prefix is not None:
             self.statements += prefix.statements
             self.starts += prefix.starts
@@ -218,6 +222,22 @@ class _Body:
             self.parser.diagnostics += prefix.diagnostics
             self.at = prefix.end
         self.tail = tail if tail is not None and tail.start >= self.at else None
+        self.pieces.extend(pieces)
+
+    def take(self, piece: Piece) -> None:
+        """Go on with what stood between two edits."""
+        self.statements += piece.statements
+        self.starts += piece.starts
+        self.ends += piece.ends
+        self.comments += piece.comments
+        self.parser.diagnostics += piece.diagnostics
+        self.at = piece.end
+
+    def known_from(self) -> int:
+        """Where what was read before goes on next; -1 for nowhere."""
+        while self.pieces and self.pieces[0].start < self.at:
+            self.pieces.popleft()  # what is written before it goes on into it
+        return self.pieces[0].start if self.pieces else self.tail.start if self.tail is not None else -1
 
     def take_tail(self, tail: Tail) -> int:
         """End with what stood after an edit; give the offset after the function."""
@@ -235,6 +255,9 @@ class _Body:
             line, stop = self.known_lines()
             if self.tail is not None and self.at == self.tail.start:
                 return self.take_tail(self.tail)
+            if self.at == self.known_from():
+                self.take(self.pieces.popleft())
+                continue
             known = len(self.comments)
             at = self.parser.skip(self.at, self.comments)
             if text.startswith("}", at):
@@ -272,7 +295,7 @@ class _Body:
         text, find, known, cut = self.text, self.text.find, self.lines.get, _VALUE.split
         add, starts, ends = self.statements.append, self.starts.append, self.ends.append
         at = self.at
-        tail_start = self.tail.start if self.tail is not None else -1
+        known_from = self.known_from()
         while True:
             stop = find("\n", at, at + _LONGEST_LINE)
             if stop < 0:
@@ -283,7 +306,7 @@ class _Body:
             pieces = cut(text[at:stop])
             skeleton = tuple(pieces[::2])
             line = known(skeleton)
-            if line is None or at == tail_start:
+            if line is None or at == known_from:
                 self.at = at
                 return skeleton, stop
             template, before, after = line

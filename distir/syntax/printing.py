@@ -64,6 +64,7 @@ def head_parts(function: Function) -> tuple[str, list[str], str]:
 
 
 def print_param(param: Param) -> str:
+    """A parameter as it is written in a signature, with type and roles."""
     text = f"%{param.name}"
     if param.type != UNKNOWN:
         text += f": {param.type}"
@@ -87,6 +88,7 @@ def print_statement(statement: Statement) -> str:
 
 
 def print_type(type: Type) -> str:
+    """A type as it is written."""
     return str(type)
 
 

@@ -56,6 +56,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Head:
+    """A function's signature as written."""
+
     name: str
     params: tuple[Param, ...]
     result_types: tuple[Type, ...] | None

@@ -11,6 +11,7 @@ import bisect
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from distir.diagnostics import Diagnostic, Span
 from distir.ir import Broken, Statement
@@ -18,6 +19,10 @@ from distir.syntax import scan
 from distir.syntax.core import FunctionSyntax, Syntax
 
 _BLOCK = 1 << 16
+_LINES = 16
+"""So many statements between two edits at least are not read again."""
+_NEAR = 1 << 12
+"""By how many characters such statements may have moved, one edit after another."""
 _TRIES = 20
 """How many lines are looked at for one between two statements."""
 
@@ -47,6 +52,18 @@ class Prefix:
         self.starts, self.ends = old.starts[:count], old.ends[:count]
         self.comments = [span for span in old.comments if span[0] < boundary]
         self.diagnostics = list(earlier.diagnostics(old.head.end + 1, boundary, 0))
+
+
+class Piece:
+    """Lines between edits, from the offset `start` of the new text to before `end`: what was read of them, moved."""
+
+    def __init__(self, earlier: Earlier, old: FunctionSyntax, start: int, end: int, moved: int) -> None:
+        first, last = bisect.bisect_left(old.starts, start), bisect.bisect_left(old.starts, end)
+        self.start, self.end = start + moved, end + moved
+        self.statements: tuple[Statement, ...] = old.function.body[first:last]
+        self.starts, self.ends = _moved(old.starts[first:last], moved), _moved(old.ends[first:last], moved)
+        self.comments = [(a + moved, b + moved) for a, b in old.comments if start <= a < end]
+        self.diagnostics = list(earlier.diagnostics(start, end, moved))
 
 
 class Earlier:
@@ -99,6 +116,35 @@ class Earlier:
             if _is_between(old, boundary):
                 return Tail(self, old, boundary)
         return None
+
+    def pieces(self, prefix: Prefix, tail: Tail) -> Iterator[Piece]:
+        """What the body of a function has between its beginning and its end that edits left alone, in order."""
+        old, new, function = self.old, self.new, prefix.function
+        last = tail.start - self.moved
+        first = bisect.bisect_left(function.starts, prefix.end) + _LINES
+        lines = (old.rfind("\n", 0, start) + 1 for start in function.starts[first::_LINES] if start < last)
+        places = [
+            prefix.end,
+            *(line for line in lines if prefix.end < line < last and _is_between(function, line)),
+            last,
+        ]
+        moved = 0
+        begun: int | None = None
+        for start, end in pairwise(places):
+            text = old[start:end]
+            if not new.startswith(text, start + moved):
+                if begun is not None:
+                    yield Piece(self, function, begun, start, moved)
+                    begun = None
+                near = max(prefix.end, start + moved - _NEAR)
+                at = new.find(text, near, end + moved + _NEAR)
+                if at < 0:
+                    continue
+                moved = at - start
+            if begun is None:
+                begun = start
+        if begun is not None:
+            yield Piece(self, function, begun, last, moved)
 
     def diagnostics(self, start: int, end: int, moved: int) -> Iterator[Diagnostic]:
         """The findings of syntax in a piece of the old text, moved."""

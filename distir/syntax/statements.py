@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from distir.diagnostics import Span
@@ -32,10 +33,16 @@ class Words:
 
     def span(self, first: int, last: int) -> Span:
         """Where the tokens `first` to `last` stand in the piece; one past the last token is its end."""
-        found = list(spans(self.text))
+        found = _bounds(self.text)
         if first >= len(found):
             return Span(len(self.text), len(self.text))
         return Span(found[first][0], found[max(first, min(last, len(found) - 1))][1])
+
+
+@lru_cache(maxsize=2)
+def _bounds(text: str) -> tuple[tuple[int, int], ...]:
+    """Kept for the next: a statement with many mistakes is asked about as often."""
+    return tuple(spans(text))
 
 
 def words(text: str) -> Words:

@@ -11,12 +11,14 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.transform.all_steps import STEPS, parse_steps, transform
     from distir.transform.comparison import Difference, Side, difference
+    from distir.transform.pipeline.schedules import Pass, Task, schedule
     from distir.transform.steps import Application, Option, Step, StepError, listening, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
     "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
     "distir.transform.comparison": ("Difference", "Side", "difference"),
+    "distir.transform.pipeline.schedules": ("Pass", "Task", "schedule"),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
@@ -28,15 +30,18 @@ __all__ = [
     "Compared",
     "Difference",
     "Option",
+    "Pass",
     "Side",
     "Step",
     "StepError",
+    "Task",
     "Verification",
     "VerifyError",
     "difference",
     "listening",
     "parse_steps",
     "reference",
+    "schedule",
     "step",
     "transform",
     "verify",

@@ -29,10 +29,12 @@ class Side:
 
     @property
     def most_memory_bytes(self) -> int:
+        """The peak of the device that needs most, in bytes."""
         return max(self.peak_memory_bytes.values(), default=0)
 
     @property
     def total_communication_bytes(self) -> int:
+        """What is communicated in all, in bytes."""
         return sum(self.communication_bytes.values())
 
 

@@ -7,12 +7,14 @@ how any of this is done: only the order, and the numbers of the devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from distir.analysis import Analysis
-from distir.ir import Function, Module
+from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
+from distir.transform.entry import entry_of
 from distir.transform.pipeline import pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
@@ -39,6 +41,7 @@ def dtp(
     layout: str = "pdt",
     sequence: bool = False,
     hardware: str = "dgx-a100",
+    ends: bool = True,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one: `dtp=2,4,2` are 2 replicas of 2 stages, each of 4 shards.
 
@@ -47,6 +50,9 @@ def dtp(
 
     `layout` orders the groups from outermost to innermost. Devices of the innermost one have neighbouring numbers: in
     `pdt` shards talk over the fastest links, replicas over the next, and stages, which say least, over the slowest.
+
+    With `ends=false` the functions `.scatter` and `.gather` are left out, which running and verifying take and
+    simulation does not.
 
     Raises ProgramError where one of the three steps does.
     """
@@ -61,33 +67,86 @@ def dtp(
 
     d, t, p = (degrees[axis] for axis in AXES)
     with paused_collection():
-        analysis, flow = None, None
-        if p > 1 or microbatches > 1:
-            analysis, flow = _pipeline(module, p, microbatches, schedule, virtual, balance, hardware)
-            module = analysis.module
+        piped = p > 1 or microbatches > 1
+        made, batch, analysis, flow = module, dict[str, Dim](), None, None
+        options = (module, p, microbatches, schedule, virtual, balance, hardware)
+        if piped and d == t == 1:
+            return _pipeline(*options)
+        if piped:
+            analysis, flow, batch = _analysed(*options)
+            made = analysis.module
 
         def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
             return parameter_states(analysis, entry, t, shard, flow)
 
-        if t > 1:
-            module, analysis = split(module, t, run("t", "p"), shards, sequence=sequence, analysis=analysis), None
-        if d == 1 and (t > 1 or analysis):
-            return module
-
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
             return batch_states(analysis, entry, d)
 
-        return split(module, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis)
+        if t > 1:
+            made = split(made, t, run("t", "p"), shards, sequence=sequence, analysis=analysis, ends=ends)
+            analysis = checked(made, entry_of(made).name) if d > 1 else None
+        if d > 1 or t == 1:
+            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis, ends=ends)
+        return _resized(made, batch)
 
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
 def _pipeline(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
-) -> tuple[Analysis, Flow]:
-    """The pipeline, checked, and what is known of its dimensions, whatever they are split over."""
+) -> Module:
     options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
-    analysis = checked(pp(module, stages, microbatches=microbatches, **options))
-    return analysis, Flow(analysis.domain)
+    return pp(module, stages, microbatches=microbatches, **options)
+
+
+@lru_cache(maxsize=16)
+def _analysed(
+    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+) -> tuple[Analysis, Flow, dict[str, Dim]]:
+    """The pipeline checked, what is known of its dimensions, and what its batch is called.
+
+    Here the batch of a microbatch is called `B` where the pipeline calls that of all of them so: then stages are the
+    same for any number of microbatches. The names say what `B` is to be replaced by in the end.
+    """
+    made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware)
+    names = _batch_names(made)
+    smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
+    analysis = checked(smaller, entry_of(smaller).name)
+    back = {name: dims.divide(dims.named(name), microbatches) for name in names}
+    return analysis, Flow(analysis.domain), back
+
+
+def _batch_names(module: Module) -> set[str]:
+    """The named dimensions that the entry function's batch has."""
+    entry = entry_of(module)
+    found: set[str] = set()
+    for param in entry.params:
+        axis = param.roles.get("batch")
+        if isinstance(axis, int):
+            shapes = [leaf.shape for leaf in types.leaves(param.type) if isinstance(leaf, TensorType) and leaf.shape]
+            found.update(str(dim) for shape in shapes if isinstance(dim := shape[axis], SymbolicDim))
+    return {name for name in found if name.isidentifier()}
+
+
+def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
+    """The program with named dimensions of its entry function replaced."""
+    if not dimensions:
+        return module
+    name = entry_of(module).name
+    ends = {name, f"{name}.scatter", f"{name}.gather"}
+
+    def resized(type: Type) -> Type:
+        return types.substitute(type, dimensions)
+
+    def said(statement: Statement) -> Statement:
+        claims = statement.claims if isinstance(statement, (Apply, Call)) else ()
+        return replace(statement, claims=tuple(c and resized(c) for c in claims)) if claims else statement
+
+    def changed(function: Function) -> Function:
+        params = tuple([p if (t := resized(p.type)) is p.type else replace(p, type=t) for p in function.params])
+        stated = function.result_types and tuple(map(resized, function.result_types))
+        return Function(function.name, params, tuple(map(said, function.body)), stated)
+
+    return Module(changed(f) if f.name in ends else f for f in module)
 
 
 def _degrees(value: tuple[int, ...]) -> dict[str, int]:

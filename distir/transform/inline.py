@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import (
     DISCARD,
+    UNKNOWN,
     Apply,
     Arg,
     Broken,
@@ -16,6 +18,7 @@ from distir.ir import (
     Module,
     Return,
     Statement,
+    Type,
     results,
     types,
 )
@@ -80,9 +83,12 @@ def _written_out(
             renamed[param.name] = made = builder.fresh(param.name)
             yield Apply((made,), "MakeTuple", arg)
     given: dict[str, str] = {}
-    for name, arg in zip(call.results, callee.returned, strict=True):
+    stated: dict[str, Type] = {}
+    for name, arg, claim in zip(call.results, callee.returned, call.claims or cycle((None,)), strict=False):
         if isinstance(arg, str) and name != DISCARD and arg not in renamed:
             given.setdefault(arg, name)
+            if claim is not None:
+                stated[arg] = types.meet(stated.get(arg, UNKNOWN), claim) or claim
     for statement in callee.body:
         if isinstance(statement, (Return, Broken)):
             continue
@@ -92,7 +98,7 @@ def _written_out(
             if name != DISCARD:
                 renamed[name] = given.get(name) or builder.fresh(name)
         named = tuple(str(renamed[name]) if name != DISCARD else DISCARD for name in inner.results)
-        yield _with_claims(with_results(inner, named), _kept_claims(inner.claims))
+        yield _with_claims(with_results(inner, named), _stated_too(_kept_claims(inner.claims), inner.results, stated))
     for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
         if name == DISCARD or arg == name:
             continue
@@ -106,6 +112,17 @@ def _kept_claims(claims: Claims) -> Claims:
     """Without claims in terms of the callee's named dimensions, which the caller does not know."""
     kept = tuple(None if claim is None or types.dim_names(claim) else claim for claim in claims)
     return kept if any(claim is not None for claim in kept) else ()
+
+
+def _stated_too(claims: Claims, made: Sequence[str], stated: Mapping[str, Type]) -> Claims:
+    """Claims of results with what the call claims of them, by the callee's names."""
+    if stated.keys().isdisjoint(made):
+        return claims
+    found: list[Type | None] = []
+    for claim, name in zip(claims or (None,) * len(made), made, strict=True):
+        more = stated.get(name)
+        found.append(claim if more is None else more if claim is None else types.meet(claim, more) or claim)
+    return tuple(found)
 
 
 def _with_claims(statement: Apply | Call, claims: Claims) -> Apply | Call:

@@ -21,6 +21,7 @@ from typing import Any
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import Module
+from distir.ir.registry import Registry
 
 Transform = Callable[..., Module]
 
@@ -50,6 +51,7 @@ class Step:
 
     @property
     def documentation(self) -> str:
+        """The docstring of its transform."""
         return inspect.getdoc(self.transform) or ""
 
 
@@ -62,21 +64,23 @@ class Application:
     options: Mapping[str, Any]
 
     def __call__(self, module: Module) -> Module:
+        """Apply it. Raises ProgramError where it cannot be applied."""
         values = () if self.step.value is None or self.value is None else (self.value,)
         return self.step.transform(module, *values, **self.options)
 
 
-STEPS: dict[str, Step] = {}
-"""Every step by its name."""
+STEPS: Registry[Step] = Registry()
+"""Every step by its name: ours, once `all_steps` is imported, and those of plugins."""
 
 
 def step(transform: Transform) -> Transform:
-    """Register a transform under its own name."""
+    """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value."""
     parameters = list(inspect.signature(transform).parameters.values())[1:]
     values = [_option(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
     options = {p.name: _option(p) for p in parameters if p.kind is p.KEYWORD_ONLY}
     name = transform.__name__
-    STEPS[name] = Step(name, transform, values[0] if values else None, options)
+    found = Step(name, transform, values[0] if values else None, options)
+    STEPS.register(name, found, transform.__module__)
     return transform
 
 
@@ -141,7 +145,11 @@ def transform(module: Module, *words: str, **keywords: Any) -> Module:
 def _option(parameter: inspect.Parameter) -> Option:
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
-    return Option(parameter.name, str(parameter.annotation), required, default)
+    kind = inspect.formatannotation(parameter.annotation).strip("'")  # in quotes where annotations are postponed
+    if kind.removesuffix(" | None") not in KINDS:
+        kinds = ", ".join(f"`{known}`" for known in KINDS)
+        raise TypeError(f"the annotation of `{parameter.name}`: expected one of {kinds}, found `{kind}`")
+    return Option(parameter.name, kind, required, default)
 
 
 def _absent(chosen: Step) -> None:

@@ -38,6 +38,7 @@ class Compared:
 
     @property
     def equal(self) -> bool:
+        """Whether the results agree within the tolerance."""
         return self.max_abs_error <= self.tolerance
 
 
@@ -49,10 +50,12 @@ class Verification:
 
     @property
     def equal(self) -> bool:
+        """Whether all results agree within their tolerances."""
         return all(result.equal for result in self.results)
 
     @property
     def max_abs_error(self) -> float:
+        """The largest difference of two elements."""
         return max((result.max_abs_error for result in self.results), default=0.0)
 
 
@@ -89,7 +92,10 @@ def distributed(
     load: Load | None = None,
     max_bytes: int | None = None,
 ) -> tuple[Output, ...]:
-    """The results of a module for the parameters of the program that it was made from."""
+    """The results of a module for the parameters of the program that it was made from.
+
+    Raises VerifyError where the module does not take them, and what `execute` raises.
+    """
     entry = module.entry(original.name) or entry_of(module)
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
     values = list(inputs)

@@ -19,13 +19,13 @@ PROFILES = {1: "one_rank.toml", 2: "two_ranks.toml"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One configuration as it ran. `seconds`: the lowest decile of its `runs`, the median of rounds."""
+    """One configuration as it ran. `seconds`: the median of its `runs`, and of rounds."""
 
     configuration: Configuration
     runs: int
     seconds: float
     spread: float
-    """By how much the median run is longer, as a share: how noisy it was."""
+    """By how much the longest tenth of the runs is longer, as a share: how noisy it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def report(rows: Sequence[Row], hardware: dict[int, Hardware]) -> str:
         "",
         "![simulated over measured](accuracy.svg)",
         "",
-        "| workload | strategy | layers | width | batch | tokens | measured | median run | simulated",
+        "| workload | strategy | layers | width | batch | tokens | measured | longest tenth | simulated",
     ]
     lines[-1] += " | error |"
     lines.append("|---|---|---|---|---|---|---|---|---|---|")

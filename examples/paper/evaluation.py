@@ -1,21 +1,34 @@
 """What the parts of the evaluation share: the paper's models and batch sizes, and their grids, searched once.
 
-A grid's rows are kept in `build/paper`, with the time that it took; a grid that is there is not searched again.
+A grid's rows are kept in `build/paper` as they are found, with the time that they took: an evaluation that was
+interrupted goes on where it was, and one that is complete is not repeated. To begin anew, remove the folder.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import sys
+import textwrap
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
 
 from distir import models
 from distir.cost import load
-from distir.search import Log, Search, Space, Subject, Table, Workers, read_rows
+from distir.search import Log, Row, Search, Space, Subject, Table, Workers, read_rows
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "build" / "paper"
+"""What is kept between runs, traces and pages to point at."""
+
+REPORT = ROOT / "docs" / "explanation" / "paper"
+"""The pictures of the report, which stands beside this folder."""
+
 HARDWARE = "dgx2-v100"
 DEVICES = 16
 TRAINING = ("mlp-1b", "mlp-17b", "mlp-103b")
@@ -45,19 +58,32 @@ def grid(model: str, batches: tuple[int, ...], name: str) -> Grid:
     csv, times = OUT / f"{name}.csv", OUT / f"{name}.json"
     subject = Subject(model, models.named(model), load(HARDWARE))
     search = Search(subject, Space(DEVICES, batches), workers=Workers(jobs=1))
+    known, spent = [], {"cpu_s": 0.0, "wall_s": 0.0}
     if times.exists() and csv.exists():
         found = json.loads(times.read_text())
-        if found["search"] == search.digest:
-            return Grid(model, Table(tuple(read_rows(str(csv), search.digest))), found["cpu_s"], found["wall_s"])
+        if found.pop("search") == search.digest:
+            known, spent = read_rows(str(csv), search.digest), found
+    total = search.configurations
+    if len(known) < total:
+        print(f"{name}: {total - len(known)} of {total} configurations to simulate", file=sys.stderr, flush=True)
+        known = _searched(replace(search, known=tuple(known)), csv, times, spent)
+    return Grid(model, Table(tuple(known)), **spent)
+
+
+def _searched(search: Search, csv: Path, times: Path, spent: dict[str, float]) -> list[Row]:
+    """All rows, those known first; however it ends, the file has those found, and `times` what they cost."""
+    rows, before = list(search.known), dict(spent)
     cpu, wall = time.process_time(), time.perf_counter()
-    rows = []
-    with Log(str(csv), resume=False) as log:
-        for row in search.rows():
-            rows.append(row)
-            log.add(row)
-    spent = {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
-    times.write_text(json.dumps({"search": search.digest, **spent}))
-    return Grid(model, Table(tuple(rows)), **spent)
+    with Log(str(csv), resume=bool(rows)) as log:
+        try:
+            for row in search.rows():
+                log.add(row)
+                rows.append(row)
+        finally:
+            spent["cpu_s"] = before["cpu_s"] + time.process_time() - cpu
+            spent["wall_s"] = before["wall_s"] + time.perf_counter() - wall
+            times.write_text(json.dumps({"search": search.digest, **spent}))
+    return rows
 
 
 def table_1_grid(model: str) -> Grid:
@@ -77,7 +103,28 @@ def _cell(value: object) -> str:
 
 
 def write(name: str, text: str) -> None:
-    """Print a part of the report, and keep it."""
+    """Print a part of the report, and keep it, its paragraphs in lines as long as elsewhere in the documentation."""
     OUT.mkdir(parents=True, exist_ok=True)
+    fill = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False).fill
+    text = "\n".join(line if line.startswith(("|", "#", "!")) else fill(line) for line in text.split("\n"))
     (OUT / f"{name}.md").write_text(text, encoding="utf-8")
     print(text)
+
+
+def picture(name: str, draw: Callable[[Path], None]) -> str:
+    """Let `draw` write an SVG of the report. Gives the words that show it.
+
+    Coordinates are kept to a hundredth of a point: half the file, and nothing to be seen.
+    """
+    REPORT.mkdir(parents=True, exist_ok=True)
+    path = REPORT / f"{name}.svg"
+    draw(path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"(\d+\.\d\d)\d+", r"\1", text), encoding="utf-8")
+    return f"![{name}](paper/{name}.svg)"
+
+
+def save(figure: Figure, path: Path) -> None:
+    """A figure as SVG, the same each time, with text as text."""
+    with matplotlib.rc_context({"svg.hashsalt": "distir", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})

@@ -5,10 +5,14 @@ python examples/paper/memory_throughput.py
 
 from __future__ import annotations
 
-from evaluation import HARDWARE, INFERENCE, OUT, TABLE_1_BATCH, TRAINING, table_1_grid, write
+from functools import partial
+from pathlib import Path
+
+from evaluation import HARDWARE, INFERENCE, OUT, TABLE_1_BATCH, TRAINING, Grid, markdown, picture, table_1_grid, write
 
 from distir.cost import load
 from distir.search.plot import plot
+from distir.search.rows import show_rate
 
 
 def main() -> None:
@@ -18,12 +22,46 @@ def main() -> None:
     for name in (*TRAINING, *INFERENCE):
         found = table_1_grid(name)
         batch = f"batch {TABLE_1_BATCH[name]:,}" if name in TRAINING else "batches 128 to 1,048,576"
-        for suffix in ("svg", "html"):
-            plot(found.table, str(OUT / f"memory_{name}.{suffix}"), f"{name}, {batch}", capacity)
-        best = found.table.best
-        shown = f"best that fits: {best.plan}, batch {best.batch_size:,}" if best else "none fits"
-        parts.append(f"![{name}](memory_{name}.svg)\n\n{name}, {batch}: {shown}.\n")
+        title = f"{name}, {batch}"
+        plot(found.table, str(OUT / f"memory_{name}.html"), title, capacity)
+        shown = picture(f"memory_{name}", partial(_draw, found, title, capacity))
+        best, fitting = found.table.best, sum(row.fits for row in found.table)
+        text = f"the best that fits is {best.plan} with batch {best.batch_size:,}" if best else "none fits"
+        parts.append(
+            f"{shown}\n\n{title}: {fitting:,} of {len(found.table):,} fit into {capacity / 1e9:.0f} GB; {text}.\n"
+        )
+    parts += ["What the paper says of these figures, and what they say here:\n", _claims()]
     write("memory_throughput", "\n".join(parts))
+
+
+def _draw(found: Grid, title: str, capacity: int, path: Path) -> None:
+    plot(found.table, str(path), title, capacity)
+
+
+def _claims() -> str:
+    """Section 5.1 draws two conclusions from figure 4."""
+    large, middle = table_1_grid("mlp-103b").table, table_1_grid("mlp-17b").table
+    tensor = max(row.throughput or 0.0 for row in large if row.plan.pure == "T")
+    piped = max(row.throughput or 0.0 for row in large if row.P > 1)
+    pure = next(row for row in middle if row.plan.pure == "T")
+    best = middle.best
+    assert best is not None
+    rows: list[list[object]] = [
+        [
+            "MLP 103B: pure tensor parallelism is faster than all strategies with a pipeline",
+            f"{_yes(tensor > piped)}: {show_rate(tensor)} against {show_rate(piped)}",
+        ],
+        [
+            "MLP 17B: pure tensor parallelism does not fit, its activations are larger than the weights",
+            f"{_yes(not pure.fits)}: it needs {(pure.peak_memory_bytes or 0) / 1e9:.1f} GB",
+        ],
+        ["MLP 17B: the best combines all three", f"{_yes(min(best.D, best.T, best.P) > 1)}: {best.plan}"],
+    ]
+    return markdown(["the paper", "here"], rows)
+
+
+def _yes(true: bool) -> str:
+    return "the same" if true else "not so"
 
 
 if __name__ == "__main__":

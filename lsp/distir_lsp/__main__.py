@@ -36,19 +36,23 @@ def serve(port: int | None = None) -> None:
     Raises OSError where the port is taken.
     """
     gc.disable()  # while what stays is loaded; the server decides what follows
+    from distir.ir.registry import import_plugins
     from distir.syntax import grammar
+    from distir_lsp import late_types  # noqa: F401 # isort: skip # pyright: ignore[reportUnusedImport] - before the server is
+    from distir_lsp import serving
     from distir_lsp.cache import cache_folder
     from distir_lsp.server import DistirServer
 
     folder = cache_folder()
     if folder is not None:
         grammar.tables = str(folder / "grammar.tables")
+    import_plugins()  # before there are threads that would find half of them
     server = DistirServer()
     gc.enable()
     if port is None:
-        server.start_io()
+        serving.on_standard_io(server)
     else:
-        server.start_tcp(LOOPBACK, port)
+        serving.on_port(server, LOOPBACK, port)
 
 
 if __name__ == "__main__":

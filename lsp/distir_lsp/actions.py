@@ -73,7 +73,7 @@ def _actions(
     server: DistirServer, document: Document, uri: str, span: Span, context: types.CodeActionContext
 ) -> Iterator[Action]:
     """All that is offered at a place, what is quick first."""
-    from distir.ide.actions import annotations, fixes, functions, schedule
+    from distir.ide.actions import annotations, fixes, functions, recompute, schedule
 
     if _wanted(context, QUICK_FIX):
         yield from fixes.quick_fixes(document, span)
@@ -92,7 +92,7 @@ def _actions(
     simulated = server.simulated(uri)
     if _wanted(context, REWRITE) and simulated is not None and simulated.text == document.text:
         yield from schedule.faster_moves(simulated, span)
-        yield from schedule.recomputations(simulated, span)
+        yield from recompute.recomputations(simulated, span)
 
 
 def _wanted(context: types.CodeActionContext, kind: str, only_asked: bool = False) -> bool:

@@ -69,6 +69,7 @@ class Positions:
         return start + self._characters(self.text[start:end], column)
 
     def range(self, span: Span) -> types.Range:
+        """The range of a span."""
         return types.Range(self.position(span.start), self.position(span.end))
 
     def span(self, range: types.Range) -> Span:

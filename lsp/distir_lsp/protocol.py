@@ -53,11 +53,13 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Steps:
+        """Keep the document before anybody is told."""
         self._server.opened(params.text_document)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Steps:
+        """Forget the document before anybody is told."""
         self._server.closed(params.text_document.uri)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
@@ -75,6 +77,13 @@ class Protocol(LanguageServerProtocol):
             if "method" in data and isinstance(data.get("id"), (str, int)):
                 self._send_response(data["id"], error=error.to_response_error())
             return JsonRPCNotification(method="$/malformed", jsonrpc="2.0", params=None)
+
+    def handle_body(self, body: bytes) -> None:
+        """Take one message as it came in; what goes wrong is told in the client's log."""
+        try:
+            self.handle_message(json.loads(body, object_hook=self.structure_message))
+        except Exception as error:  # the next message is another one
+            self._server.report_server_error(error, JsonRpcException)
 
     def handle_message(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """An edit only changes a text, and many come at once: it takes none of the steps that other messages take."""

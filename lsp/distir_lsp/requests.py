@@ -164,6 +164,7 @@ class Shown:
     stale: bool
 
     def answer(self, found: Any) -> Answer:
+        """What was found, as the client wants it, and whether it is older than the text."""
         return {**_of(self.document, found, self.positions), "stale": self.stale}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.004, 0.25
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.008, 0.25
 
 LONGEST_WAIT_S, LONGEST_WAIT_IN_PAUSES = 0.3, 6
 """After so long what waits is done, even if nobody pauses: in seconds, or as many pauses if that is longer."""

@@ -9,7 +9,6 @@ import gc
 import importlib
 import logging
 import sys
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
@@ -18,12 +17,12 @@ from uuid import uuid4
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from pygls.io_ import run_async
 from pygls.lsp.server import LanguageServer
 
 from distir import __version__
 from distir.diagnostics import Span
 from distir.ide.document import Document
+from distir.ide.instances import facts
 from distir_lsp import diagnostics
 from distir_lsp.positions import UTF16, Positions
 from distir_lsp.protocol import Protocol, Raw
@@ -52,6 +51,9 @@ QUIET_S = 0.15
 
 PATIENCE_S = 3.0
 """How long typing puts a simulation in the background off, and ends it; the next one is done in any case."""
+
+WARMED_AFTER_S = 0.005
+"""Where an analysis takes longer, what hints and colours need is found in the background before the client asks."""
 
 PROGRESS_AFTER_S = 0.2
 
@@ -83,6 +85,7 @@ class DistirServer(LanguageServer):
         """The settings files of which something wrong has been told."""
         self._told: set[str] = set()
         self._analysis = Debounced(self._analyse)
+        self._warming = Debounced(self._warm)
         self._background = Background()
         self._in_any_case: dict[str, asyncio.Task[None]] = {}
         """By document: the simulation that typing does not end."""
@@ -191,11 +194,13 @@ class DistirServer(LanguageServer):
         found = self.documents.get(document.uri)
         if found is not None:
             found.change(document.version, changes)
+            self._warming.cancel(document.uri)
             self._analysis.start(document.uri, pause_after(found.cost_s))
 
     def closed(self, uri: str) -> None:
         """A document was closed: nothing more is known of it, and nothing said."""
         self._analysis.cancel(uri)
+        self._warming.cancel(uri)
         if (task := self._in_any_case.pop(uri, None)) is not None:
             task.cancel()
         if self.documents.pop(uri, None) is not None and not self.is_asked_for_diagnostics:
@@ -211,28 +216,6 @@ class DistirServer(LanguageServer):
         """End, whatever is under way."""
         self._background.close()
         super().shutdown()
-
-    def start_tcp(self, host: str, port: int) -> None:
-        """Serve one client; ends when it goes away, however it does. Raises OSError where the port is taken."""
-        self._stop_event = stop = threading.Event()
-
-        async def serve() -> None:
-            gone = asyncio.Event()
-
-            async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                self.protocol.set_writer(writer)  # pyright: ignore[reportArgumentType]
-                with contextlib.suppress(ConnectionError):
-                    await run_async(stop, reader, self.protocol, error_handler=self.report_server_error)
-                gone.set()
-
-            listening = await asyncio.start_server(connected, host, port)
-            await gone.wait()
-            listening.close()
-
-        try:
-            asyncio.run(serve())
-        finally:
-            self.shutdown()
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Errors are logged; requests have their own answers, and a message on the screen helps nobody."""
@@ -327,11 +310,25 @@ class DistirServer(LanguageServer):
 
     def _done(self, found: Open, document: Document) -> None:
         """Let the client ask again for what depends on the simulation."""
-        if found.simulated is document:
-            for told in self.after_simulation:
-                told(found.uri)
-            if self.is_asked_for_diagnostics:
-                self.workspace_diagnostic_refresh(None)
+        if found.simulated is not document:
+            return
+        if self.is_asked_for_diagnostics:
+            self.workspace_diagnostic_refresh(None)
+        if found.cost_s > WARMED_AFTER_S and document.is_simulated:
+            self._warming.start(found.uri, QUIET_S)
+        else:
+            self._refresh(found.uri)
+
+    async def _warm(self, uri: str) -> None:
+        """Find what hints and colours will ask of a long program, then let the client ask for them."""
+        document = self.simulated(uri)
+        if document is not None:
+            await self.aside(facts(document).warm)
+            self._refresh(uri)
+
+    def _refresh(self, uri: str) -> None:
+        for told in self.after_simulation:
+            told(uri)
 
     def _may_simulate(self, found: Open, document: Document) -> bool:
         """Whether a program is small enough to be simulated without being asked to; else it is said, once."""

@@ -14,6 +14,7 @@ from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
+from distir_lsp.workspace import Open
 
 PIECES_AT_ONCE = 2000
 """After so many statements other requests get their turn."""
@@ -21,9 +22,13 @@ PIECES_AT_ONCE = 2000
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent last of one document: its number, and piece by piece the numbers as text."""
+    """What was sent last of one document: its number, and piece by piece the numbers as text.
+
+    `stamp`: which state of which document that was.
+    """
 
     number: int = 0
+    stamp: tuple[Open, int] | None = None
     texts: list[str] = field(default_factory=list[str])
     counts: list[int] = field(default_factory=list[int])
 
@@ -32,6 +37,14 @@ def register(server: DistirServer) -> None:
     """Offer semantic tokens."""
     sent: dict[str, Sent] = {}
     legend = types.SemanticTokensLegend(list(TYPES), list(MODIFIERS))
+
+    async def renewed(last: Sent, uri: str, view: View) -> None:
+        """Bring what was sent up to date, if anything has happened since."""
+        found = server.documents[uri]
+        stamp = found, found.stamp
+        if last.stamp != stamp:
+            texts, counts = await _all(view, server.positions(uri))
+            last.texts, last.counts, last.stamp, last.number = texts, counts, stamp, last.number + 1
 
     @server.feature(
         types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
@@ -47,9 +60,7 @@ def register(server: DistirServer) -> None:
         for gone in sent.keys() - server.documents.keys():
             del sent[gone]
         last = sent.setdefault(uri, Sent())
-        texts, counts = await _all(view, server.positions(uri))
-        last.number += 1
-        last.texts, last.counts = texts, counts
+        await renewed(last, uri, view)
         return _answer(last)
 
     @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA)
@@ -60,14 +71,11 @@ def register(server: DistirServer) -> None:
             return None
         last = sent.setdefault(uri, Sent())
         before, before_counts, number = last.texts, last.counts, last.number
-        texts, counts = await _all(view, server.positions(uri))
-        last.number += 1
-        last.texts, last.counts = texts, counts
+        await renewed(last, uri, view)
         if not before or params.previous_result_id != str(number):
             return _answer(last)
-        return server.raw(
-            f'{{"resultId":{json.dumps(str(last.number))},"edits":[{_edit(before, before_counts, texts, counts)}]}}'
-        )
+        edit = _edit(before, before_counts, last.texts, last.counts)
+        return server.raw(f'{{"resultId":{json.dumps(str(last.number))},"edits":[{edit}]}}')
 
     @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE)
     def some(params: types.SemanticTokensRangeParams) -> Raw | None:  # pyright: ignore[reportUnusedFunction]

@@ -48,6 +48,7 @@ class Open:
 
     @property
     def text(self) -> str:
+        """The text of the document."""
         return self.positions.text
 
     @property

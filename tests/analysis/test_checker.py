@@ -469,3 +469,33 @@ def test_the_states_of_an_analysis_can_be_asked_for_other_arguments():
     with pytest.raises(distir.ProgramError) as error:
         analysis.instance(module.functions["dense"], list(reversed(args)))
     assert error.value.diagnostics[0].site == Site("dense", 0, error.value.diagnostics[0].site.part)
+
+
+def test_what_is_checked_late_is_what_an_instance_runs():
+    text = """
+    func @wrong(%x: Tensor[Float32, (2, 3), 1]) {
+      %y = MatMul(%x, %x)
+      return %y
+    }
+    func @main(%x: Tensor[Float32, (N, N), 1]) {
+      %y = Add(%x, %x)
+      %z = Relu(%x)
+      return %y
+    }
+    func @calls(%x: Tensor[Float32, (2, 3), 1]) {
+      %y = @wrong(%x)
+      return %y
+    }"""
+    module = distir.parse(text)
+    assert check(module).errors
+    late = check(module, late=True)
+    assert not late.diagnostics
+    x, calls = parse_type("Tensor[Float32, (4, 4), 1]"), module.functions["calls"]
+    assert late.instance(module.functions["main"], [x]).returned == (x,)
+    with pytest.raises(distir.ProgramError, match="@wrong"):
+        late.instance(calls, [p.type for p in calls.params])
+
+
+def test_what_is_checked_late_has_sound_names_at_once():
+    module = Module([Function("main", (), (Return(("nowhere",)),))])
+    assert [d.code for d in check(module, late=True).errors] == [d.code for d in check(module).errors] != []

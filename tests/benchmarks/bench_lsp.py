@@ -16,7 +16,7 @@ import time
 
 DEVICES = 8
 SIZES = (100, 1_000, 10_000, 50_000)
-EDITS = 30
+EDITS, BURSTS = 30, 10
 URI = "file:///nowhere/bench.dir"
 
 
@@ -59,7 +59,7 @@ class Counter:
 
 
 async def measure(statements: int) -> None:
-    """One size: opening, keys of three kinds, and 20 quick edits."""
+    """One size: opening, keys of three kinds, and 20 quick edits: in one place, and in many."""
     from distir_lsp.server import DistirServer
 
     server = DistirServer()
@@ -91,14 +91,21 @@ async def measure(statements: int) -> None:
                 await settled(server, version)
                 lines[:] = before
         print(f"    {kind:<18} median {statistics.median(took):6.1f} ms   p95 {sorted(took)[-2]:6.1f} ms")
-    line, match = spot(lines, choice)
-    start = time.process_time()
-    for number in range(20):
-        version += 1
-        edit(server, version, line, match.start(1), line, match.end(1), str(number % 8))
-        await asyncio.sleep(0.001)
-    await settled(server, version)
-    print(f"    20 quick edits     in all {1e3 * (time.process_time() - start):6.1f} ms")
+    for kind, pause_s, is_spread in (("at once", 0.0, False), ("1 ms apart", 0.001, False), ("all over", 0.0, True)):
+        spent: list[float] = []
+        for _ in range(BURSTS):
+            line, match = spot(lines, choice)
+            start = time.process_time()
+            for number in range(20):
+                version += 1
+                if is_spread:
+                    line, match = spot(lines, choice)
+                edit(server, version, line, match.start(1), line, match.end(1), str(number % 8))
+                if pause_s:
+                    await asyncio.sleep(pause_s)
+            await settled(server, version)
+            spent.append(1e3 * (time.process_time() - start))
+        print(f"    20 edits, {kind:<10} median {statistics.median(spent):6.1f} ms")
     server.shutdown()
 
 

@@ -1,6 +1,7 @@
 """What simulation costs where programs consist of calls: CPU time against the ops that the program has if inlined.
 
-    bench_summaries.py                    a pipeline that is repeated, from 10^3 to 10^8 ops
+    bench_summaries.py                    from 10^3 to 10^8 ops: a pipeline that is repeated, and real pipelines
+    bench_summaries.py --plot growth.svg  the same, as a picture
     bench_summaries.py --grid gpt2-1.6b   every D/T/P/K on 16 devices, for each batch size of the paper
     bench_summaries.py --one mlp-103b     one configuration, 4/2/2 with 128 microbatches
 
@@ -35,6 +36,9 @@ FLAT_UP_TO = 10**5
 """Larger programs are not timed op by op."""
 
 SIZES = tuple(10**exponent for exponent in range(3, 9))
+PIPELINES = ((4, 8), (8, 16), (16, 32), (64, 64), (128, 256), (512, 512), (1024, 1024), (2048, 2048))
+"""Microbatches and layers of a step of training on 16 devices: about 500 to 10^8 ops."""
+
 MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 BATCHES = {"mlp": (65536,), "gpt2": tuple(2**exponent for exponent in range(7, 21))}
 """The paper's figures 4 and 5; every batch size that the number of replicas and microbatches divides."""
@@ -103,8 +107,20 @@ def cpu(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
-def growth() -> None:
+def growth(picture: str | None) -> None:
+    """Both series, printed, and drawn where a picture is asked for."""
     simulate(repeated(SIZES[0]), HARDWARE)  # imports and memos are not the program's time
+    calls = {"the same pipeline, repeated in calls": repetitions()}
+    real = pipelines()
+    series = {"microbatches x layers x devices: simulate": [(ops, seconds) for ops, _, seconds in real]}
+    distributing = {"microbatches x layers x devices: transform": [(ops, seconds) for ops, seconds, _ in real]}
+    if picture is not None:
+        draw(calls | series | distributing, picture)
+
+
+def repetitions() -> list[tuple[int, float]]:
+    """Ops as if inlined, and CPU seconds to simulate them, of one pipeline repeated ever more often."""
+    found: list[tuple[int, float]] = []
     print(f"{'ops':>12} {'simulate':>10} {'an event':>10} {'its slack':>10} {'op by op':>10}")
     for size in SIZES:
         module = repeated(size)
@@ -121,6 +137,48 @@ def growth() -> None:
         slack, _ = cpu(lambda: timeline.spare(index))  # noqa: B023
         flat = cpu(lambda: timeline.starts)[0] if simulation.ops <= FLAT_UP_TO else float("nan")  # noqa: B023
         print(f"{simulation.ops:12,} {seconds:8.3f} s {event:8.4f} s {slack:8.4f} s {flat:8.3f} s")
+        found.append((simulation.ops, seconds))
+    return found
+
+
+def pipelines() -> list[tuple[int, float, float]]:
+    """Ops as if inlined, CPU seconds to distribute and to simulate a step of training an MLP, T/P 4/4."""
+    found: list[tuple[int, float, float]] = []
+    print(f"{'K x layers':>12} {'ops':>12} {'transform':>10} {'simulate':>10}")
+    for microbatches, layers in PIPELINES:
+        sequential = models.mlp(layers, 64, 2 * microbatches, training=True)
+
+        def whole(sequential: Module = sequential, microbatches: int = microbatches) -> Module:
+            return transform(sequential, "dtp=1,4,4", microbatches=microbatches)
+
+        def timed(module: Module) -> Any:
+            simulation = simulate(module, HARDWARE)
+            assert simulation.latency_s
+            return simulation
+
+        transforming, module = cpu(whole)
+        seconds, simulation = cpu(lambda: timed(module))  # noqa: B023
+        shape = f"{microbatches} x {layers}"
+        print(f"{shape:>12} {simulation.ops:12,} {transforming:8.3f} s {seconds:8.3f} s")
+        found.append((simulation.ops, transforming, seconds))
+    return found
+
+
+def draw(series: dict[str, list[tuple[int, float]]], path: str) -> None:
+    """CPU seconds against ops, with what an op by op simulation of 50,000 ops a second would take."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "distir", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6.4, 4), layout="constrained")
+        axes = figure.subplots()
+        for (name, points), marker in zip(series.items(), "os^", strict=True):
+            axes.loglog(*zip(*points, strict=True), marker=marker, label=name)
+        axes.loglog(SIZES, [size / 50_000 for size in SIZES], "--", color="0.5", label="if every op cost 20 us")
+        axes.set_xlabel("ops, as if all calls were inlined")
+        axes.set_ylabel("CPU seconds")
+        axes.legend(fontsize=8)
+        figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
 def grid(name: str) -> None:
@@ -173,6 +231,7 @@ def one(name: str) -> None:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("--plot", metavar="OUT", help="draw how time grows")
     arguments.add_argument("--grid", metavar="MODEL", help="time every configuration of the paper's search")
     arguments.add_argument("--one", metavar="MODEL", help="time one large configuration")
     options = arguments.parse_args()
@@ -181,7 +240,7 @@ def main() -> None:
     elif options.one:
         one(options.one)
     else:
-        growth()
+        growth(options.plot)
 
 
 if __name__ == "__main__":

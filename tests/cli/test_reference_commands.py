@@ -25,6 +25,18 @@ def test_no_words_at_all_show_the_help(distir):
         assert f"  {command.__name__.rstrip('_')} " in ended.out
 
 
+def test_the_list_of_commands_leaves_nothing_out(distir):
+    """typer cuts what does not fit into a line of 80 columns."""
+    listed = distir("--help").out.partition("Commands:\n")[2]
+    assert "..." not in listed
+
+
+def test_the_help_says_what_exit_codes_mean(distir):
+    text = " ".join(distir("--help").out.split())
+    for code in ("0 done", "1 the program", "2 the request", "130 interrupted"):
+        assert code in text
+
+
 def test_the_version(distir):
     assert distir("--version").out.startswith("distir 0.")
 

@@ -2,12 +2,10 @@
 
 import csv
 import json
-import signal
-import time
 from pathlib import Path
 
 import pytest
-from cli_samples import run_process, start
+from cli_samples import run_process
 
 import distir as api
 
@@ -55,6 +53,24 @@ def test_json_has_the_best_and_all_rows(distir, model):
     assert any(step.startswith("dtp=") for step in document["best"]["steps"])
     speeds = [row["throughput"] for row in document["rows"]]
     assert speeds == sorted(speeds, reverse=True)
+
+
+def test_progress_for_programs_counts_to_the_total_and_names_the_best_so_far(distir, model, tmp_path):
+    path = tmp_path / "rows.csv"
+    found = distir("search", model, *SMALL_SEARCH, "--json", "--progress", "json", "--csv", path)
+    lines = [json.loads(line) for line in found.err.splitlines()]
+    assert [line["done"] for line in lines] == list(range(7))
+    assert {line["of"] for line in lines} == {6}
+    assert lines[0]["best"] is None
+    best = json.loads(found.out)["best"]
+    plan = "{D}/{T}/{P}/{K}".format(**best)
+    assert lines[-1]["best"] == {"plan": plan, "throughput": best["throughput"]}
+    speeds = [line["best"]["throughput"] for line in lines if line["best"]]
+    assert speeds == sorted(speeds)
+    again = distir("search", model, *SMALL_SEARCH, "--json", "--progress", "json", "--csv", path, "--resume")
+    (line,) = map(json.loads, again.err.splitlines())
+    assert line == lines[-1]
+    assert distir("search", model, "--progress", "xml").code == 2
 
 
 def test_a_search_resumes(distir, model, tmp_path):
@@ -110,19 +126,18 @@ def test_pictures(distir, model, tmp_path, suffix):
     [
         ("megatron", "--tensor-model-parallel-size 2"),
         ("deepspeed", '"autotp_size": 2'),
-        ("torchtitan", "tensor_parallel_degree = 2"),
+        ("torchtitan", "config.parallelism.tensor_parallel_degree = 2"),
     ],
 )
-def test_a_row_for_another_framework(distir, model, framework, expected):
-    found = distir("search", model, *SMALL_SEARCH, "--fix", "T=2", "--export", framework)
+def test_a_row_for_another_framework(distir, model, tmp_path, framework, expected):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "rows.svg"
+    found = distir("search", model, *SMALL_SEARCH, "--fix", "T=2", "--export", framework, "--plot", picture)
     assert found.code == 0
+    assert picture.exists()
     assert expected in found.out
     if framework == "deepspeed":
         assert json.loads(found.out)["train_batch_size"] == 64
-    if framework == "torchtitan":
-        import tomllib
-
-        assert tomllib.loads(found.out)["parallelism"]["tensor_parallel_degree"] == 2
 
 
 @pytest.mark.parametrize(
@@ -146,39 +161,6 @@ def test_a_request_that_cannot_be_is_refused(distir, words, message):
     found = distir("search", *words, *(HARDWARE if "32" not in words else HARDWARE[:2]))
     assert found.code == 2
     assert message in found.err
-
-
-def test_an_interrupt_keeps_the_rows_and_leaves_no_process(model, tmp_path):
-    path = tmp_path / "rows.csv"
-    words = ["search", model, "--devices", "8", "--batch-size", "256,512,1024", "--jobs", "2", "--csv", path]
-    words += ["--hardware", "dgx2-v100"]
-    process = start(*words, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and (not path.exists() or len(path.read_text().splitlines()) < 3):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    assert b"Traceback" not in process.stderr.read()
-    assert len(rows(path)) >= 2
-    assert _members(process.pid) == []
-
-
-def _members(session):
-    """The processes of a session that still run, given a moment to end."""
-    for _ in range(100):
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                if int(fields[3]) == session and fields[0] != "Z":
-                    found.append(int(entry.name))
-        if not found:
-            return []
-        time.sleep(0.1)
-    return found
 
 
 def test_help_shows_examples():

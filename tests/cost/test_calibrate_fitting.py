@@ -134,3 +134,11 @@ def test_messages_take_as_long_as_their_slowest_rank():
     together, one = samples([b, alone], [{"seconds": runs}, {"seconds": slower}])
     assert together == Sample(b, (3.0 / b.repeats, 2.0 / b.repeats))
     assert one == Sample(alone, (2.0 / alone.repeats,) * 2)
+
+
+def test_what_is_computed_between_messages_does_not_count():
+    message = next(b for b in benchmarks(2) if b.op == "Send")
+    products = next(b for b in benchmarks(2) if b.between)
+    runs = {message.name: [[3.0 * message.repeats]], products.name: [[1.0 * products.repeats]]}
+    slower = {message.name: [[2.0 * message.repeats]], products.name: [[2.0 * products.repeats]]}
+    assert samples([message, products], [{"seconds": runs}, {"seconds": slower}]) == [Sample(message, (1.0,))]

@@ -31,6 +31,8 @@ from distir.cli.app import COMMANDS
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]*)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+FIGURE = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]\d+)?(?:(?:[mun]?s|[kMGT]?B|%)(?![a-z]))?(?:/s)?")
+"""A number with its unit, as commands print it."""
 EXIT = re.compile(r"^\(exit code (\d+)\)\n", re.MULTILINE)
 
 
@@ -60,12 +62,38 @@ def left_out(shown, printed):
     return None
 
 
-class Reader:
-    """Follows a page from its beginning: what a block needs, those before it have made."""
+def renewed(shown, printed):
+    """What is shown, each line as it is printed now: the next line that is the same but for its figures.
 
-    def __init__(self, folder, capsys):
+    Lines that are not printed any more stay as they are.
+    """
+    lines, left = [], printed.splitlines()
+    for line in shown.splitlines():
+        found = next((i for i, now in enumerate(left) if worded(now) == worded(line)), None)
+        if line == "…" or found is None:
+            lines.append(line)
+        else:
+            lines.append(left[found].rstrip())
+            left = left[found + 1 :]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def worded(line):
+    """A line without its figures, and without the space that these need."""
+    return " ".join(FIGURE.sub("#", line).split())
+
+
+class Reader:
+    """Follows a page from its beginning: what a block needs, those before it have made.
+
+    If it blesses, output that differs is not wrong: `renew` gives the page with what is printed now.
+    """
+
+    def __init__(self, folder, capsys, blesses=False):
         self.folder = folder
         self.capsys = capsys
+        self.blesses = blesses
+        self.differing = []
         self.names = {"__name__": "__page__"}
 
     def follow(self, block):
@@ -76,11 +104,20 @@ class Reader:
             path.write_text(block.text)
         getattr(self, f"_{block.kind}", lambda block: None)(block)
 
+    def renew(self, page):
+        """The text of a page with what its commands print now. Blocks that are indented stay as they are."""
+        for old, new in self.differing:
+            page = page.replace(old, new, 1)
+        return page
+
     def _console(self, block):
         for command, shown in COMMAND.findall(block.text):
             expected = int(found.group(1)) if (found := EXIT.search(shown)) else 0
             code, printed = self._run(command)
             assert code == expected, f"{command}\n{printed}"
+            if self.blesses and left_out(EXIT.sub("", shown), printed) is not None:
+                self.differing.append((f"$ {command}\n{shown}", f"$ {command}\n{renewed(shown, printed)}"))
+                continue
             missing = left_out(EXIT.sub("", shown), printed)
             assert missing is None, f"{command}\nprinted:\n{printed}\nmissing:\n{missing}"
 

@@ -1,10 +1,10 @@
-"""What the documentation shows is what happens: all of its code is run."""
+"""What the documentation shows is what happens: all of its code is run. `--bless` writes what is printed now."""
 
 import re
 import sys
 
 import pytest
-from page_samples import ROOT, Reader, blocks
+from page_samples import ROOT, Reader, blocks, left_out, renewed
 
 from distir.cli.app import COMMANDS
 
@@ -23,19 +23,20 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "examples" / "walkthrough.md",
     ROOT / "examples" / "README.md",
+    ROOT / "examples" / "plugin" / "README.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name not in RUN_ELSEWHERE),
 ]
 
 
 @pytest.fixture
-def reader(tmp_path, capsys, monkeypatch):
+def reader(tmp_path, capsys, monkeypatch, pytestconfig):
     """A folder beside the examples, where what a page imports is forgotten afterwards."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = set(sys.modules)
-    yield Reader(tmp_path, capsys)
+    yield Reader(tmp_path, capsys, pytestconfig.getoption("--bless"))
     for name in set(sys.modules) - before:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
@@ -46,13 +47,13 @@ def registries(monkeypatch):
     """Ops and steps that a page defines are gone after it."""
     from distir.ops import OPS
     from distir.transform.all_steps import STEPS
+    from distir.transform.pipeline import SCHEDULES
 
-    ops, steps = set(OPS), set(STEPS)
+    held = [(registry, set(registry)) for registry in (OPS, STEPS, SCHEDULES)]
     yield
-    for name in set(STEPS) - steps:
-        del STEPS[name]
-    for name in set(OPS) - ops:
-        OPS.remove(name)
+    for registry, before in held:
+        for name in set(registry) - before:
+            del registry[name]
 
 
 @pytest.mark.usefixtures("registries")
@@ -63,6 +64,29 @@ def test_a_page_is_true(page, reader):
             reader.follow(block)
         except AssertionError as error:
             raise AssertionError(f"{page.relative_to(ROOT)}, line {block.line}: {error}") from error
+    if reader.differing:
+        page.write_text(reader.renew(page.read_text()))
+
+
+SHOWN = "@main on here\n…\ndevice     busy   peak memory\n     1   8.80ms   239MB (0.3%)\n…\n1.591e+04/s at most\n"
+PRINTED = (
+    "@main on here\n9ms latency\n\ndevice    busy    peak memory\n"
+    "     1     9s   2.39GB (10.3%)\n     2   9.1s   2.39GB (10.3%)\n\n800/s at most\n"
+)
+
+
+def test_blessing_renews_figures_and_their_columns_and_keeps_what_is_left_out():
+    assert left_out(SHOWN, PRINTED) is not None
+    now = renewed(SHOWN, PRINTED)
+    assert left_out(now, PRINTED) is None
+    assert now.splitlines()[3:5] == ["     1     9s   2.39GB (10.3%)", "…"]
+    assert [line for line in now.splitlines() if line == "…"] == ["…"] * 2
+
+
+def test_what_is_not_printed_any_more_stays_and_is_wrong():
+    now = renewed("gone: 3 of them\n", PRINTED)
+    assert now == "gone: 3 of them\n"
+    assert left_out(now, PRINTED) == now
 
 
 @pytest.mark.parametrize("command", [c.__name__.rstrip("_") for c in COMMANDS])

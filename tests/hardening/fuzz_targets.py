@@ -18,7 +18,7 @@ from distir.cost import HardwareError
 from distir.cost import load as load_hardware
 from distir.diagnostics import ProgramError, Report, Span
 from distir.diagnostics.formats import FORMATS
-from distir.ide.actions import annotations, fixes, functions, schedule, transforms
+from distir.ide.actions import annotations, fixes, functions, recompute, schedule, transforms
 from distir.ide.calls import incoming, outgoing, prepare_calls
 from distir.ide.completion import completions
 from distir.ide.diagnostics import findings
@@ -156,7 +156,7 @@ def _changes(document, span, offset):
     changes += [format_on_type(document, offset, typed) for typed in ("\n", "}")]
     offered = [*fixes.quick_fixes(document, span), *annotations.state_types(document, span)]
     offered += [*functions.inline_call(document, span), *functions.outline_selection(document, span)]
-    offered += [*schedule.faster_moves(document, span), *schedule.recomputations(document, span)]
+    offered += [*schedule.faster_moves(document, span), *recompute.recomputations(document, span)]
     unused = fixes.remove_unused(document)
     transforms.offers(document, span)
     for edits in (*changes, *(a.edits for a in offered), unused.edits if unused is not None else ()):

@@ -155,7 +155,7 @@ def test_the_estimate_follows_calls(program):
     module = parse(MODERATE, "a.dir").module
     inputs = {"x": np.zeros((1000, 1000))}
     assert execute(module, inputs, max_bytes=24_000_000)
-    with pytest.raises(TooLargeError, match=r"needs 0\.024 GB of memory, 0\.02 GB are allowed"):
+    with pytest.raises(TooLargeError, match=r"needs 24\.0MB of memory, 20\.0MB are allowed"):
         execute(module, inputs, max_bytes=20_000_000)
 
 

@@ -11,10 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+import pytest
 from fuzz_seeds import seeds
 
 from distir.analysis.program import read
 from distir.cli import main
+
+ROOT = Path(__file__).parents[2]
 
 KILLS = int(os.environ.get("DISTIR_TEST_KILLS", "20"))
 
@@ -163,6 +167,45 @@ def test_run(tmp_path):
         if data != b"old":  # an archive holds the time of its making
             with np.load(whole / "out.npz") as archive:
                 assert all(archive[name].size for name in archive.files)
+
+
+def test_calibrate(tmp_path, monkeypatch):
+    """The profile is the old one or a whole new one, and the ranks that measured end by themselves."""
+    pytest.importorskip("torch")
+    import distir.cost.calibrate as calibration
+    from distir.cli import calibrate as command
+    from distir.cost import load
+
+    all_of_them = calibration.computing
+    few = lambda *words, **options: [b for b in all_of_them(*words, **options) if b.op in ("Add", "MatMul")]  # noqa: E731
+    monkeypatch.setattr(calibration, "computing", few)
+    monkeypatch.setattr(command, "QUICK_ELEMENTS", 1 << 12)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", None)  # so that it is asked for again
+    old = (ROOT / "distir" / "cost" / "profiles" / "laptop-cpu.toml").read_bytes()
+    profile = tmp_path / "here.toml"
+    profile.write_bytes(old)
+    words = ["calibrate", "--quick", "--rounds", "2", "-o", "here.toml"]
+    seconds = duration(words, tmp_path)
+    assert profile.read_bytes() != old
+    dice = random.Random(0)
+    for _ in range(share(2)):
+        profile.write_bytes(old)
+        done = killed(words, tmp_path, dice.uniform(0, 1.1 * seconds))
+        assert load(profile)
+        assert not done or profile.read_bytes() != old
+        assert ended(str(tmp_path / "scratch")), "a rank goes on"
+
+
+def ended(folder, seconds=60):
+    """Whether all processes that run something in a folder end in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not any(folder in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_search(tmp_path, capsys):

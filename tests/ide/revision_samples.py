@@ -116,13 +116,27 @@ def edited(text, kind, a, b):
             return _changed(text, NAME, a, lambda: NAME.findall(text)[b % len(NAME.findall(text))])
         case "retype":
             return _changed(text, DIGIT, a, lambda: str(b % 10))
+        case "rename all":
+            found = NAME.findall(text)
+            if found:
+                return re.sub(rf"{found[a % len(found)]}\b", found[b % len(found)] + "_2", text)
+        case "every op":
+            found = OP.findall(text)
+            if found:
+                return re.sub(rf"{found[a % len(found)]}\b", ["Relu", "Add", "Exp"][b % 3], text)
+        case "some":
+            lines[a % 3 :: 3] = (re.sub(r"[01]\.", f"{b % 7 + 2}.", line) for line in lines[a % 3 :: 3])
         case "op":
             ops = ["Relu", "Add", "Mul", "MatMul", "Softmax", "Send[device = 2]", "@a", "@b", "@layer", "@main"]
             return _changed(text, OP, a, lambda: ops[b % len(ops)])
     return "\n".join(lines)
 
 
-KINDS = ["delete", "copy", "replace", "swap", "insert", "cut", "rename", "retype", "op"]
+SINGLE = ["delete", "copy", "replace", "swap", "insert", "cut", "rename", "retype", "op"]
+MANY = ["rename all", "every op", "some"]
+"""What changes a text in many places at once."""
+
+KINDS = SINGLE + MANY
 
 
 def _changed(text, pattern, number, new):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.diagnostics import Span
-from distir.ide.actions import annotations, fixes, functions, schedule, transforms
+from distir.ide.actions import annotations, fixes, functions, recompute, schedule, transforms
 from distir.ide.calls import incoming, outgoing, prepare_calls
 from distir.ide.completion import completions
 from distir.ide.folding import folds
@@ -67,7 +67,7 @@ def every_query(document, span):
     changes += [format_on_type(document, offset, typed) for typed in ("\n", "}")]
     actions = [*fixes.quick_fixes(document, span), *annotations.state_types(document, span)]
     actions += [*functions.inline_call(document, span), *functions.outline_selection(document, span)]
-    actions += [*schedule.faster_moves(document, span), *schedule.recomputations(document, span)]
+    actions += [*schedule.faster_moves(document, span), *recompute.recomputations(document, span)]
     everything = fixes.remove_unused(document)
     transforms.offers(document, span)
     for edits in (*changes, *(a.edits for a in actions), everything.edits if everything is not None else ()):

@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from array import array
+from itertools import combinations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +14,7 @@ from distir.analysis.revision import change
 from distir.cost import load
 from distir.ide.diagnostics import findings
 from distir.ide.document import Document, Setup, open_document
+from distir.ir import Apply, Return
 
 SETUP = Setup(load("dgx-a100"), max_latency_s=1e-6, max_memory_bytes=500)
 
@@ -144,15 +147,41 @@ def test_old_versions_are_let_go_of_at_once():
         gc.enable()
 
 
-@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def statements(numbers):
+    """Statements that are equal where the numbers are; some define the same name, some none."""
+    return tuple(Return((str(n),)) if n > 6 else Apply((f"v{n % 5}",), "Relu", (f"x{n}",)) for n in numbers)
+
+
+@given(st.lists(st.integers(0, 7)), st.lists(st.integers(0, 7)))
 def test_a_change_takes_one_body_to_another(old, new):
+    old, new = statements(old), statements(new)
     edit = change(old, new)
-    assert [*old[: edit.first], *new[edit.first : edit.new_end], *old[edit.old_end :]] == new
-    assert edit.first <= edit.old_end <= len(old)
-    for index in range(len(old)):
-        moved = edit.new_index(index)
-        assert (moved is None) == (edit.first <= index < edit.old_end)
+    gone, fresh = set(edit.gone()), set(edit.fresh())
+    assert [new[n] if i is None else old[i] for n, i in enumerate(map(edit.old_index, range(len(new))))] == [*new]
+    assert [edit.old_index(n) is None for n in range(len(new))] == [n in fresh for n in range(len(new))]
+    assert len(new) - len(fresh) == len(old) - len(gone)
+    numbers = [edit.new_index(index) for index in range(len(old))]
+    for index, moved in enumerate(numbers):
+        assert (moved is None) == (index in gone)
         assert moved is None or (new[moved] == old[index] and edit.old_index(moved) == index)
+    kept = array("q", [-1, *(index for index in range(len(old)) if index not in gone)])
+    assert list(edit.renumbered(kept)) == [-1, *(n for n in numbers if n is not None)]
+    carried = edit.carried(old, None)
+    assert carried == [None if index in fresh else statement for index, statement in enumerate(new)]
+    ends = [edit.new_boundary(boundary) for boundary in range(len(old) + 1)]
+    assert ends == sorted(ends)
+    for start, end in combinations(range(len(old) + 1), 2):
+        inside = range(ends[start], ends[end])
+        assert edit.changes(start, end) or len(inside) != end - start or not fresh & {*inside}
+
+
+@given(st.lists(st.integers(0, 7), min_size=1), st.lists(st.tuples(st.integers(0), st.integers(0, 6)), max_size=5))
+def test_what_lies_between_changes_in_place_is_the_same(numbers, replaced):
+    after = list(numbers)
+    for place, number in replaced:
+        after[place % len(after)] = number
+    edit = change(statements(numbers), statements(after))
+    assert {*edit.fresh()} == {i for i, (a, b) in enumerate(zip(numbers, after, strict=True)) if a != b}
 
 
 def levels(found):

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from distir.cli import main
+from distir.lower import Launch, LaunchError, launch
 from distir.syntax import parse
 
 PIPELINE = """\
@@ -151,32 +153,45 @@ def test_running_out_of_memory_names_the_statement(distir, tmp_path):
     path.write_text(HUGE)
     ended = distir("launch", path)
     assert ended.code == 2
+    assert "1 rank needs about" in ended.err
+    assert "`--max-memory`" in ended.err
+    ended = distir("launch", path, "--max-memory", "100PB")
+    assert ended.code == 2
     assert "rank 1 ran out of memory in `%z = Tile(%y, [1000000000])` of `@main`" in ended.err
     assert "`x` 4.19MB" in ended.err
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.skipif(os.environ.get("DISTIR_TEST_ALL") != "1", reason="starts torchrun several times")
-def test_a_moved_folder_runs_under_torchrun_also_with_two_agents(distir, pipeline, tmp_path):
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+@pytest.fixture
+def moved(distir, pipeline, tmp_path):
+    """A lowered folder that is not where it was written."""
     pytest.importorskip("torch")
     distir("lower", pipeline, "-o", tmp_path / "first", "--bind", "B=4")
-    folder = (tmp_path / "first").rename(tmp_path / "moved")
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    words = [sys.executable, "-m", "torch.distributed.run"]
-    wrong = [*words, "--standalone", "--nproc-per-node=3", str(folder / "run.py"), "--backend", "gloo"]
-    ended = subprocess.run(wrong, capture_output=True, text=True, env=environment, check=False)
+    return (tmp_path / "first").rename(tmp_path / "moved")
+
+
+@pytest.mark.skipif(os.environ.get("DISTIR_TEST_ALL") != "1", reason="starts five processes with torch")
+def test_another_number_of_ranks_than_lowered_for_is_refused(moved):
+    words = [*TORCHRUN, "--standalone", "--nproc-per-node=3", str(moved / "run.py"), "--backend", "gloo"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ended.returncode
     assert "the program was lowered for 2 ranks, found 3" in ended.stderr
+
+
+def test_a_moved_folder_runs_under_torchrun_with_two_agents(moved, tmp_path):
     port = 20000 + os.getpid() % 20000
     agents = [
         subprocess.Popen(
             [
-                *words,
+                *TORCHRUN,
                 *("--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}"),
                 *("--master-addr=127.0.0.1", f"--master-port={port}"),
-                *(str(folder / "run.py"), "--backend", "gloo", "--output", str(tmp_path / "results")),
+                *(str(moved / "run.py"), "--backend", "gloo", "--output", str(tmp_path / "results")),
             ],
-            env=environment,
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
         )
         for node in range(2)
     ]
@@ -185,3 +200,24 @@ def test_a_moved_folder_runs_under_torchrun_also_with_two_agents(distir, pipelin
         "results.1.safetensors",
         "results.2.safetensors",
     }
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler of C++")
+def test_functions_that_do_not_communicate_are_compiled(distir, pipeline):
+    pytest.importorskip("torch")
+    ended = distir("launch", pipeline, "--bind", "B=4", "--compile", "--verify", "--json", "--timeout", "200s")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["verified"] is True
+
+
+def test_a_rank_that_is_killed_ends_the_launch(distir, pipeline, tmp_path):
+    """As by the system, when memory runs out: in the middle of the run, while the other rank waits."""
+    pytest.importorskip("torch")
+    distir("lower", pipeline, "-o", tmp_path / "out", "--bind", "B=4")
+    program = tmp_path / "out" / "program.py"
+    head, mark, tail = program.read_text().partition("def f_main_rank_1")
+    first = tail.index("\n    ")
+    kill = "\n    if DEVICE.type != 'meta': import os; os.kill(os.getpid(), 9)"
+    program.write_text(head + mark + tail[:first] + kill + tail[first:])
+    with pytest.raises(LaunchError, match=r"rank 2 was killed by signal 9 \(SIGKILL\)"):
+        launch(Launch(tmp_path / "out", (1, 2), timeout_s=100))

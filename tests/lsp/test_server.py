@@ -272,7 +272,7 @@ def test_a_program_above_the_limit_is_simulated_on_demand():
 
 def test_long_simulations_show_progress_and_typing_ends_them():
     with Session({**PUSHED, "window": {"workDoneProgress": True}}) as session:
-        session.open(URI, unused(60_000))
+        session.open(URI, unused(200_000))
         session.diagnostics(URI)
         begun = session.wait(lambda m: m.get("method") == "$/progress" and m["params"]["value"]["kind"] == "begin")
         session.change(URI, SOUND)
@@ -312,27 +312,6 @@ def test_a_text_of_50_mb_is_left_alone_and_said_once(session):
     session.change(URI, (5, 0, 5, 2, "##"))
     session.change(URI, SOUND)
     assert session.diagnostics(URI) == []
-
-
-def test_an_hour_of_edits_takes_no_more_memory(session):
-    text = unused(500)
-    session.open(URI, text)
-    session.diagnostics(URI)
-
-    def replay(count):
-        for number in range(count):
-            line = 1 + number * 37 % 400
-            session.change(URI, (line, 2, line, 2, f"%n{number % 50} = Exp(%a{line - 1})\n  "))
-            session.diagnostics(URI)
-            session.change(URI, (line, 2, line, 2, "%broken = ("))
-            session.change(URI, (line, 0, line + 1, 0, ""), (line, 2, line, 2, ""))
-            session.diagnostics(URI)
-            session.kept.clear()
-
-    replay(60)
-    before = session.resident()
-    replay(120)
-    assert session.resident() - before < 12_000_000
 
 
 def test_the_end(session):

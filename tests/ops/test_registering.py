@@ -71,7 +71,7 @@ def install(folder, module, text):
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[distir.ops]\n{module} = {module}\n")
+    (info / "entry_points.txt").write_text(f"[distir.plugins]\n{module} = {module}\n")
 
 
 def check_elsewhere(folder):

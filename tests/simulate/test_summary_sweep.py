@@ -92,7 +92,9 @@ def test_models_on_many_devices(model, steps):
     module = transform(sequential, *steps)
     swept = sweep(module, DGX)
     for size in (32, 64, 256, 4096):
-        same(swept.at({"B": size}), simulate(module, DGX, bind={"B": size}))
+        expected = simulate(module, DGX, bind={"B": size})
+        same(swept.at({"B": size}), expected)
+        same(Sweep(check(module, late=True), module.entry(), DGX).once({"B": size}), expected)
     assert by_pattern(swept)
 
 
@@ -138,8 +140,8 @@ def test_devices_of_one_kind_are_costed_once(monkeypatch):
     swept = sweep(module, DGX)
     swept.at({"B": 64})
     costed = []
-    effect = Effects.effect
-    monkeypatch.setattr(Effects, "effect", lambda *args: costed.append(args[1].op) or effect(*args))
+    effect = Effects.found
+    monkeypatch.setattr(Effects, "found", lambda *args: costed.append(args[1].op) or effect(*args))
     swept.at({"B": 128})
     sequential = models.gpt2(layers=4, width=64, heads=8, sequence=8, vocabulary=96)
     ops = [s for f in sequential for s in f.body if not isinstance(s, Call)]

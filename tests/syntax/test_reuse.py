@@ -1,10 +1,11 @@
 """Reading the next version of a text gives what reading it alone gives, and keeps what did not change."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import modules
 
-from distir.syntax import parse, print_module
+from distir.syntax import parse, print_module, reuse
 
 PROGRAM = """\
 // first
@@ -82,6 +83,41 @@ def test_so_are_random_programs(module, data):
     text = print_module(module)
     other = data.draw(edited(data.draw(edited(text))))
     assert everything(parse(other, previous=parse(text))) == everything(parse(other))
+
+
+def long(count):
+    """Statements on one line and on several, with comments behind and inside them."""
+    lines = ["func @long(%x: D1) {"]
+    for i in range(count):
+        lines.append(f"  %v{i} = Relu(%x) // {i}" if i % 5 else f"  %v{i} = Cat(%x,\n    dim=0) /* {i}\n */")
+    return "\n".join([*lines, "  return %v0", "}", ""])
+
+
+LONG = long(60)
+
+
+@given(st.data(), st.sampled_from([1, 2, 7]), st.sampled_from([5, 60, 5_000]))
+@settings(max_examples=150, deadline=None)
+def test_so_it_is_after_several_edits_at_once(data, lines, near):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reuse, "_LINES", lines)
+        patch.setattr(reuse, "_NEAR", near)
+        text = LONG
+        syntax = parse(text)
+        for _ in range(3):
+            for _ in range(data.draw(st.integers(1, 5))):
+                text = data.draw(edited(text))
+            syntax = parse(text, previous=syntax)
+            assert everything(syntax) == everything(parse(text))
+
+
+def test_what_stands_between_edits_is_the_same_object():
+    before = parse(LONG)
+    text = LONG.replace("%v1 = Relu", "%v1 = Exponential").replace("%v58 = Relu(%x)", "%v58 = Exp(%x) // newer")
+    after = parse(text, previous=before)
+    old, new = before.functions[0].function.body, after.functions[0].function.body
+    assert sum(a is b for a, b in zip(old, new, strict=True)) > 20
+    assert everything(after) == everything(parse(text))
 
 
 def test_what_did_not_change_is_the_same_object():

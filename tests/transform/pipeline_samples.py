@@ -9,6 +9,7 @@ from distir.analysis import random_inputs
 from distir.cost import parse
 from distir.ops import OPS, op
 from distir.simulate import simulate
+from distir.transform import transform
 from distir.transform.pipeline.order import Message, makespan, merge
 from distir.transform.pipeline.schedules import SCHEDULES, Pass, Task
 
@@ -35,6 +36,12 @@ collective = { startup = "0us", latency = "0us", bandwidth = "1000000000TB/s" }
 
 def machine():
     return parse(MACHINE)
+
+
+def written_out(module):
+    """A pipeline with its rounds written out."""
+    rounds = ",".join(f.name for f in module if "round" in f.name)
+    return transform(module, f"inline={rounds}") if rounds else module
 
 
 def _spent(amount, **_):

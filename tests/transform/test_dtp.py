@@ -9,12 +9,14 @@ from random import Random
 
 import pytest
 from dtp_samples import LAYERS, MODELS
+from pipeline_samples import written_out
 from sharding_samples import assert_same
 
 import distir
 from distir.diagnostics import ProgramError
 from distir.ir import types
-from distir.models import named
+from distir.models import mlp, named
+from distir.simulate import simulate
 from distir.transform import StepError, transform
 from distir.transform.pipeline import SCHEDULES
 
@@ -129,13 +131,35 @@ def test_it_is_the_three_steps_in_turn():
 
 
 def test_the_largest_model_is_a_few_functions():
-    """With 256 calls of its two stages, for each of two replicas."""
+    """With 256 calls of its two stages, for each of two replicas, in rounds."""
     module = named("gpt2-175b", 1024)
     found = transform(module, "dtp=2,4,2", microbatches=128)
     assert len(found.functions) < 10
+    assert sum(len(f.body) for f in found if f.name == "main" or "round" in f.name) < 200
+    found = written_out(found)
     calls = [s.function for s in found.entry().body if hasattr(s, "function")]
     assert len(calls) == 2 * 2 * 128
     assert len(set(calls)) <= 4
+
+
+@pytest.mark.parametrize("degrees", ["2,1,2", "1,2,2", "2,2,3"])
+def test_rounds_take_no_more_sums_than_without_them(degrees):
+    """A pipeline split with its rounds takes as long, and as much memory, as one split without them."""
+    module, (d, t, p) = mlp(6, 64, training=True), degrees.split(",")
+    found = transform(module, f"dtp={degrees}", microbatches=24, layout="dpt")
+    assert "round" in found.functions
+    flat = transform(written_out(transform(module, f"pp={p}", microbatches=24)), f"tp={t}", f"dp={d}", "inline")
+    for program in (found, transform(found, "inline")):
+        simulations = [simulate(m, "dgx2-v100", bind={"B": 960}) for m in (program, flat)]
+        assert len({s.latency_s for s in simulations}) == 1
+        assert simulations[0].devices == simulations[1].devices
+
+
+def test_ends_can_be_left_out():
+    module = mlp(4, 8, training=True)
+    whole, found = (transform(module, "dtp=2,2,2", microbatches=4, ends=ends) for ends in (True, False))
+    assert [f for f in whole if f.name not in ("main.scatter", "main.gather")] == list(found)
+    assert len(whole.functions) == len(found.functions) + 2
 
 
 def test_a_batch_without_a_size_is_cut_into_as_many_microbatches():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_samples import assert_same_results, forget, register, simulated, spending
+from pipeline_samples import assert_same_results, forget, register, simulated, spending, written_out
 from sharding_samples import llama, mlp_with_tuples, small_gpt2
 
 import distir
@@ -293,13 +293,40 @@ def test_a_weight_that_nobody_updates_is_on_every_device_that_needs_it():
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
 def test_the_size_of_the_program_is_that_of_the_schedule(schedule):
     def size(layers, microbatches):
-        made = pipeline(mlp(layers, 2, 64, training=True), 4, microbatches, schedule=schedule)
+        made = written_out(pipeline(mlp(layers, 2, 64, training=True), 4, microbatches, schedule=schedule))
         updates = sum(getattr(s, "op", "") == "SGD" for s in statements(made))
         return len(statements(made)) - updates, sum(len(s.args) for s in statements(made) if isinstance(s, Call))
 
     assert size(8, 16) == size(16, 16), "deeper stages make no longer calls"
     assert size(8, 16)[0] <= 4 * 16 * 6 + 40
     assert size(8, 32)[0] <= 2 * size(8, 16)[0]
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), [*SCHEDULES, ("inference", 1)])
+def test_the_steady_state_is_written_once(schedule, virtual):
+    """A program of many microbatches is about as long as one of few, and the same once it is written out."""
+
+    def length(made):
+        return sum(len(f.body) for f in made if f.name == "main" or "round" in f.name)
+
+    model = mlp(8, 2, 1024, training=schedule != "inference")
+    options = {} if schedule == "inference" else {"schedule": schedule, "virtual": virtual}
+    few, many = (pipeline(model, 2, count, **options) for count in (64, 256))
+    assert length(many) <= 2 * length(few)
+    flat = written_out(many)
+    assert set(many.functions) - set(flat.functions) >= {"round", "rounds"}
+    passes = sum(isinstance(s, Call) and s.function.startswith("stage_") for s in flat.functions["main"].body)
+    assert passes == 256 * sum(f.name.startswith("stage_") for f in flat)
+    assert simulated(many).latency_s == simulated(flat).latency_s
+    assert simulated(many).devices == simulated(flat).devices
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
+@pytest.mark.parametrize(("devices", "microbatches"), [(1, 24), (2, 24), (3, 36)])
+def test_rounds_compute_the_same(devices, microbatches, schedule, virtual):
+    module = mlp(6, 3, 2 * microbatches, "Float64", training=True)
+    made = assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual)
+    assert "round" in made.functions
 
 
 def test_stages_are_functions_of_any_device():

@@ -20,11 +20,13 @@ test("commands and providers, inside the extension host", { timeout: 240_000 }, 
     });
     const ended = new Promise((resolve) => void page.exposeFunction("codeAutomationExit", resolve));
     const payload = [
-      ["extensionDevelopmentPath", bench.remote(EXTENSION)],
+      ["extensionDevelopmentPath", bench.remote(join(EXTENSION, "tests/host/python-extension"))],
       ["extensionTestsPath", bench.remote(join(EXTENSION, "dist-test/host"))],
     ];
     await page.goto(bench.url(payload));
-    assert.equal(await ended, 0, said.filter((text) => text.startsWith("FAILED")).join("\n"));
+    const told = page.locator(".notification-list-item", { hasText: "DistIR needs Python 3.11 or later, and none was found." }).waitFor({ timeout: 200_000 });
+    const [code] = await Promise.all([ended, told.catch(() => assert.fail("the user was not told that there is no Python"))]);
+    assert.equal(code, 0, said.filter((text) => text.startsWith("FAILED")).join("\n"));
   } finally {
     await browser.close();
     await bench.close();

@@ -4,12 +4,13 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { commit, programs } from "./programs.mjs";
-import { EXTENSION, PYTHON, openFile, startBrowser, startWorkbench } from "./workbench.mjs";
+import { HOSTILE_FILE, commit, programs } from "./programs.mjs";
+import { EXTENSION, PYTHON, Workbench, openFile, startBrowser, startWorkbench } from "./workbench.mjs";
 
 const palette = JSON.parse(readFileSync(join(EXTENSION, "palette.json"), "utf8"));
 let bench;
 let browser;
+const HIT = "#ff6ad5"; // what the timeline marks with, in dark themes
 let windows = 0;
 
 before(async () => {
@@ -24,29 +25,47 @@ after(async () => {
   assert.deepEqual(outside, [], "no page asks for anything outside of this machine");
 });
 
-/** A test with a window, and a folder with one program, of its own; where it fails, a picture of the window says why. */
+/**
+ * A test with a window, and a folder with one program, of its own; where it fails, a picture of the window says why.
+ *
+ * It is tried twice: lists and boxes of a workbench close when something else takes the keyboard, which on a busy machine
+ * it does at any time. What is wrong with us fails both times; that a second try was needed is told.
+ */
 function inWindow(name, file, run) {
-  test(name, { timeout: 90_000 }, async () => {
-    const folder = join(bench.workspace, String(++windows), "examples");
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, file), programs()[file]);
-    commit(folder);
-    const window = await openFile(browser, bench, file, folder);
+  test(name, { timeout: 400_000 }, async (context) => {
     try {
-      await run(window, folder);
+      await once(file, run);
     } catch (error) {
-      await window.page.screenshot({ path: join(EXTENSION, "e2e", `failed-${windows}.png`) });
-      throw error;
-    } finally {
-      await window.page.close();
+      context.diagnostic(`tried again after: ${error.message}`);
+      await once(file, run);
     }
   });
+}
+
+async function once(file, run) {
+  const folder = join(bench.workspace, `${++windows} größer als 名`, "examples");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, file), programs()[file]);
+  commit(folder);
+  const window = await openFile(browser, bench, file, folder);
+  try {
+    await run(window, folder);
+  } catch (error) {
+    await window.page.screenshot({ path: join(EXTENSION, "e2e", `failed-${windows}.png`) });
+    throw error;
+  } finally {
+    await window.page.close();
+  }
 }
 
 /** The latency that the lens above the entry function says, in seconds. */
 async function latency(window, pattern = /· peak /) {
   const [, count, unit] = /^([\d.]+)(s|ms|us)/.exec(await window.lens(pattern));
   return Number(count) * { s: 1, ms: 1e-3, us: 1e-6 }[unit];
+}
+
+async function until(what, isThere) {
+  for (const end = Date.now() + 60_000; !isThere(); await new Promise((resolve) => setTimeout(resolve, 100))) assert.ok(Date.now() < end, `never came: ${what}`);
 }
 
 /** Wait until a word has a colour, given as `#rrggbb`. */
@@ -76,6 +95,8 @@ inWindow("a program shows types, times, lenses, hover, and a colour for each dev
     await coloured(window, "%wb", colours[2]);
     if (theme === "Light Modern") await window.picture("light");
   }
+  // The other tests have the theme that the settings name now.
+  await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
 });
 
 inWindow("a mistake is underlined, and goes with its cause", "broken.dir", async (window) => {
@@ -108,6 +129,24 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   assert.match(await told.textContent(), /1\.0\dx slower, 12\.9ms → 1\d\.\dms/);
   await window.page.waitForSelector(".diff-editor, .monaco-diff-editor");
   await window.picture("compare");
+  await told.locator(".monaco-button", { hasText: "Timelines" }).click();
+  const comparison = window.webview("#comparison");
+  await comparison.filter({ hasText: /^mlp\.HEAD\.dir: 12\.91 ms → 1\d\.\d+ ms, 1\.0\dx slower/ }).waitFor();
+  await window.command("DistIR: Compare with Saved");
+  const saved = await window.message("against saved");
+  assert.match(await saved.textContent(), /1\.0\dx slower/);
+  // The saved version took the tab of HEAD's; the timeline goes on to compare with HEAD, also after an edit.
+  const before = await comparison.textContent();
+  await window.page.keyboard.press("Control+End");
+  await window.goTo("%p_1: D2");
+  await window.page.keyboard.press("End");
+  await window.page.keyboard.press("Enter");
+  await window.page.keyboard.insertText("%q_3: D2 = Relu(%p_1)");
+  await comparison.filter({ hasNotText: before.slice(0, 40) }).waitFor();
+  assert.match(await comparison.textContent(), /^mlp\.HEAD\.dir: 12\.91 ms → /);
+  await saved.locator(".monaco-button", { hasText: "Timelines" }).click();
+  await comparison.filter({ hasText: /^mlp\.saved\.dir: / }).waitFor();
+  await window.page.waitForSelector('.tab:has-text("mlp.dir: saved ↔ now, 1.0")');
 });
 
 inWindow("the advice to move an op makes the program faster", "swapped.dir", async (window) => {
@@ -139,17 +178,123 @@ inWindow("the timeline opens beside; Enter on a bar and a click on one go to its
   const line = /line (\d+),/.exec(await window.webview("#bar").textContent())[1];
   await window.command("View: Focus First Editor Group"); // a single click leaves the keyboard in the timeline
   await window.at(line);
+  await window.goTo("Figure 2");
+  await window.pixels("#chart canvas", HIT, (count) => count === 0);
+  await window.goTo("%h = Gemm(%x, %A, %b)", 4);
+  await window.webview("#live", { hasText: "cursor at Gemm %h, 4 ops" }).waitFor({ state: "attached" });
+  await window.pixels("#chart canvas", HIT, (count) => count > 100);
 });
 
-inWindow("hostile text is only text in the timeline", "hostile.dir", async (window) => {
+inWindow("hostile text, and a hostile file name, are only text in the pages, which run nothing but our own files", HOSTILE_FILE, async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Open Timeline to the Side");
   await window.webview("#chart canvas").waitFor();
-  const chart = window.webview("#chart");
-  await chart.focus();
+  await window.webview("#chart").focus();
   await window.page.keyboard.press("Home");
+  assert.ok((await window.webview("h1").textContent()).startsWith(HOSTILE_FILE));
   const document = window.webview("html");
   assert.equal(await document.evaluate((html) => html.querySelectorAll("#owned, img").length + Number(html.ownerDocument.title === "owned")), 0);
+  const refused = await document.evaluate(async (html) => {
+    const policies = [];
+    html.ownerDocument.addEventListener("securitypolicyviolation", ({ effectiveDirective }) => policies.push(effectiveDirective));
+    const script = html.ownerDocument.createElement("script");
+    script.textContent = "document.title = 'owned'";
+    const image = html.ownerDocument.createElement("img");
+    image.src = "https://example.org/x.png";
+    html.ownerDocument.body.append(script, image);
+    setTimeout("document.title = 'owned'");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (const each of [script, image]) each.remove();
+    return { policies: policies.sort(), title: html.ownerDocument.title };
+  });
+  assert.deepEqual(refused, { policies: ["img-src", "script-src", "script-src-elem"], title: "Timeline" });
+});
+
+inWindow("a program in Markdown has colours, and words around it have not", "notes.md", async (window) => {
+  const colours = () =>
+    window.page.$$eval(".view-line", (lines) =>
+      lines.map((line) => [...line.querySelectorAll("span span")].map((span) => [span.textContent.trim().replace(/\u00a0/g, " "), getComputedStyle(span).color])),
+    );
+  await coloured(window, "func", "#569cd6");
+  const all = await colours();
+  const of = (word) => all.flat().find(([text]) => text.startsWith(word))?.[1];
+  assert.equal(new Set(["func", "@main", "%x", "Tensor"].map(of)).size, 4);
+  const words = all.flat().filter(([text]) => text.startsWith("func is a word"));
+  assert.equal(words.length, 2, "one before, one after");
+  for (const [, colour] of words) assert.equal(colour, of("~~~"));
+});
+
+inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  const walkthrough = async () => {
+    // A list closes when the walkthrough takes the keyboard, which it does some time after a step is opened.
+    for (let attempt = 0; attempt < 5; attempt++) {
+      await window.command("Welcome: Open Walkthrough");
+      const chosen = window.pick("First steps with DistIR", { typed: true, timeout: 8000 });
+      if (await chosen.then(() => true, () => false)) return;
+    }
+    throw new Error("the walkthrough is not offered");
+  };
+  const step = async (title, button) => {
+    await walkthrough();
+    const found = window.page.locator(".getting-started-step", { hasText: title });
+    await found.click();
+    const picture = window.page.locator(".getting-started-media img");
+    if (await picture.count()) assert.ok(await picture.first().evaluate((img) => img.decode().then(() => img.naturalWidth > 100)), title);
+    return found.locator(".monaco-button", { hasText: button });
+  };
+  for (const [title, button, expected] of [
+    ["Install the server", "Install Server", "Install distir[lsp]"],
+    ["Install the server", "Select Interpreter", "The Python that runs the DistIR server"],
+    ["Make it faster", "Transform Program", "Transform mlp.dir"],
+    ["Ask what if", "Pick Hardware", "Simulate mlp.dir on"],
+  ]) {
+    const offer = await step(title, button);
+    const list = window.page.locator(".quick-input-title", { hasText: expected });
+    for (let attempt = 0; attempt < 4 && !(await list.isVisible()); attempt++) {
+      await offer.click();
+      await list.waitFor({ timeout: 15_000 }).catch(() => undefined);
+    }
+    await list.waitFor();
+    await window.page.keyboard.press("Escape");
+  }
+  await (await step("See its timeline", "Open Timeline")).click();
+  await window.webview("#chart canvas").waitFor();
+  await (await step("Open a program", "Open an Example")).click();
+  await window.page.waitForSelector('.tab.active:has-text("Untitled-1")');
+  await window.lens(/12\.9ms · peak /);
+  await walkthrough();
+  await window.page.waitForFunction(() => document.querySelectorAll(".getting-started-step .codicon.complete").length === 5);
+});
+
+inWindow("a text of 50 MB opens when the user insists, is not looked at, and keeps nothing else from working", "mlp.dir", async (window, folder) => {
+  await window.lens(/· peak /);
+  const line = "  %y = Relu(%x) // a statement that comes again and again\n";
+  writeFileSync(join(folder, "large.dir"), line.repeat(Math.ceil(50e6 / line.length)));
+  const [server] = servers();
+  const page = await browser.context.newPage();
+  try {
+    await page.goto(bench.url([["openFile", bench.remote(join(folder, "large.dir"))]], folder));
+    const asked = page.locator(".monaco-editor-pane-placeholder", { hasText: "very large" });
+    await asked.locator(".monaco-button", { hasText: "Open Anyway" }).click();
+    const large = new Workbench(page, []);
+    await large.line("%y = Relu(%x)", 80_000);
+    await page.keyboard.press("Control+Home");
+    await page.keyboard.insertText("// ");
+    await large.line("//   %y = Relu(%x)");
+    await page.waitForSelector('#status\\.editor\\.mode:has-text("DistIR")');
+    await large.message("turned off for this large file"); // the editor's own
+    await large.message("is longer than 20,000,000 characters and not looked at", 90_000);
+    const own = servers().find((pid) => pid !== server);
+    assert.ok(spent(own) < 10, `the server has worked for ${spent(own)} s`); // to read such a text takes it a minute
+  } finally {
+    await page.close();
+  }
+  await window.goTo("%p_1: D2");
+  await window.page.keyboard.press("End");
+  await window.page.keyboard.press("Enter");
+  await window.page.keyboard.insertText("%more: D2 = Relu(%p_1)");
+  await window.line("%more: D2 f32[8192,1024]@2");
 });
 
 inWindow("renaming changes every use", "mlp.dir", async (window) => {
@@ -201,7 +346,7 @@ inWindow("a transform is chosen in a form, previewed with its gain, and saved as
   await window.page.waitForSelector(".monaco-diff-editor");
   await window.line("%w1_2: Tuple[");
   await window.picture("transform");
-  await told.locator(".monaco-button", { hasText: "Save as a New File" }).first().click();
+  await told.locator(".monaco-button", { hasText: "Save as New" }).first().click();
   await window.page.waitForSelector('.tab:has-text("sequential.dp2.dir")');
   assert.match(readFileSync(join(folder, "sequential.dp2.dir"), "utf8"), /MPIAllreduce/);
 });
@@ -213,7 +358,9 @@ inWindow("a search runs in the background; a configuration opens as a program", 
   await window.enter("4", ": Devices");
   await window.pick("Microbatches");
   await window.enter("4", ": Microbatches");
+  const told = window.message(/Searching configurations of sequential\.dir/); // with its counts for moments only
   await window.pick("Search on");
+  await told;
   await window.webview("tbody tr").first().waitFor();
   assert.equal(await window.webview("tbody tr").count(), 6);
   assert.ok((await window.webview("circle").count()) > 3);
@@ -235,11 +382,7 @@ inWindow("a server that is killed comes back by itself", "mlp.dir", async (windo
   await window.lens(/· peak /);
   const [first] = servers();
   process.kill(first, "SIGKILL");
-  const until = Date.now() + 60_000;
-  while (!servers().some((pid) => pid !== first)) {
-    assert.ok(Date.now() < until, "no new server");
-    await window.page.waitForTimeout(100);
-  }
+  await until("a new server", () => servers().some((pid) => pid !== first));
   await window.goTo("%p_1: D2");
   await window.page.keyboard.press("End");
   await window.page.keyboard.press("Enter");
@@ -261,6 +404,12 @@ function servers() {
         return false;
       }
     });
+}
+
+/** Seconds of CPU that a process has taken so far. */
+function spent(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
 assert.ok(existsSync(join(EXTENSION, "distir.vsix")), "package the extension first: npm run package");

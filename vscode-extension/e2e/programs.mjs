@@ -13,7 +13,39 @@ export const BROKEN = `func @main(%x: Tensor[Float32, (4, 4), 1]) {
 }
 `;
 
+/** Two functions that can be entered; one has a host value, the other waits. */
+const TWO = `func @first(%x: Tensor[Float32, (512, 512), 1]) {
+  %s = Shape(%x)
+  %y = Relu(%x)
+  return %y, %s
+}
+
+func @main(%x: Tensor[Float32, (512, 512), 1]) {
+  %y = MatMul(%x, %x)
+  %z: D2 = Send[device = 2](%y)
+  %o = Relu(%z)
+  return %o
+}
+`;
+
+/** Markdown with a program in a fence, and a line that is none. */
+const NOTES = `# Notes
+
+func is a word here.
+
+~~~dir {.listing}
+func @main(%x: Tensor[Float32, (4, 4), 1]) {
+  %y = Relu(%x)
+  return %y
+}
+~~~
+
+func is a word again.
+`;
+
 const HOSTILE_NAME = `"><img src=x onerror=alert(1)>`;
+/** A file's name that a careless page would run. */
+export const HOSTILE_FILE = '"><img src=x onerror=alert(1)>.dir';
 /** Texts that a careless page would run: in comments, strings and names of values. */
 export const HOSTILE = `// </script><script>document.title = "owned"</script> ${HOSTILE_NAME}
 func @main(%x: Tensor[Float32, (512, 512), 1]) {
@@ -30,7 +62,10 @@ export function programs() {
     "sequential.dir": example("mlp_sequential.dir"),
     "swapped.dir": example("mlp_pipeline_swapped.dir"),
     "broken.dir": BROKEN,
-    "hostile.dir": HOSTILE,
+    [HOSTILE_FILE]: HOSTILE,
+    "notes.md": NOTES,
+    "two.dir": TWO,
+    "large.dir": TWO,
     "unformatted.dir": "func @main(%a: Tensor[Float32, (4, 4), 1]) {\n %b=Relu( %a )\n      return %b\n}\n",
     "named.dir": "func @main(%x: Tensor[Float32, (B, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n",
     "größer als/prög 名.dir": example("mlp_pipeline.dir"),

@@ -15,7 +15,7 @@ export const PYTHON = process.env.DISTIR_PYTHON ?? join(PROJECT, ".venv/bin/pyth
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const VSIX = join(EXTENSION, "distir.vsix");
 const ENTRY = join(HERE, "node_modules/code-server/out/node/entry.js");
-const PATIENCE_MS = 40_000;
+const PATIENCE_MS = 60_000;
 
 const EDITOR = {
   "editor.hover.delay": 100,
@@ -134,6 +134,7 @@ export async function openFile(browser, bench, name, folder = bench.workspace) {
   const page = await browser.context.newPage();
   await page.goto(bench.url([["openFile", bench.remote(join(folder, name))]], folder));
   await page.waitForSelector(".monaco-editor .view-lines .view-line");
+  await page.keyboard.press("Control+B"); // the side bar takes room, and is looked at by nobody here
   return new Workbench(page, readFileSync(join(folder, name), "utf8").split("\n"));
 }
 
@@ -177,9 +178,11 @@ export class Workbench {
   }
 
   async command(title) {
-    await this.page.keyboard.press("F1");
     const input = this.page.locator(".quick-input-widget input[type=text]");
-    await input.waitFor({ state: "visible" });
+    for (let attempt = 0; attempt < 4 && !(await input.isVisible()); attempt++) {
+      await this.page.keyboard.press("F1"); // in vain while another list is closing
+      await input.waitFor({ state: "visible", timeout: 5000 }).catch(() => undefined);
+    }
     await input.fill(`>${title}`);
     await this.row(title).click();
   }
@@ -191,14 +194,9 @@ export class Workbench {
   }
 
   /** Choose a row. Of long lists only the rows in view are there: `typed` types its name first. */
-  async pick(text, { typed = false } = {}) {
-    if (typed) {
-      const input = this.page.locator(".quick-input-widget input[type=text]");
-      await input.waitFor({ state: "visible" });
-      await input.fill(text);
-    }
-    await this.row(text).waitFor();
-    await this.row(text).click();
+  async pick(text, { typed = false, timeout = PATIENCE_MS } = {}) {
+    if (typed) await this.page.locator(".quick-input-widget input[type=text]").fill(text, { timeout });
+    await this.row(text).click({ timeout });
   }
 
   /** Type into the box that is open, whose title holds a text, and accept. */
@@ -270,9 +268,24 @@ export class Workbench {
     return this.page.$$eval(".notification-list-item-message", (found) => found.map((each) => each.textContent));
   }
 
-  /** The document of a webview: a frame in a frame. */
+  /** The document of our webview: a frame in a frame. */
   webview(selector, options) {
-    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(selector, options);
+    return this.page.frameLocator('iframe.webview.ready[src*="extensionId=distir"]').frameLocator("#active-frame").locator(selector, options);
+  }
+
+  /** Wait until as many pixels of a canvas in a webview as are wanted have a colour, given as `#rrggbb`. */
+  async pixels(selector, hex, wanted) {
+    for (let waited = 0; waited < PATIENCE_MS; waited += 100) {
+      const count = await this.webview(selector).evaluate((canvas, [red, green, blue]) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let found = 0;
+        for (let i = 0; i < data.length; i += 4) found += Number(data[i] === red && data[i + 1] === green && data[i + 2] === blue);
+        return found;
+      }, [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+      if (wanted(count)) return;
+      await sleep(100);
+    }
+    throw new Error(`no such number of pixels has the colour ${hex}`);
   }
 
   /** Take a picture for the README, where there is none yet or DISTIR_PICTURES is set: each is a little different. */

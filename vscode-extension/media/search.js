@@ -37,10 +37,8 @@
     const svg = drawn("svg", { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": "Memory against throughput; the table below has the same rows" });
 
     svg.append(drawn("path", { class: "axis", d: `M${SIZE.left} ${SIZE.top}V${SIZE.height - SIZE.bottom}H${SIZE.width - SIZE.right}`, fill: "none" }));
-    for (const part of [0.25, 0.5, 0.75, 1]) {
-      svg.append(drawn("text", { x: x(most.x * part), y: SIZE.height - SIZE.bottom + 16, "text-anchor": "middle" }, bytes(most.x * part)));
-      svg.append(drawn("text", { x: SIZE.left - 6, y: y(most.y * part) + 4, "text-anchor": "end" }, count(most.y * part)));
-    }
+    for (const at of ticks(most.x)) svg.append(drawn("text", { x: x(at), y: SIZE.height - SIZE.bottom + 16, "text-anchor": "middle" }, bytes(at)));
+    for (const at of ticks(most.y)) svg.append(drawn("text", { x: SIZE.left - 6, y: y(at) + 4, "text-anchor": "end" }, count(at)));
     svg.append(drawn("text", { x: SIZE.width - SIZE.right, y: SIZE.height - 4, "text-anchor": "end" }, "memory of the fullest device"));
     svg.append(drawn("text", { x: SIZE.left + 6, y: SIZE.top + 6 }, "examples/s"));
     if (front.length > 0) {
@@ -57,9 +55,16 @@
     return svg;
   }
 
+  /** Three to seven round numbers up to the greatest value. */
+  function ticks(most) {
+    const tenth = 10 ** Math.floor(Math.log10(most / 3));
+    const step = [5, 2, 1].map((each) => each * tenth).find((each) => most / each >= 3 - 1e-9);
+    return Array.from({ length: Math.floor(most / step + 1e-9) }, (_, i) => (i + 1) * step);
+  }
+
   function table(rows, front) {
     const head = element("tr");
-    for (const [title, kind] of [["D/T/P/K", ""], ["batch", "number"], ["latency", "number"], ["examples/s", "number"], ["memory", "number"], ["", ""]]) {
+    for (const [title, kind] of [["D/T/P/K", ""], ["batch", "number"], ["latency", "number"], ["examples/s", "number"], ["memory", "number"], ["remarks", ""]]) {
       const cell = element("th", title, kind);
       cell.scope = "col";
       head.append(cell);
@@ -74,10 +79,16 @@
       button.addEventListener("click", () => open(row));
       name.append(button);
       const remark = row.reason || (!row.fits ? "needs more memory than there is" : front.includes(row) ? "on the front" : "");
+      line.append(name, element("td", row.batch_size === null ? "" : String(row.batch_size), "number"));
+      if (row.latency_s === null) {
+        const why = element("td", remark);
+        why.colSpan = 4; // no figures: room for the reason
+        line.append(why);
+        body.append(line);
+        continue;
+      }
       line.append(
-        name,
-        element("td", row.batch_size === null ? "" : String(row.batch_size), "number"),
-        element("td", row.latency_s === null ? "" : `${(row.latency_s * 1e3).toPrecision(3)} ms`, "number"),
+        element("td", `${(row.latency_s * 1e3).toPrecision(3)} ms`, "number"),
         element("td", row.throughput === null ? "" : count(row.throughput), "number"),
         element("td", row.peak_memory_bytes === null ? "" : bytes(row.peak_memory_bytes), "number"),
         element("td", remark),

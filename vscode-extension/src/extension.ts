@@ -73,6 +73,7 @@ export function activate(extension: vscode.ExtensionContext): Api {
       if (heard.state === "simulated") ranks.refresh(uri);
     }),
     ...restartsOn(made),
+    ...tickWalkthrough(made),
   );
   void made.restart();
   return { server: made, status, activationMs: performance.now() - begun };
@@ -114,6 +115,18 @@ function restartsOn(made: Server): vscode.Disposable[] {
     vscode.workspace.onDidGrantWorkspaceTrust(() => void made.restart()),
     { dispose: () => void python.then((listening) => listening?.dispose()) },
   ];
+}
+
+/**
+ * Tick the walkthrough's first step where the server runs. The editor passes over a context that is set already when it
+ * first looks at the walkthrough, so it is set for a moment only: when the server has started, and when a tab is opened.
+ */
+function tickWalkthrough(made: Server): vscode.Disposable[] {
+  const set = (value: boolean): Thenable<unknown> => vscode.commands.executeCommand("setContext", "distir.running", value);
+  const tick = (): void => {
+    if (made.state.kind === "running") void set(true).then(() => set(false));
+  };
+  return [made.onDidChange(tick), vscode.window.tabGroups.onDidChangeTabs(({ opened }) => opened.length > 0 && tick())];
 }
 
 async function openExample(extension: vscode.Uri): Promise<void> {

@@ -6,6 +6,9 @@ import * as vscode from "vscode";
 
 import { type Asked, type Hardware, ask } from "./requests";
 
+/** How many texts of previews are kept, those of closed ones included: a timeline may still compare with them. */
+const KEPT = 16;
+
 /** Programs that nobody has written yet: results of transforms, other versions. */
 export const PREVIEW = "distir-preview";
 
@@ -42,7 +45,6 @@ export class Programs implements vscode.Disposable {
 export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly texts = new Map<string, string>();
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
-  private readonly closing = vscode.workspace.onDidCloseTextDocument((document) => this.texts.delete(document.uri.toString()));
   private count = 0;
 
   readonly onDidChange = this.changed.event;
@@ -50,6 +52,7 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   /** A document with a text, beside a program: so it has the same settings, and finds the same files. */
   async open(program: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
     const uri = vscode.Uri.from({ scheme: PREVIEW, path: beside(program, name), query: String(++this.count) });
+    this.forget();
     this.texts.set(uri.toString(), text);
     const document = await vscode.workspace.openTextDocument(uri);
     return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
@@ -60,8 +63,16 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   }
 
   dispose(): void {
-    this.closing.dispose();
     this.changed.dispose();
+  }
+
+  /** Leave out the oldest that no tab shows. */
+  private forget(): void {
+    const open = new Set(vscode.workspace.textDocuments.map((document) => document.uri.toString()));
+    for (const uri of this.texts.keys()) {
+      if (this.texts.size < KEPT) return;
+      if (!open.has(uri)) this.texts.delete(uri);
+    }
   }
 }
 

@@ -3,11 +3,12 @@
 import * as vscode from "vscode";
 
 import { bytes, seconds } from "./figures";
-import { type Status, ask } from "./requests";
+import { Refused, type Status, ask } from "./requests";
 import type { Server } from "./server/server";
 
 const SELECTOR: vscode.DocumentSelector = [{ language: "distir" }];
 const AGAIN_MS = 300;
+const RETRY_MS = 1000;
 
 /** Two items in the language status: what the program takes, and the server. */
 export class LanguageStatus implements vscode.Disposable {
@@ -59,25 +60,39 @@ export class LanguageStatus implements vscode.Disposable {
     }
     try {
       const status = await ask<Status>(client, "status", document.uri.toString());
-      this.show(status);
+      this.show(status, document);
       const [uri, said] = [document.uri.toString(), JSON.stringify(status)];
       if (this.last.get(uri) !== said) this.said.fire({ uri: document.uri, status });
       this.last.set(uri, said);
-      if (status.state === "pending" || status.state === "stale") this.refresh(AGAIN_MS);
-    } catch {
-      this.program.busy = false; // closed meanwhile, or too long to be looked at
+      if (isUnderWay(status, document)) this.refresh(AGAIN_MS);
+    } catch (error) {
+      this.program.busy = false;
+      if (error instanceof Refused) this.showRefusal(error.message);
+      else this.refresh(RETRY_MS); // the server was interrupted by an edit, or is about to be started again
     }
   }
 
-  private show(status: Status): void {
+  private show(status: Status, document: vscode.TextDocument): void {
     const item = this.program;
     const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
-    item.busy = status.state === "pending" || status.state === "stale";
+    item.busy = isUnderWay(status, document);
     item.text = `${latency} on ${status.hardware}`;
     const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
     item.detail = status.why ?? `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
     item.severity = status.errors > 0 ? vscode.LanguageStatusSeverity.Warning : vscode.LanguageStatusSeverity.Information;
     item.command = { command: "distir.pickHardware", title: "Pick Hardware" };
+    if (isOnDemand(status, document)) {
+      item.detail = `${status.statements} statements are simulated on demand`;
+      item.command = { command: "distir.simulateNow", title: "Simulate" };
+    }
+  }
+
+  /** Why nothing is known: a text that is too long to be looked at, for instance. */
+  private showRefusal(why: string): void {
+    this.program.text = "not simulated";
+    this.program.detail = why;
+    this.program.severity = vscode.LanguageStatusSeverity.Warning;
+    this.program.command = undefined;
   }
 
   private showServer(): void {
@@ -91,4 +106,14 @@ export class LanguageStatus implements vscode.Disposable {
     item.command =
       state.kind === "missing" ? { command: "distir.install", title: "Install Server" } : { command: isWrong ? "distir.restart" : "distir.showLogs", title: isWrong ? "Restart" : "Show Logs" };
   }
+}
+
+/** Whether a program is longer than what is simulated by itself. Where the user asks for it, we hear when it is done. */
+function isOnDemand({ state, statements }: Status, document: vscode.TextDocument): boolean {
+  return state !== "simulated" && state !== "failed" && statements > vscode.workspace.getConfiguration("distir", document).get<number>("simulation.limit", Infinity);
+}
+
+/** Whether a simulation is to be expected soon. */
+function isUnderWay(status: Status, document: vscode.TextDocument): boolean {
+  return (status.state === "pending" || status.state === "stale") && !isOnDemand(status, document);
 }

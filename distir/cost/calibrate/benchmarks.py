@@ -1,7 +1,12 @@
-"""Microbenchmarks, as programs: each repeats one op, on operands that take turns. Knows no hardware and no torch.
+"""Microbenchmarks, as programs. Knows no hardware and no torch.
 
 A benchmark is a function that is lowered and run as any program is. So what is measured is what an op costs in the
-generated program: the call, the memory for its result, and the work.
+generated program: the call, the memory for its result, and the work. On CPUs, a benchmark of an op that computes holds
+the op once, and whoever runs benchmarks runs others in between: in a program no op finds its code and all its operands
+in the caches, as one does that is repeated. GPUs start ops ahead of time, so there the op is repeated.
+
+A benchmark of messages computes between them, as programs do; what the products take that it computes is measured by a
+benchmark of the same group that sends nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +23,11 @@ from distir.ops.work import Work
 from distir.syntax import parse_example
 
 WORKING_SET = 16 << 20
-"""Bytes that the operands of one benchmark have together, where it takes no more than `MOST_SETS` of them."""
+"""Bytes that the operands of a repeated op have together, where it takes no more than `MOST_SETS` of them."""
 
 MOST_SETS = 16
 TARGET_S = 2e-3
-"""Seconds that one run of a benchmark should take: repeated so often, a clock's error does not count."""
+"""Seconds that one run of a repeated op should take: a clock's error does not count then."""
 
 COLUMNS = 256
 """The row length of tensors that ops work on row by row, as far as they are large enough."""
@@ -100,6 +105,13 @@ FEWER = tuple({"m": m, "k": k, "n": n} for m, k, n in ((64, 256, 256), (512, 256
 MEASURED = ("Float32", "Float16", "BFloat16", "Float64")
 """Element types that can be measured."""
 
+BETWEEN = "%f_{d} = MatMul(%a_{d}: T(m, k)@{d}, %b_{d}: T(k, k)@{d})"
+"""What each device of a group computes before each message."""
+
+BETWEEN_SIZES = {"m": 64, "k": 256}
+PRODUCTS_ALONE = 32
+"""How many of these products the benchmark of a group has that sends nothing."""
+
 MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
 """Elements of messages, of four bytes."""
 
@@ -121,23 +133,36 @@ SYMMETRIC = {
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A function that repeats an op `repeats` times; what each does is `work`, on the devices `devices`."""
+    """A function that has an op `repeats` times; what each does is `work`, on the devices `devices`.
+
+    `nbytes`: of the operands of one of them. `viewed`: each is followed by a view of its result.
+    """
 
     op: str
     work: Work
     devices: tuple[int, ...]
     repeats: int
     function: Function
+    nbytes: int = 0
+    viewed: bool = False
 
     @property
     def name(self) -> str:
+        """The name of its function."""
         return self.function.name
 
+    @property
+    def between(self) -> bool:
+        """Whether this is what is computed between messages, without them."""
+        return self.work.communication is None and len(self.devices) > 1
 
-def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -> list[Benchmark]:
+
+def computing(
+    dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS), repeated: bool = False
+) -> list[Benchmark]:
     """Benchmarks of one device: all ops in the first element type, some in the others.
 
-    `most`: elements of the largest operand. `dtypes` are some of `MEASURED`.
+    `most`: elements of the largest operand. `dtypes` are some of `MEASURED`. `repeated`: each has its op many times.
     """
     found: list[Benchmark] = []
     for dtype in dtypes:
@@ -146,13 +171,14 @@ def computing(dtypes: Sequence[str] = ("Float32",), most: int = max(ELEMENTS)) -
             for example in examples if first else examples[:1]:
                 shapes = BATCHED if "b," in example else SHAPES if first else FEWER
                 fitting = [s for s in shapes if max(s["m"] * s["k"], s["k"] * s["n"]) * s.get("b", 1) <= most]
-                found += [_repeated(op, example, dtype, shape) for shape in fitting]
+                found += [_computing(op, example, dtype, shape, repeated) for shape in fitting]
         sizes = [n for n in (ELEMENTS if first else ELEMENTS[1::2]) if n <= most]
         streaming = STREAMING if first else {op: STREAMING[op] for op in ("Add", "Relu", "SGD")}
-        found += [_repeated(op, text, dtype, _rows(n)) for op, text in streaming.items() for n in sizes]
+        found += [_computing(op, text, dtype, _rows(n), repeated) for op, text in streaming.items() for n in sizes]
         if first:
-            found += [_repeated(op, text, dtype, _rows(n)) for op, text in VIEWS.items() for n in sizes[:3]]
-            found += [_repeated("Transpose", TRANSPOSED, dtype, _heads(n)) for n in sizes if n >= 1 << 11]
+            found += [_computing(op, text, dtype, _rows(n), repeated) for op, text in VIEWS.items() for n in sizes[:3]]
+            heads = [_heads(n) for n in sizes if n >= 1 << 11]
+            found += [_computing("Transpose", TRANSPOSED, dtype, shape, repeated) for shape in heads]
     return _named(found)
 
 
@@ -169,6 +195,7 @@ def communicating(devices: int, local: int | None = None, most: int = max(MESSAG
     for groups in (inner, outer):
         found += [_round_trip(n, groups[0]) for n in sizes if groups]
         for group in groups:
+            found.append(_products(group))
             for op, text in {**ROOTED, **SYMMETRIC}.items():
                 found += [_message(op, text, n, group) for n in sizes]
     return _named(found)
@@ -180,7 +207,9 @@ def _counts(devices: int) -> list[int]:
 
 def _named(found: Sequence[Benchmark]) -> list[Benchmark]:
     return [
-        replace(b, function=Function(f"{b.op.lower()}_{i}", b.function.params, b.function.body))
+        replace(
+            b, function=Function(f"{'between' if b.between else b.op.lower()}_{i}", b.function.params, b.function.body)
+        )
         for i, b in enumerate(found)
     ]
 
@@ -209,12 +238,12 @@ def _spelled(example: str, dtype: str, sizes: Mapping[str, int]) -> str:
     return re.sub(r"\b(T|Bool|Int64|shape)\(([^()]*)\)(?:@(\d+))?", written, example)
 
 
-def _repeated(op: str, example: str, dtype: str, sizes: Mapping[str, int]) -> Benchmark:
+def _computing(op: str, example: str, dtype: str, sizes: Mapping[str, int], repeated: bool) -> Benchmark:
     params, statement = parse_example(_spelled(example, dtype, sizes), canonical)
-    done = _work(statement, params)
-    sets = max(1, min(MOST_SETS, WORKING_SET // sum(_nbytes(p) for p in params)))
+    done, nbytes = _work(statement, params), sum(_nbytes(p) for p in params)
+    sets = max(1, min(MOST_SETS, WORKING_SET // nbytes)) if repeated else 1
     # What overwrites an operand does so only where nobody needs that any more: each is used once.
-    repeats = sets if OPS[op].inplace else _often(done, sets)
+    repeats = sets if OPS[op].inplace or not repeated else _often(done, sets)
     heads = tuple(Param(f"{p.name}_{turn}", p.type) for turn in range(sets) for p in params)
     body: list[Apply] = []
     for i in range(repeats):
@@ -224,7 +253,7 @@ def _repeated(op: str, example: str, dtype: str, sizes: Mapping[str, int]) -> Be
             _, flat = parse_example(_spelled(rows, dtype, sizes), canonical)
             body.append(replace(_turn(flat, i, ""), args=(f"z_of_{i}", flat.args[1])))
     function = Function("", heads, (*body, Return((body[-1].results[0],))))
-    return Benchmark(op, done, (1,), repeats, function)
+    return Benchmark(op, done, (1,), repeats, function, nbytes, viewed=op == "Transpose")
 
 
 def _turn(statement: Apply, i: int, operands: str) -> Apply:
@@ -254,10 +283,10 @@ def _often(done: Work, sets: int) -> int:
 
 
 def _round_trip(elements: int, group: Sequence[int]) -> Benchmark:
-    """A tensor sent there, and one sent back."""
+    """A tensor sent there, and one sent back; each sender computes before, while the other waits."""
     pairs = (group[:2], group[1::-1])
     turns = [f"%z = Send[device = {there}](%x_{here}: T(n)@{here})" for here, there in pairs]
-    return _exchange("Send", turns, elements, group[:2])
+    return _exchange("Send", turns, elements, group[:2], [pair[:1] for pair in pairs])
 
 
 def _message(op: str, text: str, elements: int, group: Sequence[int]) -> Benchmark:
@@ -272,15 +301,37 @@ def _message(op: str, text: str, elements: int, group: Sequence[int]) -> Benchma
         )
         for root in (group if op in ROOTED else group[:1])
     ]
-    return _exchange(op, texts, elements // len(group) * len(group), group)
+    return _exchange(op, texts, elements // len(group) * len(group), group, [group] * len(texts))
 
 
-def _exchange(op: str, texts: Sequence[str], elements: int, group: Sequence[int]) -> Benchmark:
+def _exchange(
+    op: str, texts: Sequence[str], elements: int, group: Sequence[int], busy: Sequence[Sequence[int]]
+) -> Benchmark:
+    """The messages in turn. `busy`: for each of them, who computes before it."""
     sizes = {"n": elements, "p": elements // len(group)}
     turns = [parse_example(_spelled(text, "Float32", sizes), canonical) for text in texts]
-    params = {p.name: p for own, _ in turns for p in own}
-    often = max(1, (2 if elements >= 1 << 18 else 8) // len(turns))
-    body = [_turn(turns[i % len(turns)][1], i, "") for i in range(often * len(turns))]
+    products = [_between(devices) for devices in busy]
+    params = {p.name: p for statements in (turns, *products) for own, _ in statements for p in own}
+    often = max(1, (4 if elements >= 1 << 18 else 16) // len(turns))
+    body: list[Apply] = []
+    for i in range(often * len(turns)):
+        body += [_turn(product, i, "") for _, product in products[i % len(turns)]]
+        body.append(_turn(turns[i % len(turns)][1], i, ""))
     function = Function("", tuple(params.values()), (*body, Return((body[-1].results[0],))))
     done = _work(turns[0][1], turns[0][0])
-    return Benchmark(op, done, tuple(group), len(body), function)
+    return Benchmark(op, done, tuple(group), often * len(turns), function)
+
+
+def _products(group: Sequence[int]) -> Benchmark:
+    """What the benchmarks of a group's messages compute, without the messages."""
+    products = _between(group)
+    params = tuple(p for own, _ in products for p in own)
+    body = [_turn(product, i, "") for i in range(PRODUCTS_ALONE) for _, product in products]
+    function = Function("", params, (*body, Return(tuple(s.results[0] for s in body[-len(group) :]))))
+    done = _work(products[0][1], products[0][0])
+    return Benchmark("MatMul", done, tuple(group), PRODUCTS_ALONE, function)
+
+
+def _between(group: Sequence[int]) -> list[tuple[tuple[Param, ...], Apply]]:
+    texts = [_spelled(BETWEEN.format(d=device), "Float32", BETWEEN_SIZES) for device in group]
+    return [parse_example(text, canonical) for text in texts]

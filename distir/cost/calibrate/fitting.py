@@ -41,7 +41,8 @@ class Fit:
     """The figures of one op in one element type. Seconds; tables by FLOPs and by bytes, of one entry where a line fits.
 
     `r2`: of the logarithms of times; `error`, `worst`: median and largest relative error; `noise`: the median of what
-    rounds differ by; `uncertainty`: how far a time may be off, as a share of it.
+    rounds differ by; `uncertainty`: how far a time may be off, as a share of it; `sizes`: FLOPs and bytes, by
+    point.
     """
 
     op: str
@@ -54,10 +55,16 @@ class Fit:
     worst: float
     noise: float
     uncertainty: float
-    points: int
+    sizes: Points
+
+    @property
+    def points(self) -> int:
+        """How many times were measured."""
+        return len(self.sizes)
 
     @property
     def form(self) -> str:
+        """`line`: one rate for all sizes; `table`: rates by size."""
         return "table" if len(self.rate) > 1 or len(self.bandwidth) > 1 else "line"
 
     def seconds(self, flops: float, nbytes: float) -> float:
@@ -82,6 +89,7 @@ class MessageFit:
 
     @property
     def devices(self) -> int:
+        """How many ranks took part."""
         return len(self.group)
 
 
@@ -101,16 +109,17 @@ class Calibration:
 
     @property
     def too_noisy(self) -> bool:
+        """Whether rounds differ by too much to rely on the figures."""
         return self.noise > NOISY
 
     def agrees(self, other: Calibration) -> float:
-        """The share of figures of both that lie within the uncertainties that they state together."""
+        """The share of times, at the sizes measured, that lie within the uncertainties that both state together."""
         pairs = [
             (a.seconds(*size), b.seconds(*size), a.uncertainty + b.uncertainty)
             for a in self.ops
             for b in other.ops
             if (a.op, a.dtype) == (b.op, b.dtype)
-            for size in ((1e5, 1e5), (1e7, 1e6))
+            for size in a.sizes
         ]
         theirs = {(m.pattern, m.group): m for m in other.messages}
         for mine in self.messages:
@@ -128,17 +137,27 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     messages: dict[tuple[Pattern, tuple[int, ...]], list[Sample]] = {}
     for sample in samples:
         done = sample.benchmark.work
+        if sample.benchmark.between:
+            continue
         if done.communication is not None:
             messages.setdefault((done.communication.pattern, sample.benchmark.devices), []).append(sample)
         else:
             name = "other" if done.dtype is None else done.dtype.name
             ops.setdefault((sample.benchmark.op, name), []).append(sample)
-    fits = tuple(_op(op, dtype, own) for (op, dtype), own in ops.items())
+    views = statistics.median(own.seconds for own in ops["Reshape", "other"]) if ("Reshape", "other") in ops else 0.0
+    fits = tuple(_op(op, dtype, [_without_view(s, views) for s in own]) for (op, dtype), own in ops.items())
     exchanged = tuple(_messages(pattern, group, own) for (pattern, group), own in messages.items())
     alone = [s.spread for own in ops.values() for s in own]
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
     return Calibration(fits, exchanged, noise, _rates(samples))
+
+
+def _without_view(sample: Sample, view: float) -> Sample:
+    """What an op takes without the view of its result, which takes `view` seconds."""
+    if not sample.benchmark.viewed:
+        return sample
+    return Sample(sample.benchmark, tuple(max(t - view, t / 10) for t in sample.rounds))
 
 
 def nonnegative(columns: Sequence[Sequence[float]], target: Sequence[float]) -> list[float]:
@@ -194,7 +213,7 @@ def _op(op: str, dtype: str, samples: Sequence[Sample]) -> Fit:
     noise = statistics.median(s.spread for s in samples)
     return Fit(
         op, dtype, launch, rate, bandwidth, _r2(errors, seconds), _middle(errors), max(map(abs, errors)), noise,
-        _uncertainty(errors, noise), len(samples),
+        _uncertainty(errors, noise), tuple(zip(flops, nbytes, strict=True)),
     )  # fmt: skip
 
 
@@ -251,7 +270,7 @@ def _rates(samples: Sequence[Sample]) -> dict[str, Points]:
     found: dict[str, list[Sample]] = {}
     for sample in samples:
         done = sample.benchmark.work
-        if sample.benchmark.op in ("MatMul", "Gemm") and done.dtype is not None:
+        if sample.benchmark.op in ("MatMul", "Gemm") and done.dtype is not None and not sample.benchmark.between:
             found.setdefault(done.dtype.name, []).append(sample)
     return {
         dtype: _product_rates([float(s.benchmark.work.flops) for s in own], [s.seconds for s in own])

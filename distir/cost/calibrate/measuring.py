@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,12 @@ from distir.cost.calibrate.benchmarks import Benchmark
 SCRIPT = "measure.py"
 COMPUTING, COMMUNICATING = "computing", "communicating"
 """The folders that benchmarks are lowered to, beside the script and the runtime of lowered programs."""
+
+ALIKE = 8.0
+"""Up to what ratio the operands of ops differ in size that are measured among each other, about."""
+
+SHORTEST = 0.05
+"""What a message takes at least, as a share of what it takes with what is computed before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +47,66 @@ def script() -> dict[str, str]:
 
 
 def plan(computing: Sequence[Benchmark], communicating: Sequence[Benchmark]) -> str:
-    """`plan.json`: which entries of which folders are timed."""
+    """`plan.json`: which entries of which folders are timed.
+
+    Benchmarks that have their op once are timed among others of their size: entries of one list, in lists by size.
+    """
+    alone = [b for b in computing if b.repeats == 1]
+    sizes: dict[int, list[Benchmark]] = {}
+    for b in alone:
+        sizes.setdefault(round(math.log(max(b.nbytes, 1), ALIKE)), []).append(b)
     folders = [
-        {"folder": name, "communicates": name == COMMUNICATING, "entries": [b.name for b in benchmarks]}
-        for name, benchmarks in ((COMPUTING, computing), (COMMUNICATING, communicating))
-        if benchmarks
+        {"folder": name, "communicates": name == COMMUNICATING, "entries": [b.name for b in own if b.repeats > 1]}
+        for name, own in ((COMPUTING, computing), (COMMUNICATING, communicating))
+        if own
     ]
-    return json.dumps({"folders": folders})
+    mixed = [{b.name: b.nbytes for b in own} for _, own in sorted(sizes.items())]
+    return json.dumps({"mixed": {"folder": COMPUTING, "entries": mixed}, "folders": folders})
 
 
 def typical(seconds: Sequence[float]) -> float:
-    """The lowest decile: what a run takes that nothing disturbs. Disturbances only ever add."""
+    """The median of what runs take."""
+    return statistics.median(seconds)
+
+
+def expected(seconds: Sequence[float]) -> float:
+    """The mean of runs, without the longest tenth of them.
+
+    Of messages some take many times as long as most, as threads wake up late. In a program many messages add up, which
+    takes the mean of one times their number: a median would leave out what is rare, but sure to occur.
+    """
     ordered = sorted(seconds)
-    return ordered[(len(ordered) - 1) // 10]
+    return statistics.fmean(ordered[: max(1, len(ordered) * 9 // 10)])
 
 
 def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]) -> list[Sample]:
-    """What the ranks report, by benchmark. An op that communicates takes as long as its slowest rank."""
+    """What the ranks report, by benchmark. An op that communicates takes as long as its slowest rank.
+
+    What is computed between messages does not count: it is measured by itself, and has no sample of its own.
+    """
+    seconds = {b.name: _rounds(b, report) for b in benchmarks}
+    between = {b.devices: seconds[b.name] for b in benchmarks if b.between}
     found: list[Sample] = []
-    for benchmark in benchmarks:
-        by_rank = [own["seconds"][benchmark.name] for own in report if benchmark.name in own["seconds"]]
-        by_rank = [rounds for rounds in by_rank if rounds and rounds[0]]
-        together = benchmark.work.communication is not None
-        rounds: list[float] = []
-        for of_ranks in zip(*by_rank, strict=True):
-            if together:
-                seconds = typical([max(run) for run in zip(*of_ranks, strict=True)])
-            else:
-                seconds = statistics.fmean(typical(runs) for runs in of_ranks)
-            rounds.append(seconds / benchmark.repeats)
-        found.append(Sample(benchmark, tuple(rounds)))
+    for b in benchmarks:
+        rounds = seconds[b.name]
+        if b.devices in between:
+            # Of messages that are shorter than what products vary by, nothing is known but that.
+            computed = between[b.devices]
+            rounds = tuple(max(t - c, SHORTEST * t) for t, c in zip(rounds, computed, strict=True))
+        if not b.between:
+            found.append(Sample(b, rounds))
     return found
+
+
+def _rounds(benchmark: Benchmark, report: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+    """Seconds of one of the benchmark's ops, as each round saw it."""
+    by_rank = [own["seconds"][benchmark.name] for own in report if benchmark.name in own["seconds"]]
+    by_rank = [rounds for rounds in by_rank if rounds and rounds[0]]
+    rounds: list[float] = []
+    for of_ranks in zip(*by_rank, strict=True):
+        if len(benchmark.devices) > 1:
+            seconds = expected([max(run) for run in zip(*of_ranks, strict=True)])
+        else:
+            seconds = statistics.fmean(typical(runs) for runs in of_ranks)
+        rounds.append(seconds / benchmark.repeats)
+    return tuple(rounds)

@@ -117,7 +117,7 @@ UNKNOWN_OP = code(
     "unknown-op",
     """
 No op of this name is registered. `distir ops` lists all; a package can register its own under the entry-point group
-`distir.ops`.
+`distir.plugins`.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {

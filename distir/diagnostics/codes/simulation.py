@@ -165,7 +165,7 @@ MOSTLY_IDLE = code(
     "DIR509",
     "mostly-idle",
     """
-A device waits most of the time. Editors say so of the function that is simulated; it makes no program wrong.
+A device waits most of the time in the function that is simulated. It makes no program wrong: a check still succeeds.
 
 ```dir
 func @main(%x: Tensor[Float32, (4096, 4096), 1], %y: Tensor[Float32, (16, 16), 2]) {

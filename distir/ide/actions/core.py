@@ -64,6 +64,7 @@ def statement_at(document: Document, span: Span) -> tuple[FunctionSyntax, int] |
 
 
 def has_errors(document: Document) -> bool:
+    """Whether the program has errors, so that it can be neither run nor simulated."""
     return any(d.severity is Severity.ERROR for d in document.program.diagnostics)
 
 

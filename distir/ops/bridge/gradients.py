@@ -32,7 +32,7 @@ def convolution(g: Backward) -> Gradients:
 
 
 def average_pooling(g: Backward) -> Gradients:
-    """Each element of a window has the same share."""
+    """Each element of a window has the same share. Refused where windows are unequal or channels unknown."""
     (x,) = g.x
     kernel = cast("tuple[int, ...]", g.attrs["kernel_shape"])
     windows = _Windows(g, x, kernel)
@@ -46,7 +46,7 @@ def average_pooling(g: Backward) -> Gradients:
 
 
 def maximum_pooling(g: Backward) -> Gradients:
-    """To the greatest element of each window; ONNX's indices count through the whole operand."""
+    """To the greatest element of each window; ONNX's indices count through the whole operand, row by row only."""
     (x,) = g.x
     if g.attrs["storage_order"]:
         raise g.refuse("the gradient of `MaxPool` is stated for `storage_order = 0`")
@@ -64,6 +64,7 @@ def maximum_pooling(g: Backward) -> Gradients:
 
 
 def global_average_pooling(g: Backward) -> Gradients:
+    """Each element has the same share."""
     (x,) = g.x
     elements = math.prod(_sizes(g, x)[2:])
     return [g("Expand", g("Div", g.dy, float(elements)), g.shape_of(x))]

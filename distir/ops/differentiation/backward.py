@@ -60,6 +60,7 @@ class Tape:
         self._count = 0
 
     def value(self, arg: Arg | None) -> Value:
+        """What is known of an argument of the backward pass."""
         if isinstance(arg, str):
             return self.values.get(arg, UNKNOWN) if arg != DISCARD else None
         if isinstance(arg, tuple):
@@ -120,6 +121,7 @@ class Backward:
         return self.dy_or_zeros(0)
 
     def dy_or_zeros(self, index: int) -> Any:
+        """The gradient of a result, or zeros of its shape where nothing depends on it."""
         found = self.dys[index]
         return self.zeros(self.y[index]) if found is None else found
 
@@ -144,9 +146,11 @@ class Backward:
     # What is known.
 
     def type(self, arg: Arg) -> Type:
+        """The type of an argument."""
         return type_of(self._tape.value(arg))
 
     def shape(self, arg: Arg) -> Shape | None:
+        """The shape of an argument, if it is a tensor of known rank."""
         described = self.type(arg)
         return described.shape if isinstance(described, TensorType) else None
 
@@ -160,9 +164,11 @@ class Backward:
         return shape
 
     def rank(self, arg: Arg) -> int:
+        """How many dimensions it has. Raises NotDifferentiable where that is unknown."""
         return len(self.known_shape(arg))
 
     def dtype(self, arg: Arg) -> DType:
+        """Its element type. Raises NotDifferentiable where that is unknown."""
         described = self.type(arg)
         dtype = described.dtype if isinstance(described, TensorType) else None
         if dtype is None:
@@ -171,6 +177,7 @@ class Backward:
         return dtype
 
     def device(self, arg: Arg) -> int:
+        """The device that it lives on. Raises NotDifferentiable where that is unknown, and for host values."""
         device = types.device_of(self.type(arg))
         if device is None or device == HOST:
             message = f"the gradient of `{self.op.name}` needs the device of its operand, which is unknown"
@@ -189,9 +196,11 @@ class Backward:
     # What is written.
 
     def __call__(self, op: str, *operands: Any, **attrs: Constant) -> str:
+        """Write an op, and give the name of its result."""
         return self.several(op, 1, *operands, **attrs)[0]
 
     def several(self, op: str, count: int, *operands: Any, **attrs: Constant) -> tuple[str, ...]:
+        """Write an op, and give the names of its `count` results. Trailing operands that are left out are dropped."""
         given = [_arg(operand) for operand in operands]
         while given and given[-1] == DISCARD:
             given.pop()
@@ -253,6 +262,7 @@ class Backward:
         return self("Where", False, like, {"float": 0.0, "bool": False}.get(kind, 0))
 
     def total(self, values: Sequence[Arg]) -> Arg | None:
+        """The sum of values; None if there are none."""
         return None if not values else values[0] if len(values) == 1 else self("Sum", *values)
 
     def transposed(self, value: Arg) -> str:

@@ -38,7 +38,7 @@ def statement_costs(reading: Reading, hardware: str) -> Callable[[int], float]:
 
 
 def call_costs(module: Module, called: Collection[str], count: int, hardware: str) -> dict[str, float]:
-    """Seconds that a call of each of these functions takes in the entry function of a pipeline, by function.
+    """Seconds that a call of each of these functions takes in a pipeline, by function.
 
     `count` is the number of microbatches. Raises ProgramError where the cost of an op cannot be told, HardwareError for
     unknown hardware.
@@ -50,9 +50,17 @@ def call_costs(module: Module, called: Collection[str], count: int, hardware: st
     body = plan(module, analysis.domain, instance, load(hardware)).body
     seconds = _seconds()
     found: dict[str, float] = {}
-    for statement, step in zip(entry.body, body.steps, strict=True):
-        if isinstance(statement, Call) and statement.function in called:
-            found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
+    seen: set[int] = set()
+
+    def look(body: Body) -> None:
+        seen.add(id(body))
+        for statement, step in zip(body.instance.function.body, body.steps, strict=True):
+            if isinstance(statement, Call) and statement.function in called:
+                found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
+            elif isinstance(step, Body) and id(step) not in seen:
+                look(step)
+
+    look(body)
     return found
 
 

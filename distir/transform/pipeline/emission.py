@@ -6,7 +6,7 @@ parameter that several devices have, on device 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.ir import (
@@ -30,12 +30,12 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.pipeline.microbatches import Share, is_sum, leaf_shares, scale_of
-from distir.transform.pipeline.order import Event, Message
+from distir.transform.pipeline.frames import TOTAL, Frame, Key, Site
+from distir.transform.pipeline.microbatches import Share, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.reading import Phase, Work
-from distir.transform.pipeline.schedules import Task
+from distir.transform.pipeline.repetition import Timetable
 
 
 def on_device(type: Type, device: Device) -> Type:
@@ -49,9 +49,9 @@ def on_device(type: Type, device: Device) -> Type:
             return AnyType(HOST if there == HOST else device)
 
 
-def write(placement: Placement, events: Iterable[Event], functions: Sequence[Function]) -> Module:
+def write(placement: Placement, timetable: Timetable, functions: Sequence[Function]) -> Module:
     """The module of a pipeline: `functions`, then the entry function with the functions that go with it."""
-    return _Writer(placement, functions).write(events)
+    return _Writer(placement, functions).write(timetable)
 
 
 class _Writer:
@@ -62,23 +62,18 @@ class _Writer:
         self.reading = placement.reading
         self.entry = self.reading.entry
         self.functions = {f.name: f for f in functions}
-        values = self.reading.values.items()
-        self.hosts = {n for n, v in values if types.device_of(type_of(v.full)) == HOST}
-        self.summed = {n for n, v in values if is_sum(v.shares)}
+        self.site = Site(placement, self.functions)
+        self.hosts = self.site.hosts
         self.main = FunctionBuilder(self.entry.name)
+        self.frame = Frame(self.site, self.main, self._whole)
         self.scatter = FunctionBuilder(f"{self.entry.name}.scatter")
         self.scattered: list[str] = []
         self.there: dict[tuple[str, int], str] = {}
         """What a value that is the same for all microbatches is called on a device."""
-        self.parts: dict[tuple[str, int, int], str] = {}
-        """What a microbatch's value is called on a device; on HOST for host values."""
         self.device_of: dict[str, int] = {}
         """A device that has a value which is the same for all microbatches."""
-        self.sums: dict[str, str] = {}
-        self.terms: dict[int, list[tuple[str, str]]] = {}
-        """By device: terms that are still to be added to their sums."""
 
-    def write(self, events: Iterable[Event]) -> Module:
+    def write(self, timetable: Timetable) -> Module:
         for param in self.entry.params:  # all before anything else takes one of their names
             self.scatter.param(param.name, param.type)
         self.scatter.params[:] = self.entry.params
@@ -86,12 +81,9 @@ class _Writer:
             self._parameter(param)
         self._before()
         self._split_batch()
-        for event in events:
-            if isinstance(event, Task):
-                self._task(event)
-            else:
-                self._message(event)
-        self._finish_sums()
+        self.frame.run(timetable)
+        self.frame.finish_sums()
+        self._scale_sums()
         self._after()
         returned = [self._returned(arg) for arg in self.entry.returned]
         main = self.main.returns(*(arg for arg, _ in returned))
@@ -177,62 +169,21 @@ class _Writer:
                 if taken and count > 1:
                     parts = self.main.apply("Split", whole, axis=axis, num_outputs=count, results=hints)
                 for k, part in enumerate(parts):
-                    self.parts[name, k, device] = part
+                    self.frame.called[name, k, device] = part
 
     def _on(self, stage: int) -> int:
         return self.placement.device(stage)
 
-    def _task(self, task: Task) -> None:
-        outlined = self.placement.passes.get((task.stage, task.kind))
-        if outlined is None:
-            return
-        device = self._on(task.stage)
-        self._add_up(device)
-        args = [self._operand(name, task.microbatch, device) for name in outlined.takes]
-        given = self.main.call(
-            outlined.function.name, *args, results=tuple(self._hint(n, task.microbatch) for n in outlined.gives)
-        )
-        for name, new in zip(outlined.gives, given, strict=True):
-            self.parts[name, task.microbatch, HOST if name in self.hosts else device] = new
-        terms = [(n, new) for n, new in zip(outlined.gives, given, strict=True) if n in self.summed]
-        self.terms.setdefault(device, []).extend(terms)
-
-    def _hint(self, name: str, microbatch: int) -> str:
-        return name if self.reading.count == 1 else f"{name}_{microbatch + 1}"
-
-    def _operand(self, name: str, microbatch: int, device: int) -> str:
-        if name in self.placement.made or name in self.reading.batch:
-            where = HOST if name in self.hosts else device
-            return self.parts[name, microbatch, where]
+    def _whole(self, key: Key) -> str:
+        """What a value that is the same for all microbatches is called on a device."""
+        name, _, device = key
         return self._at(name, device)
 
-    def _message(self, message: Message) -> None:
-        source, target = message.source, message.target
-        values = self.placement.messages[(source.stage, source.kind), (target.stage, target.kind)]
-        here, there = self._on(source.stage), self._on(target.stage)
-        parts = [self.parts[name, source.microbatch, here] for name in values]
-        hints = tuple(f"{self._hint(name, source.microbatch)}.{there}" for name in values)
-        if len(parts) == 1:
-            arrived = self.main.apply("Send", parts[0], device=there, results=hints)
-        else:
-            (packed,) = self.main.apply("MakeTuple", *parts, results=("message",))
-            (received,) = self.main.apply("Send", packed, device=there, results=("received",))
-            arrived = self.main.apply("UnpackTuple", received, results=hints)
-        for name, new in zip(values, arrived, strict=True):
-            self.parts[name, source.microbatch, there] = new
-
-    def _add_up(self, device: int) -> None:
-        """Add the terms of the last microbatch to the sums so far: not before others have been sent what they need."""
-        for name, term in self.terms.pop(device, ()):
-            if name in self.sums:
-                (term,) = self.main.apply("Sum", self.sums[name], term, results=(f"{name}_sum",))
-            self.sums[name] = term
-
-    def _finish_sums(self) -> None:
-        for device in list(self.terms):
-            self._add_up(device)
-        for name, total in self.sums.items():
-            scale, device = scale_of(self.reading.values[name].shares), self._on(self.placement.made[name][0])
+    def _scale_sums(self) -> None:
+        """Make means of the sums over all microbatches where these were means."""
+        for name, device in self.frame.totals:
+            total = self.frame.find((name, TOTAL, device))
+            scale = scale_of(self.reading.values[name].shares)
             if scale and self.reading.count > 1:
                 total = self._scaled(total, type_of(self.reading.values[name].full), 1.0 / self.reading.count**scale)
             self._found(name, device, total)
@@ -254,17 +205,17 @@ class _Writer:
         if not isinstance(arg, str):
             return arg, UNKNOWN
         value = self.reading.values[arg]
-        if arg in self.placement.made and arg not in self.summed and arg not in self.hosts:
+        if arg in self.placement.made and arg not in self.site.summed and arg not in self.hosts:
             device = self._on(self.placement.made[arg][0])
             return self._joined(arg, device), on_device(type_of(value.full), device)
         if arg in self.placement.made and arg in self.hosts:
-            return self.parts[arg, 0, HOST], type_of(value.full)
+            return self.frame.called[arg, 0, HOST], type_of(value.full)
         device = self.device_of[arg]
         return self.there[arg, device], on_device(type_of(value.full), device)
 
     def _joined(self, name: str, device: int) -> str:
         """The microbatches' parts of a result, one after the other."""
-        parts = [self.parts[name, k, device] for k in range(self.reading.count)]
+        parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
         if len(parts) == 1:
             return parts[0]
         (share,) = leaf_shares(self.reading.values[name].shares)

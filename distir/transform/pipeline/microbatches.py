@@ -59,6 +59,7 @@ class Held:
 
 
 def leaf_shares(shares: Shares) -> list[Share | Whole]:
+    """The shares of the leaves of a tuple, in order."""
     if isinstance(shares, tuple):
         return [leaf for item in shares for leaf in leaf_shares(item)]
     return [shares]
@@ -81,6 +82,7 @@ def is_sum(shares: Shares) -> bool:
 
 
 def holds_sum(shares: Shares) -> bool:
+    """Whether a part is a sum over microbatches."""
     return any(isinstance(s, Share) and s.axis is None for s in leaf_shares(shares))
 
 
@@ -91,6 +93,7 @@ def scale_of(shares: Shares) -> int:
 
 
 def whole_like(type: types.Type) -> Shares:
+    """That all leaves of a type are whole."""
     return tuple(map(whole_like, type.items)) if isinstance(type, TupleType) else WHOLE
 
 
@@ -107,9 +110,11 @@ class Microbatches(Domain):
     )
 
     def constant(self, arg: Arg) -> Held:
+        """A literal is the same for the batch and for a microbatch."""
         return Held(arg, arg, WHOLE)  # type: ignore[arg-type]
 
     def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Held]:
+        """The results of a call, for the batch and for a microbatch."""
         key = (call.function, vs)
         if key not in self.calls:
             function = self.module.functions[call.function]
@@ -121,6 +126,7 @@ class Microbatches(Domain):
         return self.calls[key]
 
     def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Held]:
+        """The results of an op, for the batch and for a microbatch. Raises ProgramError where they do not fit."""
         if any(isinstance(v, tuple) for v in vs):
             raise _cannot(op, "it takes a list of values")
         full = self.checker.answer(op, tuple(v and v.full for v in vs))

@@ -59,7 +59,10 @@ def merge(
 def makespan(
     events: Sequence[Event], device_of: Callable[[Task], int], duration: Callable[[Task], float], devices: int
 ) -> float:
-    """How long the events take where messages are free: each blocks its two devices until both have come to it."""
+    """When the events end, in the unit of `duration`, where messages are free.
+
+    A message blocks its two devices until both have come to it.
+    """
     clocks = [0.0] * devices
     for event in events:
         if isinstance(event, Task):

@@ -37,6 +37,7 @@ class Placement:
     """What is sent per microbatch, by the place where it is made and the first one on another device that needs it."""
 
     def device(self, stage: int) -> int:
+        """The device of a stage, counted from 0."""
         return self.reading.device + stage % self.devices
 
 

@@ -84,9 +84,11 @@ class Reading:
         return held.micro if self.count > 1 else held.full
 
     def is_host(self, name: str) -> bool:
+        """Whether a value lives on no device."""
         return types.device_of(type_of(self.values[name].full)) == HOST
 
     def is_whole(self, name: str) -> bool:
+        """Whether a value is the same for every microbatch."""
         return is_whole(self.values[name].shares)
 
 

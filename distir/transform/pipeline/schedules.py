@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from distir.ir.registry import Registry
+
 
 class Pass(Enum):
     """What a stage does with a microbatch."""
@@ -25,6 +27,8 @@ class Pass(Enum):
     """The gradients of the stage's input and of its weights; of its input alone where the schedule splits it."""
     WEIGHT = "weight"
     """The gradients of the stage's weights, where the schedule splits the backward pass."""
+
+    __hash__ = object.__hash__  # tasks are looked up often, and `Enum`'s own is slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +76,15 @@ class Schedule:
         return self.rule(devices, microbatches, virtual)
 
 
-SCHEDULES: Final[dict[str, Schedule]] = {}
-"""Every schedule by its name."""
+SCHEDULES: Final[Registry[Schedule]] = Registry()
+"""Every schedule by its name: ours and those of plugins."""
 
 
 def schedule(name: str, *, splits: bool = False, virtual: bool = False) -> Callable[[Rule], Rule]:
     """Register a rule as the schedule of that name."""
 
     def register(rule: Rule) -> Rule:
-        SCHEDULES[name] = Schedule(name, rule, splits, virtual)
+        SCHEDULES.register(name, Schedule(name, rule, splits, virtual), rule.__module__)
         return rule
 
     return register

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -11,13 +13,16 @@ from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ops import type_of
 from distir.transform.pipeline.costs import call_costs, statement_costs
 from distir.transform.pipeline.emission import on_device, write
+from distir.transform.pipeline.frames import LEAST
 from distir.transform.pipeline.order import NOMINAL, SPLIT, Event, Message, makespan, merge
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
 from distir.transform.pipeline.placement import Place, Placement, place
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
+from distir.transform.pipeline.repetition import Timetable, folded, stretched, unfolded
 from distir.transform.pipeline.schedules import (
     SCHEDULES,
+    Lengths,
     Order,
     Pass,
     Schedule,
@@ -29,6 +34,12 @@ from distir.transform.pipeline.schedules import (
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
+
+FEW = 8
+"""How many microbatches more than fill and drain a pipeline are enough to see its steady state."""
+
+Rule = Callable[[int], Order]
+"""From the number of microbatches to the order."""
 
 
 @step
@@ -49,6 +60,9 @@ def pp(
     gradients of the parts are added up, and the weights are updated once, at the end. `schedule` is `gpipe`, `1f1b`,
     `interleaved` or `zb-h1`; a program without a backward pass has forward passes alone, whatever the schedule.
 
+    With many microbatches what repeats is a function, `round`, that is called again and again, and `rounds` is several
+    of them in one. The step `inline=rounds,round` writes them out.
+
     `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
     are estimated on `hardware`; they also say where sends stand, and in `zb-h1` the gradients of weights.
     """
@@ -57,7 +71,7 @@ def pp(
     reading = read(module, microbatches)
     cost = _cost(reading, balance, hardware)
     stages = cut(reading, value * virtual, balance, cost)
-    order = _order(reading, chosen, stages, value, virtual)
+    rule = _rule(reading, chosen, stages, value, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
     if chosen.splits and stages.trained:
@@ -67,24 +81,55 @@ def pp(
     placement = place(reading, value, passes)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
 
-    def merged(order: Order, lengths: Mapping[Place, float]) -> tuple[float, Sequence[Event]]:
-        """How long an order takes with the messages that it needs, and both in one."""
+    def merged(order: Order, lengths: Lengths) -> Sequence[Event]:
+        """An order with the messages that it needs."""
+        count = sum(task.kind is Pass.FORWARD and task.stage == 0 for task in order[0])
+        return _merged(order, _messages(placement, count), tuple(lengths.items()))
 
-        def length(task: Task) -> float:
-            return lengths[task.stage, task.kind]
-
-        events = merge(order, _messages(placement, reading.count), length)
-        return makespan(events, lambda task: task.stage % value, length, value), events
+    def span(events: Sequence[Event], lengths: Lengths) -> float:
+        return makespan(events, lambda task: task.stage % value, lambda task: lengths[task.stage, task.kind], value)
 
     lengths = _lengths(stages, chosen, cost)
-    made = write(placement, merged(order, lengths)[1], functions_left)
+    made = write(placement, _timetable(rule, reading.count, virtual, lambda o: merged(o, lengths)), functions_left)
     if not (chosen.splits and stages.trained and cost is not None):
         return made
     if exact := _exact_lengths(made, passes, reading.count, hardware):  # how long the halves take is known only now
         lengths = {where: exact.get(where, 0.0) for where in lengths}
-    orders = [order, *split_orders(value, reading.count, lengths)]
-    _, events = min((merged(one, lengths) for one in orders), key=lambda found: found[0])
-    return write(placement, events, functions_left)
+    orders = [rule(reading.count), *split_orders(value, reading.count, lengths)]
+    events = min((merged(one, lengths) for one in orders), key=lambda found: span(found, lengths))
+    return write(placement, folded(events, LEAST), functions_left)
+
+
+@lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them
+def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
+    known = dict(lengths)
+    return merge(order, messages, lambda task: known[task.stage, task.kind])
+
+
+def _timetable(rule: Rule, count: int, virtual: int, merged: Callable[[Order], Sequence[Event]]) -> Timetable:
+    """The order for `count` microbatches, with its messages.
+
+    It is played through for fewer, and stretched where it has come to a steady state, if that gives the order.
+    """
+    order = rule(count)
+    devices = len(order)
+    few = devices * virtual + FEW
+    few += (count - few) % (devices if virtual > 1 else 1)
+    if few < count:
+        with suppress(ScheduleError):  # it may take only certain numbers
+            found = stretched(folded(merged(rule(few)), LEAST), count - few)
+            if found is not None and _tasks(found, devices) == order:
+                return found
+    return folded(merged(order), LEAST)
+
+
+def _tasks(timetable: Timetable, devices: int) -> Order:
+    """By device: its tasks."""
+    found: list[list[Task]] = [[] for _ in range(devices)]
+    for event in unfolded(timetable):
+        if isinstance(event, Task):
+            found[event.stage % devices].append(event)
+    return tuple(map(tuple, found))
 
 
 def _schedule(name: str) -> Schedule:
@@ -113,13 +158,14 @@ def _cost(reading: Reading, balance: str, hardware: str) -> Cost | None:
         return None
 
 
-def _order(reading: Reading, chosen: Schedule, stages: Stages, devices: int, virtual: int) -> Order:
+def _rule(reading: Reading, chosen: Schedule, stages: Stages, devices: int, virtual: int) -> Rule:
+    """The order by the number of microbatches. Raises ProgramError where the schedule cannot take what is asked for."""
     try:
-        order = chosen(devices, reading.count, virtual)
+        chosen(devices, reading.count, virtual)
     except ScheduleError as error:
         site = Site(reading.entry.name, None, Part("name"))
         raise ProgramError([Diagnostic(codes.BAD_SCHEDULE, site, str(error))]) from None
-    return order if stages.trained else inference(devices, reading.count, virtual)
+    return lambda count: (chosen if stages.trained else inference)(devices, count, virtual)
 
 
 def _outlined(
@@ -176,12 +222,12 @@ def _hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:
     return {where: round(100 * s / longest) for where, s in seconds.items()}
 
 
-def _messages(placement: Placement, count: int) -> list[Message]:
-    return [
+def _messages(placement: Placement, count: int) -> tuple[Message, ...]:
+    return tuple(
         Message(Task(source[0], k, source[1]), Task(target[0], k, target[1]))
         for source, target in placement.messages
         for k in range(count)
-    ]
+    )
 
 
 def _kept(functions: Mapping[str, Function], reading: Reading, passes: Mapping[Place, Outlined]) -> list[Function]:

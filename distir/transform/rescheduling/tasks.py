@@ -13,6 +13,7 @@ from distir.ir import Function, names, operands, results
 from distir.simulate import Simulation
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
+from distir.simulate.timeline import Timeline
 
 NEVER = float("-inf")
 
@@ -31,6 +32,7 @@ class Task:
     """By device, and device it waits for: the seconds in between. None where all wait for all, for `seconds`."""
 
     def run(self, clocks: Clocks) -> None:
+        """Move the clocks of its devices, in seconds, past it."""
         if self.rows is not None:
             before = [clocks[device] for device in self.devices]
             for device, row in zip(self.devices, self.rows, strict=True):
@@ -60,6 +62,7 @@ class Tasks:
         return len(self.tasks)
 
     def clocks(self) -> Clocks:
+        """The clocks of all devices at the start."""
         return dict.fromkeys(self.devices, 0.0)
 
     def run(self, order: Sequence[int]) -> Clocks:
@@ -78,7 +81,7 @@ class Tasks:
         return found
 
     def longest_path(self) -> float:
-        """When the last task ends if each starts as soon as those before it allow. No order is faster."""
+        """When the last task ends, in seconds, if each starts as soon as those before it allow. No order is faster."""
         earliest: list[Clocks] = []
         for number, task in enumerate(self.tasks):
             clocks: Clocks = {}
@@ -94,15 +97,20 @@ class Tasks:
 
 def tasks_of(simulation: Simulation) -> Tasks:
     """The tasks of the program that was simulated."""
-    function, known = simulation.function, dict[int, Task]()
-    steps = simulation.body.steps[: len(function.body) - 1]
+    return tasks_in(simulation.function, simulation.timeline())
+
+
+def tasks_in(function: Function, timeline: Timeline) -> Tasks:
+    """The tasks of a function, by the timeline of one run of its body."""
+    known = dict[int, Task]()
+    steps = timeline.body.steps[: len(function.body) - 1]
     tasks = [_task(step, known) for step in steps]
     before = _before(function)
     after: list[list[int]] = [[] for _ in tasks]
     for number, others in enumerate(before):
         for other in others:
             after[other].append(number)
-    busy = simulation.timeline().busy
+    busy = timeline.busy
     return Tasks(tasks, before, [tuple(a) for a in after], tuple(sorted(busy)), max(busy.values(), default=0.0))
 
 

@@ -26,6 +26,7 @@ from distir.ir import (
     TensorType,
     TupleType,
     results,
+    types,
 )
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
@@ -69,9 +70,13 @@ class Callees(Protocol):
     spread: int
     """How many sums were spread."""
 
-    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee: ...
+    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
+        """A function written for arguments in these states."""
+        ...
 
-    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int: ...
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
+        """How many sums over devices a call takes for arguments in these states."""
+        ...
 
 
 class Body(Resharding):
@@ -100,6 +105,7 @@ class Body(Resharding):
             self.define(param.name, value, state)
 
     def run(self) -> None:
+        """Write all statements."""
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
                 self._statement(index, statement)
@@ -148,6 +154,12 @@ class Body(Resharding):
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
         return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
+
+    def settled(self, arg: Arg) -> Arg:
+        """The argument with partial sums completed, if some statement has needed that already."""
+        if not isinstance(arg, str) or self.state(arg) is not PARTIAL:
+            return arg
+        return next((to for (of, _), to in self._placed.items() if of == arg), arg)
 
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
@@ -282,10 +294,11 @@ class Body(Resharding):
     def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> tuple[Arg, ...]:
         """The arguments of a call: partial sums stay so where the function only hands them on, or adds to them.
 
-        Where it needs them whole they are completed here, once for all that use them.
+        Where it needs them whole they are completed here, once for all that use them; but not for a function that names
+        devices, a part of its caller's schedule, in which they are completed where its caller would have done it.
         """
         partial = [i for i, arg in enumerate(statement.args) if self._is_partial(arg)]
-        if not partial:
+        if not partial or names_devices(self.domain.module.functions[statement.function]):
             return statement.args
 
         def sums(kept: Collection[int]) -> int:
@@ -328,6 +341,11 @@ class Body(Resharding):
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)
+
+
+def names_devices(function: Function) -> bool:
+    """Whether a function runs on devices that its parameters say."""
+    return any(types.devices(p.type) for p in function.params)
 
 
 def _completed(state: State) -> State:

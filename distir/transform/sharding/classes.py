@@ -28,6 +28,7 @@ class Traits:
     """Something becomes other ops if it is split: it is the length of a table, or a number of classes."""
 
     def absorb(self, other: Traits) -> None:
+        """Take over what is known of another class."""
         self.whole |= other.whole
         self.contiguous |= other.contiguous
         self.parted |= other.parted
@@ -46,6 +47,7 @@ class Classes:
         self._conflicts: list[tuple[int, ...]] = []
 
     def node(self, place: Place) -> int:
+        """The number of a place, new if it was not met before."""
         known = self._nodes.get(place)
         if known is None:
             known = self._nodes[place] = self.new()
@@ -58,6 +60,7 @@ class Classes:
         return len(self._parent) - 1
 
     def find(self, node: int) -> int:
+        """The number that stands for the class of a node."""
         root = node
         while self._parent[root] != root:
             root = self._parent[root]
@@ -66,12 +69,14 @@ class Classes:
         return root
 
     def unite(self, a: int, b: int) -> None:
+        """Make one class of two."""
         a, b = self.find(a), self.find(b)
         if a != b:
             self._parent[b] = a
             self._traits[a].absorb(self._traits[b])
 
     def traits(self, node: int) -> Traits:
+        """What is known of the class of a node."""
         return self._traits[self.find(node)]
 
     def link(self, joined: int, part: int, blocks: Blocks) -> None:

@@ -6,8 +6,9 @@ and results belong together, so the work is that of the calls, not of the inline
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
@@ -15,6 +16,7 @@ from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
 from distir.transform.sharding.classes import Classes, Place, Settled, Traits
+from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.leaves import (
     Leaf,
     Related,
@@ -60,11 +62,19 @@ class Flow:
     def __init__(self, domain: Checker, likeliest: bool = False) -> None:
         self._domain = domain
         self.likeliest = likeliest
+        self._closures = Closures(domain.module)
         self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
+        self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
         """The classes of a function's dimensions, for these arguments."""
-        instance = self._domain.instance(function.name, tuple(vs))
+        key = (function.name, tuple(vs))
+        if key not in self._settled:
+            self._settled[key] = self._function(function, key[1])
+        return self._settled[key]
+
+    def _function(self, function: Function, vs: tuple[Value, ...]) -> Settled:
+        instance = self._domain.instance(function.name, vs)
         body = _Body(self, self._domain, function, instance)
         settled = body.classes.settled()
         returned = {name: body.same[name] for name in function.returned if isinstance(name, str) and name in body.same}
@@ -75,8 +85,14 @@ class Flow:
         """What a caller sees of a function."""
         known = self._summaries.get((function.name, vs))
         if known is None:
-            known = self._summaries[function.name, vs] = _summary(function, self.function(function, vs))
+            key = (self._closures.of(function.name), vs, self.likeliest)
+            known = _SUMMARIES.get(key) or _SUMMARIES.put(key, _summary(function, self._function(function, vs)))
+            self._summaries[function.name, vs] = known
         return known
+
+
+_SUMMARIES: Final[Findings[Hashable, Summary]] = Findings()
+"""Of all programs: those of a search have most of their functions in common."""
 
 
 def _summary(function: Function, settled: Settled) -> Summary:

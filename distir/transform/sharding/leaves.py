@@ -72,6 +72,7 @@ def _are_distinct(letters: Letters) -> bool:
 
 
 def flat(args: Iterable[Arg]) -> Iterator[str | Literal]:
+    """The arguments with tuples opened, to any depth."""
     for arg in args:
         if isinstance(arg, tuple):
             yield from flat(arg)
@@ -80,6 +81,7 @@ def flat(args: Iterable[Arg]) -> Iterator[str | Literal]:
 
 
 def is_int(type: Type) -> bool:
+    """Whether the elements are integers."""
     return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind in ("int", "uint")
 
 

@@ -38,12 +38,13 @@ class Mesh:
 
 def mesh_of(module: Module, entry: Function, size: int, place: Place) -> Mesh:
     """The mesh over the devices that the module's programs name; of device 1 where they name none."""
-    named = {device for function in module for device in _devices(function)} if entry else set[int]()
+    named = {device for function in module for device in devices_of(function)} if entry else set[int]()
     first = min(named, default=1)
     return Mesh(size, first, max(named, default=1) - first + 1, place)
 
 
-def _devices(function: Function) -> set[int]:
+def devices_of(function: Function) -> set[int]:
+    """The devices that a function names, in its parameters' types, its annotations and its ops' attributes."""
     found: set[int] = set()
     stated: list[Type | None] = [p.type for p in function.params]
     for statement in function.body:

@@ -6,16 +6,18 @@ function that is called for all devices at once. Which collectives stand where, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from distir.analysis import Analysis, check
-from distir.diagnostics import ProgramError
+from distir.diagnostics import ProgramError, Severity
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ops import Value
 from distir.transform.sharding.batch import Places
-from distir.transform.sharding.body import Body, Callee
+from distir.transform.sharding.body import Body, Callee, names_devices
 from distir.transform.sharding.buckets import bucketed
+from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.items import Each, Expansion, alike
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.state import (
@@ -42,6 +44,23 @@ class Entry:
     result_values: tuple[Value, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A function for arguments in certain states. Names are its own: elsewhere, other functions may have them."""
+
+    callee: Callee
+    functions: tuple[tuple[str, Function], ...]
+    """All that it calls, and itself; callees before callers. Before each one, what it would best be called."""
+    sums: int
+    """How many sums over the devices a call takes."""
+    spread: int
+    """How many sums were spread."""
+
+
+_WRITTEN: Final[Findings[Hashable, Written]] = Findings()
+"""Of all programs: those of a search have most of their functions in common."""
+
+
 @dataclass
 class Partition:
     """One run over one module. `functions` are those written so far, callees before callers.
@@ -54,13 +73,20 @@ class Partition:
     tokens: Mapping[str, Places] | None = None
     spread: int = 0
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    closures: Closures = field(init=False)
+    findings: Findings[Hashable, Written] = field(init=False)
+    """What is known of functions, whether it is wanted or not."""
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
-    _sums: dict[Key, int] = field(default_factory=dict[Key, int])
-    _trial: Partition | None = None
-    """Where functions are written whose sums are counted, and which may not be wanted."""
+    _hints: dict[str, str] = field(default_factory=dict[str, str])
+    """By name of a function: what it would be called if that were free."""
+
+    def __post_init__(self) -> None:
+        self.closures = Closures(self.analysis.module)
+        self.findings = _WRITTEN if self.tokens is None else Findings()  # where the batch is depends on the program
 
     @property
     def module(self) -> Module:
+        """The module that is partitioned."""
         return self.analysis.module
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
@@ -68,17 +94,12 @@ class Partition:
         key = (name, tuple(vs), tuple(states))
         known = self._done.get(key)
         if known is None:
-            known = self._done[key] = self._function(*key)
+            known = self._done[key] = self._taken(self._written(*key))
         return known
 
     def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
         """How many sums over the devices a call of a function takes, for arguments in these states."""
-        key = (name, tuple(vs), tuple(states))
-        if key not in self._sums:
-            trial = self._trial = self._trial or Partition(self.analysis, self.mesh, self.tokens)
-            called = trial.callee(*key)
-            self._sums[key] = _sums(trial.functions, called.name) if called.joint else 0
-        return self._sums[key]
+        return self._written(name, tuple(vs), tuple(states)).sums
 
     def entry(self, function: Function, states: Sequence[State], bucket_bytes: int = 0) -> Entry:
         """The entry function for all devices; its results are whole or split."""
@@ -105,10 +126,42 @@ class Partition:
         body.run()
         return body
 
+    def _written(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Written:
+        """A function for arguments in these states, with all that it calls, found once."""
+        closure = self.closures.of(name)
+        key = (closure, vs, states, self.mesh if closure.names_devices else self.mesh.size)
+        known = self.findings.get(key)
+        if known is None:
+            inner = Partition(self.analysis, self.mesh, self.tokens)
+            inner.closures, inner.findings = self.closures, self.findings
+            callee = inner._function(name, vs, states)
+            functions = tuple((inner._hints[f.name], f) for f in inner.functions.values())
+            sums = _sums(inner.functions, callee.name) if callee.joint else 0
+            known = self.findings.put(key, Written(callee, functions, sums, inner.spread))
+        return known
+
+    def _taken(self, written: Written) -> Callee:
+        """What was written among the functions of this run, under names that are free here."""
+        names: dict[str, str] = {}
+        for hint, function in written.functions:
+            calls = {s.function for s in function.body if isinstance(s, Call)}
+            moved = any(names[called] != called for called in calls)
+            body = tuple([_calling(s, names) for s in function.body]) if moved else function.body
+
+            def named(name: str, function: Function = function, body: tuple[Statement, ...] = body) -> Function:
+                same = name == function.name and body is function.body
+                return function if same else Function(name, function.params, body, function.result_types)
+
+            names[function.name] = self._named(hint, named)
+        self.spread += written.spread
+        return replace(written.callee, name=names[written.callee.name])
+
     def _function(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Callee:
         function = self.module.functions[name]
         body = self._body(function, vs, states)
-        given = tuple(body.state(arg) for arg in function.returned)
+        placed = names_devices(function)
+        returned = tuple(map(body.settled, function.returned)) if placed else function.returned
+        given = tuple(map(body.state, returned))
         stated = [p.type for p in function.params]
         if body.concrete:
             stated = [types.substitute(t, body.instance.dims) for t in stated]
@@ -118,13 +171,13 @@ class Partition:
             for p, t, s in zip(function.params, stated, states, strict=True)
         )
         single = tuple(is_host(body.value(arg)) for arg in function.returned)
-        if alike(body.items) and not any(types.devices(p.type) for p in params):
+        if alike(body.items) and not placed:
             own = [item.statement for item in body.items if isinstance(item, Each)]
             statements = (*own, Return(function.returned))
             result_types = None if body.concrete else self._result_types(function, given, kept)
             written = self._named(name, lambda n: Function(n, params, statements, result_types))
             return Callee(written, False, given, single)
-        written = self._named(name, lambda n: self._expanded(n, params, body, function.returned))
+        written = self._named(name, lambda n: self._expanded(n, params, body, returned))
         return Callee(written, True, given, single)
 
     def _result_types(
@@ -160,7 +213,13 @@ class Partition:
             number += 1
             chosen = f"{name}_{number}"
         self.functions[chosen] = made
+        self._hints[chosen] = name
         return chosen
+
+
+def _calling(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """A statement that calls functions by other names."""
+    return replace(statement, function=names[statement.function]) if isinstance(statement, Call) else statement
 
 
 def _sums(functions: Mapping[str, Function], name: str) -> int:
@@ -173,9 +232,11 @@ def _sums(functions: Mapping[str, Function], name: str) -> int:
     return known[name]
 
 
-def checked(module: Module) -> Analysis:
-    """The analysis of a module to be split. Raises ProgramError if it does not check."""
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
+def checked(module: Module, only: str | None = None) -> Analysis:
+    """The analysis of a module to be split, or of one function and its calls. Raises ProgramError for mistakes."""
+    analysis = check(module, late=only is not None)
+    found = analysis.diagnostics if only is None else analysis.domain.own_problems(only)
+    errors = tuple(d for d in found if d.severity is Severity.ERROR)
+    if errors:
+        raise ProgramError(errors)
     return analysis

@@ -37,16 +37,20 @@ class Writer:
         self.size = body.size
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
+        """Write an op on this device's parts, and give its result."""
         return self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
 
     def sum(self, x: Arg) -> Arg:
+        """The sum over all devices."""
         return self._collective("sum", "MPIAllreduce", x)
 
     def greatest(self, x: Arg, axis: int) -> Arg:
+        """The greatest over all devices, of what has one element along `axis` on each."""
         every = self._collective("every", "MPIAllgather", x, axis=axis)
         return self("ReduceMax", every, Literal((axis,)))
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
+        """Positions along an axis of `length` counted from where this device's part begins, and which lie in it."""
         part = length // self.size
         first = self._body.fresh("first")
         self._body.items.append(Ranked(first, tuple(rank * part for rank in range(self.size))))
@@ -57,6 +61,7 @@ class Writer:
         return self("Where", here, own, Literal(0)), here
 
     def type(self, x: Arg) -> TensorType:
+        """The type of a value; unknown of what is no tensor."""
         found = type_of(self._body.value(x))
         return found if isinstance(found, TensorType) else TensorType(None, None)
 

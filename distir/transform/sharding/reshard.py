@@ -61,6 +61,7 @@ class Resharding:
         return arg if isinstance(arg, Literal) else tuple(map(self.value, arg))
 
     def state(self, arg: Arg) -> State:
+        """How an argument lies on the devices."""
         if isinstance(arg, str):
             return self._states.get(arg, WHOLE)
         return WHOLE if isinstance(arg, Literal) else tuple(map(self.state, arg))

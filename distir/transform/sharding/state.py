@@ -39,6 +39,7 @@ WHOLE, PARTIAL = Lying.WHOLE, Lying.PARTIAL
 
 
 def is_whole(state: State) -> bool:
+    """Whether each device has all of it."""
     return all(map(is_whole, state)) if isinstance(state, tuple) else state is WHOLE
 
 
@@ -48,6 +49,7 @@ def is_partial(state: State) -> bool:
 
 
 def holds_partial(state: State) -> bool:
+    """Whether a leaf is yet to be summed over devices."""
     return any(map(holds_partial, state)) if isinstance(state, tuple) else state is PARTIAL
 
 

@@ -63,12 +63,14 @@ def split(
     bucket_bytes: int = 0,
     sequence: bool = False,
     analysis: Analysis | None = None,
+    ends: bool = True,
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
 
     With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
-    entry function for all devices, the functions that it calls, and its `.scatter` and `.gather`. Raises ProgramError
-    if the module does not check, or cannot be split so. `analysis`: of the module, where it has been checked already.
+    entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
+    ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
+    checked already.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -86,8 +88,8 @@ def split(
             message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
             hint = "leave out `sequence`, or take a number of devices that divides the sequence"
             raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
-        ends = [
-            scatter(module, entry, states, mesh),
-            gather(module, entry, done.function, done.result_values, done.results, mesh),
-        ]
-    return Module([*partition.functions.values(), *ends])
+        if not ends:
+            return Module(partition.functions.values())
+        scattered = scatter(module, entry, states, mesh)
+        gathered = gather(module, entry, done.function, done.result_values, done.results, mesh)
+    return Module([*partition.functions.values(), scattered, gathered])

@@ -61,6 +61,7 @@ class Uses:
 
 
 def uses_of(entry: Function) -> Uses:
+    """Where each name of a function is defined and mentioned, by index of statement."""
     mentioned: dict[str, list[int]] = {}
     defined: dict[str, int] = {}
     for index, statement in enumerate(entry.body):

@@ -8,7 +8,7 @@ import { nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, Refused, ask } from "../requests";
 import { inShort } from "./transform";
 
-const TIMELINES = "Show Both Timelines";
+const TIMELINES = "Timelines";
 
 // The part of the built-in git extension's public interface that is used here.
 interface GitApi {

@@ -10,6 +10,7 @@ import { inShort } from "./transform";
 
 const KEEP = "Keep";
 const MORE = "Change More";
+const NOW = "now";
 const SET: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("gear"), tooltip: "Set in the workspace's settings" };
 
 type Item = vscode.QuickPickItem & { readonly profile?: string; readonly act?: "file" | "figures" };
@@ -27,7 +28,7 @@ async function pick(document: vscode.TextDocument, server: Asked, given: unknown
   const { profiles, chosen } = await ask<Hardware>(server, "hardware", uri);
   const items: Item[] = profiles.map(({ name, title, devices }) => ({
     label: name,
-    description: name === chosen?.name ? "now" : "",
+    description: name === chosen?.name ? NOW : "",
     detail: `${title}, ${devices} devices`,
     buttons: [SET],
     profile: name,
@@ -83,6 +84,8 @@ function chosenItem(items: readonly Item[], title: string): Promise<Item | undef
   quick.title = title;
   quick.items = items;
   quick.matchOnDescription = quick.matchOnDetail = true;
+  const now = items.find((item) => item.description === NOW);
+  if (now) quick.activeItems = [now];
   return new Promise((resolve) => {
     const end = (item: Item | undefined): void => {
       resolve(item);

@@ -30,3 +30,27 @@ export function options(devices: number, before: Readonly<Record<string, string>
 export function wordsOf(values: Readonly<Record<string, string>>): string[] {
   return Object.entries(values).flatMap(([name, value]) => (value.trim() === "" ? [] : [`--${name}`, value.replace(/\s+/g, "")]));
 }
+
+/** What `distir search --progress json` says of itself. */
+export interface Progress {
+  readonly done: number;
+  readonly of: number;
+  readonly best: { readonly plan: string; readonly throughput: number } | null;
+}
+
+/** The lines of progress in what was written to standard error, and the rest of it. */
+export function progressIn(text: string): { latest: Progress | undefined; rest: string } {
+  let latest: Progress | undefined;
+  const rest: string[] = [];
+  for (const line of text.split("\n")) {
+    if (line.startsWith('{"done":') && line.endsWith("}")) latest = JSON.parse(line) as Progress;
+    else rest.push(line);
+  }
+  return { latest, rest: rest.join("\n").trim() };
+}
+
+/** `12 of 42, best so far 4/1/1/8: 3,840,000 examples/s`; an annealing search goes on beyond the configurations there are. */
+export function inWords({ done, of, best }: Progress): string {
+  const count = done <= of ? `${done} of ${of}` : `${of} of ${of}, then ${done - of} more`;
+  return best === null ? count : `${count}, best so far ${best.plan}: ${best.throughput.toLocaleString("en", { maximumSignificantDigits: 4 })} examples/s`;
+}

@@ -1,7 +1,7 @@
 // Searching configurations: `distir search` in the background, with progress; what it finds goes to the search view.
 
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -13,9 +13,8 @@ import { type Asked, type Hardware, Refused, ask } from "../requests";
 import { environment } from "../server/interpreters";
 import { type Found, showSearch } from "../views/search";
 import { form } from "./form";
-import { options, wordsOf } from "./options";
+import { inWords, options, progressIn, wordsOf } from "./options";
 
-const LOOK_MS = 500;
 const MAIN = "import sys; from distir.cli import main; sys.exit(main())";
 
 export function register(context: Context): vscode.Disposable[] {
@@ -34,7 +33,7 @@ async function search(context: Context, document: vscode.TextDocument, server: A
   try {
     const program = await fileOf(document, folder);
     const hardware = chosen ? ["--hardware", chosen.name] : [];
-    const found = await run(context, [program, "--json", ...hardware, ...wordsOf(asked)], folder, nameOf(document.uri));
+    const found = await run(context, [program, "--json", "--progress", "json", ...hardware, ...wordsOf(asked)], nameOf(document.uri));
     if (found !== undefined) showSearch(context, document.uri, found);
     return found;
   } finally {
@@ -53,32 +52,35 @@ async function fileOf(document: vscode.TextDocument, folder: string): Promise<st
   return document.uri.fsPath;
 }
 
-/** Run it, with the number of rows found so far as progress. Undefined where the user cancels. */
-async function run(context: Context, words: readonly string[], folder: string, name: string): Promise<Found | undefined> {
+/** Run it, with progress: how many configurations are tried, and the best so far. Undefined where the user cancels. */
+async function run(context: Context, words: readonly string[], name: string): Promise<Found | undefined> {
   const { state } = context.server;
   if (state.kind !== "running") throw new Refused("the server does not run");
   const [python, ...first] = state.argv;
-  const csv = join(folder, "rows.csv");
-  const args = [...first, "-c", MAIN, "search", ...words, "--csv", csv];
+  const args = [...first, "-c", MAIN, "search", ...words];
   context.log.info(`running: ${[python, ...args].join(" ")}`);
   const progress = { location: vscode.ProgressLocation.Notification, title: `Searching configurations of ${name}`, cancellable: true };
   return vscode.window.withProgress(progress, async (report, token) => {
-    const child = spawn(python ?? "", args, { env: environment(), cwd: dirname(words[0] ?? folder), stdio: ["ignore", "pipe", "pipe"], windowsHide: true });
+    const child = spawn(python ?? "", args, { env: environment(), cwd: dirname(words[0] ?? ""), stdio: ["ignore", "pipe", "pipe"], windowsHide: true });
     const said = { out: "", err: "" };
+    let share = 0;
     child.stdout.setEncoding("utf8").on("data", (text: string) => (said.out += text));
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (said.err += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said.err += text;
+      const { latest } = progressIn(said.err);
+      if (latest === undefined) return;
+      const now = Math.min(100, (100 * latest.done) / latest.of);
+      report.report({ message: inWords(latest), increment: now - share });
+      share = now;
+      context.log.debug(`searching: ${inWords(latest)}`);
+    });
     token.onCancellationRequested(() => child.kill());
-    const looking = setInterval(() => void rowsIn(csv).then((count) => report.report({ message: `${count} found` })), LOOK_MS);
-    const code = await new Promise<number | null>((resolve, reject) => child.on("close", resolve).on("error", reject)).finally(() => clearInterval(looking));
+    const code = await new Promise<number | null>((resolve, reject) => child.on("close", resolve).on("error", reject));
     if (token.isCancellationRequested) return undefined;
-    if (code !== 0) throw new Refused(said.err.trim().replace(/^error:\s*/, "") || `the search ended with code ${code}`);
-    return JSON.parse(said.out) as Found;
+    // Where no configuration can be, it ends with an error, and has said of each why.
+    if (said.out.startsWith("{")) return JSON.parse(said.out) as Found;
+    throw new Refused(progressIn(said.err).rest.replace(/^error:\s*/, "") || `the search ended with code ${code}`);
   });
-}
-
-async function rowsIn(csv: string): Promise<number> {
-  const text = await readFile(csv, "utf8").catch(() => "");
-  return Math.max(0, text.split("\n").length - 2);
 }
 
 function isValues(given: unknown): given is Record<string, string> {

@@ -11,9 +11,9 @@ import { type Asked, type Comparison, type Step, type Transformed, ask } from ".
 import { form } from "./form";
 import { fieldsOf, wordsOf } from "./steps";
 
-const REPLACE = "Replace the Program";
-const SAVE = "Save as a New File";
-const TIMELINES = "Show Both Timelines";
+const REPLACE = "Replace";
+const SAVE = "Save as New";
+const TIMELINES = "Timelines"; // three buttons beside each other have room for no more
 
 interface Origin {
   readonly source: vscode.Uri;
@@ -75,8 +75,13 @@ export class Transforms implements vscode.Disposable {
     const shown = tab instanceof vscode.TabInputTextDiff ? tab.modified : vscode.window.activeTextEditor?.document.uri;
     const preview = [uri, shown].find((each): each is vscode.Uri => each instanceof vscode.Uri && this.origins.has(each.toString()));
     if (preview === undefined) return;
-    const answer = await vscode.window.showQuickPick([REPLACE, SAVE], { title: "Write the transformed program" });
-    if (answer !== undefined) await this.writeAs(preview, answer);
+    const { source, name } = this.origins.get(preview.toString()) as Origin;
+    const ways = [
+      { label: REPLACE, description: `the text of ${nameOf(source)}` },
+      { label: SAVE, description: source.scheme === "file" ? `${name}, beside it` : "an untitled program" },
+    ];
+    const answer = await vscode.window.showQuickPick(ways, { title: "Write the transformed program" });
+    if (answer !== undefined) await this.writeAs(preview, answer.label);
   }
 
   private async writeAs(preview: vscode.Uri, how: string): Promise<void> {
@@ -94,7 +99,8 @@ export class Transforms implements vscode.Disposable {
 /** What a change gains, in short: `1.94x faster, 6.20ms → 3.20ms, peak 31.2GB → 15.6GB`. */
 export function inShort({ other, this: now, speedup }: Comparison): string {
   const most = (cost: typeof now): string => bytes(Math.max(0, ...Object.values(cost.peak_memory_bytes)));
-  return `${gain(speedup)}, ${seconds(other.latency_s)} → ${seconds(now.latency_s)}, peak ${most(other)} → ${most(now)}`;
+  const change = (before: string, after: string): string => (before === after ? before : `${before} → ${after}`);
+  return `${gain(speedup)}, ${change(seconds(other.latency_s), seconds(now.latency_s))}, peak ${change(most(other), most(now))}`;
 }
 
 function preview(words: readonly string[]): string {

@@ -182,7 +182,6 @@ export class Server implements vscode.Disposable {
 
   private become(state: State): void {
     this.latest = state;
-    void vscode.commands.executeCommand("setContext", "distir.running", state.kind === "running");
     this.changed.fire(state);
   }
 }

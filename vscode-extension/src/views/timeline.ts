@@ -76,9 +76,7 @@ export class Timelines implements vscode.Disposable {
   private async compare(document: vscode.TextDocument, server: Asked, given: unknown): Promise<void> {
     const target = given instanceof vscode.Uri ? given : await pickProgram(document);
     if (target === undefined) return;
-    const other = await vscode.workspace.openTextDocument(target);
-    await onTheSameHardware(server, document.uri, other.uri);
-    await this.open(document, other);
+    await this.open(document, await openedFor(server, document, target));
   }
 
   private hear(from: Shown, message: FromView): void {
@@ -105,6 +103,7 @@ export class Timelines implements vscode.Disposable {
     const server = this.context.server.running;
     if (!to.isReady || server === undefined) return;
     try {
+      if (to.other?.isClosed) to.other = await openedFor(server, to.document, to.other.uri);
       const [own, other] = [await whole(server, to.document), to.other && (await whole(server, to.other))];
       const comparison = to.other && (await ask(server, "compare", to.document.uri.toString(), { other: { uri: to.other.uri.toString() } }));
       await to.panel.webview.postMessage({ type: "show", ...own, ...(other ? { other, comparison } : {}) });
@@ -121,6 +120,13 @@ export class Timelines implements vscode.Disposable {
 
 function shows({ document, other }: Shown, uri: vscode.Uri): boolean {
   return [document, other].some((each) => each?.uri.toString() === uri.toString());
+}
+
+/** A program to compare with, simulated alike. The editor closes it again after a while where no tab shows it. */
+async function openedFor(server: Asked, document: vscode.TextDocument, uri: vscode.Uri): Promise<vscode.TextDocument> {
+  const other = await vscode.workspace.openTextDocument(uri);
+  await onTheSameHardware(server, document.uri, other.uri);
+  return other;
 }
 
 async function whole(server: Asked, document: vscode.TextDocument): Promise<object> {

@@ -1,18 +1,21 @@
 // Runs inside the extension host of a real VS Code: what commands and providers answer, as data. e2e/host.test.mjs starts it.
 
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import * as vscode from "vscode";
+import { Trace } from "vscode-languageclient/node";
 
 import type { Api } from "../../src/extension";
 import { type Comparison, type Hardware, type Status, type WhatIf, ask } from "../../src/requests";
+import { messageOf } from "../../src/server/messages";
 import type { Found } from "../../src/views/search";
 
 const folder = (): string => vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
 const file = (name: string): vscode.Uri => vscode.Uri.file(join(folder(), name));
 const settings = (): vscode.WorkspaceConfiguration => vscode.workspace.getConfiguration("distir");
+const set = (name: string, value: unknown): Thenable<void> => settings().update(name, value, vscode.ConfigurationTarget.Workspace);
 let api: Api;
 
 /** Wait for something to become true, and give it. */
@@ -36,6 +39,21 @@ function status(document: vscode.TextDocument): Promise<Status> {
   const client = api.server.running;
   assert.ok(client);
   return ask<Status>(client, "status", document.uri.toString());
+}
+
+/** How often the server is asked how a program stands, in a while. */
+async function statusesAsked(ms: number): Promise<number> {
+  const client = api.server.running;
+  assert.ok(client);
+  const real = client.sendRequest;
+  let count = 0;
+  client.sendRequest = function (this: unknown, ...args: unknown[]) {
+    count += Number(args[0] === "distir/status");
+    return (real as (...all: unknown[]) => Promise<never>).apply(client, args);
+  } as typeof client.sendRequest;
+  await new Promise((resolve) => setTimeout(resolve, ms));
+  client.sendRequest = real;
+  return count;
 }
 
 /** How things stand once the latest version is simulated, or cannot be. */
@@ -217,6 +235,68 @@ const tests: Record<string, () => Promise<void>> = {
     await settings().update("bind", undefined, vscode.ConfigurationTarget.Workspace);
   },
 
+  async "hardware and entry are those of the settings, and change with them"() {
+    const document = await open("two.dir");
+    const before = await simulated(document);
+    assert.deepEqual([before.function, before.hardware], ["main", "dgx-a100"]);
+    await set("hardware", "dgx-h100");
+    await until("other hardware", async () => (await simulated(document)).hardware === "dgx-h100");
+    await set("entry", "first");
+    await until("another entry", async () => (await simulated(document)).function === "first");
+    await set("hardware", undefined);
+    await set("entry", undefined);
+    await until("as before", async () => (await simulated(document)).function === "main");
+  },
+
+  async "budgets warn"() {
+    const document = await open("two.dir");
+    const found = (): string[] => vscode.languages.getDiagnostics(document.uri).map(({ message }) => message);
+    for (const [name, value, expected] of [["budget.max_latency", "1us", /latency|longer|time/], ["budget.max_memory", "1kB", /memory/]] as const) {
+      await set(name, value);
+      await until(`a warning for ${name}`, () => found().some((message) => expected.test(message)));
+      await set(name, undefined);
+      await until("no warning", () => !found().some((message) => expected.test(message)));
+    }
+  },
+
+  async "each kind of hint can be switched off"() {
+    const document = await open("two.dir");
+    const kinds = { types: "f32[512,512]@1", values: "=[512,512]", times: "+", waits: "wait" };
+    const shows = async (text: string): Promise<boolean> => (await hints(document)).some((hint) => hint.replace(/ /g, "").includes(text));
+    for (const [kind, text] of Object.entries(kinds)) {
+      await until(`${kind}: ${text}`, () => shows(text));
+      await set(`hints.${kind}`, false);
+      await until(`no ${kind}`, async () => !(await shows(text)));
+      await set(`hints.${kind}`, undefined);
+    }
+  },
+
+  async "longer programs are simulated on demand, and longer texts not looked at, as the settings say"() {
+    await set("simulation.limit", 1);
+    const document = await open("large.dir");
+    const waiting = await until("its status", () => status(document).catch(() => undefined));
+    assert.deepEqual([waiting.state, waiting.latency_s], ["pending", null]);
+    await until("quiet: nothing is to be expected, so nothing is asked", async () => (await statusesAsked(1000)) === 0, 20_000);
+    await vscode.commands.executeCommand("distir.simulateNow");
+    await until("a simulation", async () => (await simulated(document)).state === "simulated");
+    await set("simulation.limit", undefined);
+    await set("readLimit", 10);
+    await until("no hints", async () => (await hints(document)).length === 0);
+    await set("readLimit", undefined);
+    await until("hints", async () => (await hints(document)).length > 0);
+  },
+
+  async "the talk with the server is logged as the setting says"() {
+    const client = api.server.running as unknown as { _trace: Trace; _traceLogLevel: vscode.LogLevel };
+    const level = client._traceLogLevel;
+    client._traceLogLevel = vscode.LogLevel.Trace; // as if the user had chosen it for the channel
+    await set("trace.server", "verbose");
+    await until("all of it", () => client._trace === Trace.Verbose);
+    await set("trace.server", undefined);
+    await until("messages", () => client._trace === Trace.Messages);
+    client._traceLogLevel = level;
+  },
+
   async "a path with spaces and letters of all kinds"() {
     const document = await open("größer als/prög 名.dir");
     const found = await simulated(document);
@@ -253,7 +333,50 @@ const tests: Record<string, () => Promise<void>> = {
     assert.equal(starts, 2);
     assert.equal((await simulated(await open("mlp.dir"))).state, "simulated");
   },
+
+  async "without a setting, the environment of the Python extension is taken, and followed when the user chooses another"() {
+    const [python = ""] = settings().get<string[]>("interpreter", []);
+    const environment = (name: string): string => {
+      const bin = join(folder(), name, "bin");
+      mkdirSync(bin, { recursive: true });
+      writeFileSync(join(bin, "python"), `#!/bin/sh\nexec "${python}" "$@"\n`);
+      chmodSync(join(bin, "python"), 0o755);
+      return join(folder(), name);
+    };
+    const runs = (name: string): Promise<boolean> =>
+      until(`the server of ${name}`, () => api.server.state.kind === "running" && api.server.state.argv[0] === join(folder(), name, "bin", "python"));
+    const chooser = await chooserOfPython();
+    chooser.choose(environment("env one"));
+    await set("interpreter", []);
+    await runs("env one");
+    chooser.choose(environment("env two"));
+    await runs("env two");
+    assert.equal((await simulated(await open("mlp.dir"))).state, "simulated");
+    chooser.choose(undefined);
+  },
+
+  async "where there is no Python at all, that is said, and colours stay"() {
+    const path = process.env.PATH;
+    process.env.PATH = join(folder(), "absent");
+    try {
+      await vscode.commands.executeCommand("distir.restart");
+      const state = await until("a state", () => api.server.state.kind === "missing" && api.server.state);
+      assert.deepEqual(messageOf(state).slice(0, 1), ["DistIR needs Python 3.11 or later, and none was found."]);
+      assert.equal((await open("two.dir")).languageId, "distir");
+    } finally {
+      process.env.PATH = path;
+      await set("interpreter", undefined);
+    }
+    await until("the server", () => api.server.state.kind === "running");
+  },
 };
+
+/** The stand-in for the Python extension, beside this file's sources. */
+async function chooserOfPython(): Promise<{ choose(folder: string | undefined): void }> {
+  const extension = vscode.extensions.getExtension<{ choose(folder: string | undefined): void }>("ms-python.python");
+  assert.ok(extension);
+  return extension.activate();
+}
 
 /** The entry that VS Code calls. */
 export async function run(): Promise<void> {
@@ -270,6 +393,7 @@ export async function run(): Promise<void> {
       console.log(`ok ${name} (${Date.now() - begun} ms)`);
     } catch (error) {
       failed.push(name);
+      for (const each of ["hardware", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
       console.log(`FAILED ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
     }
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { options, wordsOf as searchWords } from "../../src/commands/options";
+import { inWords, options, progressIn, wordsOf as searchWords } from "../../src/commands/options";
 import { fieldsOf, wordsOf } from "../../src/commands/steps";
 import type { Step } from "../../src/requests";
 
@@ -34,4 +34,14 @@ test("a search's words leave out what is empty, and numbers are checked as they 
   assert.match(check("devices", "0") ?? "", /expected a number/);
   assert.match(check("batch-size", "64;rm") ?? "", /expected numbers/);
   assert.equal(check("batch-size", ""), undefined);
+});
+
+test("a search's progress is told apart from its errors, and said in words", () => {
+  const lines = ['{"done": 0, "of": 6, "best": null}', '{"done": 2, "of": 6, "best": {"plan": "4/1/1/1", "throughput": 3838123.4}}'];
+  const { latest, rest } = progressIn(`${lines.join("\n")}\nerror: no space is left\n{"done": 3, "o`);
+  assert.equal(rest, 'error: no space is left\n{"done": 3, "o');
+  assert.ok(latest);
+  assert.equal(inWords(latest), "2 of 6, best so far 4/1/1/1: 3,838,000 examples/s");
+  assert.equal(inWords({ done: 0, of: 6, best: null }), "0 of 6");
+  assert.match(inWords({ done: 8, of: 6, best: null }), /^6 of 6, then 2 more$/);
 });

@@ -20,6 +20,23 @@ test("pictures that the README and the walkthrough name are there", () => {
   for (const match of readme.matchAll(/!\[(.*?)\]/g)) assert.ok((match[1] as string).length > 10, "a picture needs a description");
 });
 
+test("each picture, of the project's README too, is taken by a test", () => {
+  const taken = ["main", "trouble"].flatMap((name) => [...read(`e2e/${name}.test.mjs`).matchAll(/\.picture\("(\w+)"\)/g)].map((match) => `${match[1]}.png`));
+  const shown = [...readme.matchAll(/\]\(images\/([^)]+\.png)\)/g), ...read("../README.md").matchAll(/\]\(vscode-extension\/images\/([^)]+)\)/g)];
+  assert.ok(shown.length > 8);
+  for (const [, file] of shown) assert.ok(taken.includes(file as string), file);
+  for (const file of taken) assert.ok(read(`images/${file}`).length > 0, file);
+});
+
+test("each setting is changed by a test that looks for its effect", () => {
+  const tests = ["tests/host/index.ts", "e2e/main.test.mjs", "e2e/trouble.test.mjs"].map(read).join("\n");
+  for (const name of Object.keys(contributes.configuration.properties)) {
+    const short = name.replace("distir.", "");
+    const isThere = tests.includes(`"${short}"`) || (short.startsWith("hints.") && tests.includes(`${short.slice(6)}: `));
+    assert.ok(isThere, name);
+  }
+});
+
 test("devices have the palette's colours, in text and timeline, and each can be read on its background", () => {
   const rules = contributes.configurationDefaults["editor.semanticTokenColorCustomizations"];
   const grounds: Record<string, [string, object, string]> = {

@@ -113,13 +113,12 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
       // Beyond this there are few: no more than fit beside each other.
       if (model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high);
       if (hit) ring(pen, theme.hit, left, top, wide, high);
-      if (wide > 3 * letter) {
+      if (wide > 4 * letter) {
         const { op, label } = model.statement(bar);
-        const text = label === op ? op : `${op} ${label}`;
-        const room = Math.floor((wide - 6) / letter);
+        const text = fitting(op, label, Math.floor((wide - 6) / letter));
         pen.globalAlpha = dim ? 0.5 : 1;
         pen.fillStyle = dim || strength < 1 ? theme.text : theme.inks[slot];
-        if (room > 1) pen.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, left + 4, top + high / 2);
+        if (text !== "") pen.fillText(text, left + 4, top + high / 2);
       }
       pen.fillStyle = theme.devices[slot];
       pen.globalAlpha = alpha;
@@ -133,6 +132,14 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
     pen.fillRect(marks[i], top + high - 2, marks[i + 1] - marks[i], 2);
   }
   if (cursorBars !== null) drawCursor(pen, scene, lane, cursorBars.bars, top, high);
+}
+
+/** As much of a bar's name as there is room for, in letters; nothing rather than one or two. */
+function fitting(op: string, label: string, room: number): string {
+  const whole = label === op ? op : `${op} ${label}`;
+  if (whole.length <= room) return whole;
+  if (op.length <= room && op.length + 3 > room) return op;
+  return room >= 4 ? `${whole.slice(0, room - 1)}…` : "";
 }
 
 /** The bars of the statement that the cursor is in, each column once. */
@@ -293,7 +300,8 @@ function drawAxis(pen: Pen, scene: Scene): void {
     const at = GUTTER + Math.round(viewport.x(time)) + 0.5;
     pen.moveTo(at, AXIS - 5);
     pen.lineTo(at, AXIS);
-    pen.fillText(tick(time, step), at + 4, AXIS / 2);
+    const text = tick(time, step);
+    if (at + 4 + pen.measureText(text).width <= GUTTER + viewport.width) pen.fillText(text, at + 4, AXIS / 2);
   }
   pen.stroke();
 }

@@ -42,7 +42,7 @@ export function buildShell(root: HTMLElement): Shell {
   const search = element("input", {
     id: "search",
     type: "search",
-    placeholder: "Search ops, results, functions",
+    placeholder: "Search",
     "aria-label": "Search ops, results and functions",
     spellcheck: "false",
     autocomplete: "off",

@@ -36,6 +36,9 @@ export function deviceNames(devices: readonly number[]): string {
   return `${devices.length} devices from ${Math.min(...devices)} to ${Math.max(...devices)}`;
 }
 
+// As hover says it.
+const BOUNDS: Record<string, string> = { compute: "arithmetic", memory: "memory bandwidth", link: "link bandwidth" };
+
 /** When a bar runs, and what holds it up. */
 export function facts(model: Model, bar: number): string {
   const slack = model.slack[bar];
@@ -44,7 +47,7 @@ export function facts(model: Model, bar: number): string {
     model.critical[bar] ? "on the critical path" : Number.isNaN(slack) ? "" : `slack ${duration(slack)}`,
   ];
   const bound = model.bounds[model.boundOf[bar]];
-  parts.push(bound === "free" ? "free" : `bound by ${bound}`);
+  parts.push(bound === "free" ? "free" : `bound by ${BOUNDS[bound] ?? bound}`);
   return parts.filter(Boolean).join(", ");
 }
 
@@ -78,11 +81,16 @@ export function summary(model: Model): string {
   return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
 }
 
+/** As the editor's messages say it: `1.94x faster`. */
+function gain(speedup: number): string {
+  if (Math.abs(speedup - 1) < 5e-4) return "as fast as before";
+  return speedup > 1 ? `${speedup.toPrecision(3)}x faster` : `${(1 / speedup).toPrecision(3)}x slower`;
+}
+
 /** Two programs in one line. */
 export function compared(model: Model, other: Model, answer: CompareAnswer | null): string {
   const speedup = answer?.speedup ?? (model.latency > 0 ? other.latency / model.latency : null);
-  const verdict =
-    speedup === null ? "" : speedup === 1 ? ", as fast" : `, ${Number(speedup.toPrecision(3))} times as fast`;
+  const verdict = speedup === null ? "" : `, ${gain(speedup)}`;
   const parting = answer?.this_parting;
   const where = parting ? `; the critical paths part at ${parting.op} ${parting.label} in @${parting.function}` : "";
   return `${other.side.document.name}: ${duration(other.latency)} → ${duration(model.latency)}${verdict}${where}`;

@@ -203,10 +203,10 @@ test("units and words", () => {
   assert.deepEqual([[3], [1, 2], many].map(deviceNames), ["device 3", "devices 1, 2", "512 devices from 1 to 512"]);
   const model = new Model(small());
   assert.equal(named(model, 2), "Send %b on devices 1, 2");
-  assert.equal(facts(model, 1), "1 ms from 1 ms, on the critical path, bound by memory");
+  assert.equal(facts(model, 1), "1 ms from 1 ms, on the critical path, bound by memory bandwidth");
   assert.equal(place(model, 1), "line 3, in @main");
   const other = new Model(small({ scale: 2, name: "b.dir" }));
-  assert.equal(compared(model, other, null), "b.dir: 8 ms → 4 ms, 2 times as fast");
+  assert.equal(compared(model, other, null), "b.dir: 8 ms → 4 ms, 2.00x faster");
   assert.equal(upTo([1, 2, 2, 3], 2), 3);
 });
 

@@ -179,7 +179,7 @@ describe("the view in a browser", { skip: missing }, () => {
     const view = await opened({ ...small(), other, comparison });
     const { page } = view;
     const text = await page.locator("#comparison").textContent();
-    assert.ok(text.startsWith("old.dir: 8 ms → 4 ms, 2 times as fast; the critical paths part at Relu %a"), text);
+    assert.ok(text.startsWith("old.dir: 8 ms → 4 ms, 2.00x faster; the critical paths part at Relu %a"), text);
     await page.locator("#chart").focus();
     for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter"]) await page.keyboard.press(key);
     const [asked] = await view.told("reveal");

@@ -1,0 +1,148 @@
+"""What `distir search` shows: progress while it searches, and what it found, as text or JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from distir.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distir.search import Plan, Row, Search, Table
+
+
+class Bar:
+    """A progress bar with the best so far, for a person at a terminal; else nothing."""
+
+    def __init__(self, model: str, total: int, known: list[Row]) -> None:
+        self.model, self.total, self.known = model, total, known
+        self.best = max((r for r in known if r.fits), key=lambda r: r.throughput or 0.0, default=None)
+        self.progress: Any = None
+
+    def __enter__(self) -> Callable[[Row], None]:
+        import sys
+
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            console = Console(stderr=True, no_color=not output.in_colour(sys.stderr))
+            self.progress = Progress(*columns, console=console, transient=True)
+            self.task = self.progress.add_task(self._described(), total=self.total, completed=len(self.known))
+            self.progress.start()
+        return self._tick
+
+    def __exit__(self, *error: object) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def _tick(self, row: Row) -> None:
+        if row.fits and (self.best is None or (row.throughput or 0.0) > (self.best.throughput or 0.0)):
+            self.best = row
+        if self.progress is not None:
+            self.progress.update(self.task, advance=1, description=self._described())
+
+    def _described(self) -> str:
+        from distir.search.rows import show_rate
+
+        best = f", best {self.best.plan}: {show_rate(self.best.throughput)}" if self.best else ""
+        return f"searching {self.model}{best}"
+
+
+class Lines(Bar):
+    """A line of JSON on standard error for each configuration, for a program that shows progress itself.
+
+    `done`: how many rows there are, those known before included; `of`: how many the grid has, which `bounded` may not
+    reach and `anneal` passes; `best`: the plan with the highest throughput (examples/s) so far, or null.
+    """
+
+    def __enter__(self) -> Callable[[Row], None]:
+        self.done = len(self.known)
+        self._say()
+        return self._tick
+
+    def _tick(self, row: Row) -> None:
+        super()._tick(row)
+        self.done += 1
+        self._say()
+
+    def _say(self) -> None:
+        import json
+        import sys
+
+        best = {"plan": str(self.best.plan), "throughput": self.best.throughput} if self.best else None
+        print(json.dumps({"done": self.done, "of": self.total, "best": best}), file=sys.stderr, flush=True)
+
+
+PROGRESS: dict[str, type[Bar]] = {"text": Bar, "json": Lines}
+
+
+def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
+    """What an interrupted search leaves."""
+    from distir.search.rows import Table, show_rate
+
+    text = f"interrupted: {len(rows)} of {total} configurations were tried"
+    best = Table(tuple(rows)).best
+    text += f", the best is {best.plan}, {show_rate(best.throughput)}" if best else ""
+    return text + (f"; `--csv {csv} --resume` goes on from there" if csv is not None and rows else "")
+
+
+def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
+    """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
+    from distir.search import COLUMNS
+
+    def row(one: Row) -> dict[str, Any]:
+        return {name: getattr(one, name) for name in COLUMNS} | {"steps": one.plan.steps()}
+
+    rows = table.pareto() if front else table.ranked
+    best = table.best
+    return {
+        "model": chosen.subject.model,
+        "hardware": chosen.subject.hardware.name,
+        "devices": chosen.space.devices,
+        "configurations": len(table),
+        "best": None if best is None else row(best),
+        "rows": [row(one) for one in rows],
+        "left_out": [row(one) for one in table if not one.fits],
+    }
+
+
+def show(table: Table, chosen: Search, top: int, front: bool) -> None:
+    """Print the best rows, or those of the front, as a table."""
+    from rich.text import Text
+
+    from distir.cost import show_bytes, show_seconds
+    from distir.search.rows import show_rate
+
+    rows = table.pareto() if front else table.ranked
+    timed = any(row.measured_latency_s is not None for row in rows)
+    columns = ["batch", "D/T/P/K", "latency", "throughput", "memory", *(["measured"] if timed else [])]
+    made = output.table(*columns, right="02345")
+    for row in rows[:top]:
+        memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
+        batch = "" if row.batch_size is None else str(row.batch_size)
+        cells = [batch, str(row.plan), latency, show_rate(row.throughput), memory]
+        made.add_row(*cells, *([show_seconds(row.measured_latency_s)] if row.measured_latency_s is not None else []))
+    failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
+    machine = chosen.subject.hardware.name
+    text = f"{chosen.subject.model} on {machine}, {_counted(chosen.space.devices, 'device')}: "
+    text += _counted(len(table), "configuration")
+    text += f", {over} need more memory than there is" if over else ""
+    text += f", {failed} cannot be" if failed else ""
+    uneven = chosen.uneven
+    text += (
+        f"\n{uneven} more {'is' if uneven == 1 else 'are'} left out: D·K does not divide the batch" if uneven else ""
+    )
+    nothing = "none fits into memory" if failed < len(table) else "none can be"
+    parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
+    reasons: dict[str, list[Plan]] = {}
+    for row in table.failed:
+        reasons.setdefault(row.reason, []).append(row.plan)
+    parts += [Text(f"\n{len(plans)} of them, as {plans[0]}: {reason}") for reason, plans in list(reasons.items())[:3]]
+    output.lay_out(*parts)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

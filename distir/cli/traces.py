@@ -1,0 +1,313 @@
+"""What `distir diff` says of traces: a run as simulated beside the same run as measured, op by op.
+
+A trace is what `distir simulate --trace` and `distir launch --trace` write. Both list the ops of a device in the order
+of the program; a measured one leaves out what was known before the program ran, and names of other ranks' results. So
+the ops of a measured run are found, one after the other, among those of the simulated one. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from distir.cli.endings import Refused
+from distir.cli.files import read_bytes, shown
+from distir.cli.output import table
+from distir.cost import show_seconds
+
+if TYPE_CHECKING:
+    from distir.analysis.program import Program
+    from distir.simulate import Simulation
+
+SUFFIX = ".json"
+DISCARDED = "_"
+
+_RESULTS = re.compile(r"(?:%[\w.-]+|_)(?:\s*:[^=]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One op on one device. `results`: the names of those that the device's rank knows; `line`: where there is one."""
+
+    device: int
+    function: str
+    op: str
+    results: frozenset[str]
+    line: int | None
+    start: float
+    seconds: float
+
+    def same(self, other: Piece) -> bool:
+        """Whether both are the same statement."""
+        ours = (self.function, self.op) == (other.function, other.op)
+        return ours and (self.results == other.results or bool(self.results & other.results))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The ops of one run, by device in the order of the program."""
+
+    name: str
+    measured: bool
+    pieces: Mapping[int, Sequence[Piece]]
+
+    @property
+    def latency(self) -> float:
+        """Seconds until the last op has ended."""
+        return max((p.start + p.seconds for own in self.pieces.values() for p in own), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A statement on one device, over all times that it ran. Seconds are those of both runs."""
+
+    op: str
+    name: str
+    function: str
+    line: int | None
+    device: int
+    count: int
+    first: float
+    second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two runs of one program.
+
+    `rows`: the largest difference first; `alone`: ops that only the first run has; `views`: those that only the second
+    has, since they take no time in a simulation.
+    """
+
+    first: Run
+    second: Run
+    rows: tuple[Row, ...]
+    alone: int
+    views: int
+
+    @property
+    def titles(self) -> tuple[str, str]:
+        """What the runs are called."""
+        if self.first.measured == self.second.measured:
+            return "A", "B"
+        return "simulated", "measured"
+
+    def busy(self, device: int) -> tuple[float, float]:
+        """Seconds of a device's ops, of those that both have."""
+        own = [row for row in self.rows if row.device == device]
+        return sum(row.first for row in own), sum(row.second for row in own)
+
+
+def is_trace(path: str) -> bool:
+    """Whether a file is named as a trace."""
+    return path.endswith(SUFFIX)
+
+
+def read_trace(path: str) -> Run:
+    """The run that a trace tells of. Raises Refused."""
+    wanted = f"`{shown(path)}`: expected a trace, as `distir launch --trace` and `distir simulate --trace` write it"
+    try:
+        document: Any = json.loads(read_bytes(path))
+        records = document["traceEvents"]
+        slices = [r for r in records if r["ph"] == "X" and "statement" in r["args"]]
+        found = [_piece(record) for record in slices]
+        measured = {bool(record["args"].get("measured")) for record in slices}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"{wanted}, found {_said(error)}") from None
+    if len(measured) != 1:
+        raise Refused(f"{wanted}, found one without ops" if not measured else wanted)
+    return Run(shown(path), measured.pop(), _by_device(found))
+
+
+def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
+    """The run that a simulation tells of."""
+    from distir.cli.report import lines
+    from distir.ir import DISCARD
+
+    line_of = lines(program)
+    found: list[Piece] = []
+    for event in simulation.timeline().events():
+        names = frozenset(name for name in event.statement.results if name != DISCARD)
+        own = (event.function.name, event.statement.op, names, line_of(event))
+        found += [Piece(d, *own, event.start, event.effect.cost.seconds) for d in event.effect.devices]
+    return Run(name, False, _by_device(found))
+
+
+def lay_beside(one: Run, other: Run) -> Beside:
+    """The two runs, the simulated one first. Raises Refused where they are of different programs."""
+    first, second = (other, one) if one.measured and not other.measured else (one, other)
+    if first.pieces.keys() != second.pieces.keys():
+        here, there = (", ".join(map(str, sorted(run.pieces))) for run in (first, second))
+        raise _different(first, second, f"the one runs on the devices {here}, the other on {there}")
+    pairs = [pair for device in sorted(first.pieces) for pair in _matched(first, second, device)]
+    rows: dict[tuple[object, ...], Row] = {}
+    for a, b in pairs:
+        name = f"%{min(a.results)}" if a.results else ""
+        key = (a.device, a.function, a.op, a.results, a.line)
+        old = rows.get(key) or Row(a.op, name, a.function, a.line, a.device, 0, 0.0, 0.0)
+        rows[key] = Row(*key_of(old), old.count + 1, old.first + a.seconds, old.second + b.seconds)
+    ordered = sorted(rows.values(), key=lambda r: (-abs(r.second - r.first), r.device, r.function, r.name))
+    alone, views = (sum(map(len, run.pieces.values())) - len(pairs) for run in (first, second))
+    return Beside(first, second, tuple(ordered), alone, views)
+
+
+def key_of(row: Row) -> tuple[str, str, str, int | None, int]:
+    """Which statement a row is about."""
+    return row.op, row.name, row.function, row.line, row.device
+
+
+def as_document(beside: Beside) -> dict[str, Any]:
+    """Both runs as one JSON document, with all rows."""
+    a, b = beside.titles
+    first, second = f"{a.lower()}_s", f"{b.lower()}_s"
+
+    def both(one: float, other: float) -> dict[str, Any]:
+        return {first: one, second: other, "ratio": other / one if one else None}
+
+    return {
+        a.lower(): beside.first.name,
+        b.lower(): beside.second.name,
+        "latency": both(beside.first.latency, beside.second.latency),
+        "devices": {str(device): both(*beside.busy(device)) for device in sorted(beside.first.pieces)},
+        "ops": [
+            {"op": r.op, "result": r.name or None, "function": r.function, "line": r.line, "device": r.device}
+            | {"runs": r.count}
+            | both(r.first, r.second)
+            for r in beside.rows
+        ],
+        f"only_{a.lower()}": beside.alone,
+        f"only_{b.lower()}": beside.views,
+    }
+
+
+def as_text(beside: Beside, top: int) -> list[Any]:
+    """Both runs for people: what rich lays out; the first `top` rows."""
+    from rich.text import Text
+
+    parts: list[Any] = [Text(_head(beside))]
+    for title, columns, rows in _sections(beside, top):
+        listed = table(*columns, right=_numbers(columns))
+        for row in rows:
+            listed.add_row(*map(Text, row))
+        parts += ["", Text(title, style="bold underline"), listed]
+    return parts
+
+
+def as_markdown(beside: Beside, top: int) -> str:
+    """Both runs as Markdown."""
+    from distir.cli.differing import escaped
+
+    parts = [escaped(_head(beside))]
+    for title, columns, rows in _sections(beside, top):
+        aligned = tuple("---:" if str(i) in _numbers(columns) else "---" for i in range(len(columns)))
+        lines = [columns, aligned, *(tuple(map(escaped, row)) for row in rows)]
+        parts += [f"#### {title}", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+# Reading.
+
+
+def _piece(record: Mapping[str, Any]) -> Piece:
+    arguments = record["args"]
+    head, _, _ = cast("str", arguments["statement"]).partition(" = ")
+    names = (name.partition(":")[0].strip() for name in _RESULTS.findall(head))
+    results = frozenset(name.removeprefix("%") for name in names if name != DISCARDED)
+    function = str(arguments["function"]).removeprefix("@").partition(".rank")[0]
+    place = str(arguments.get("place", "")).rpartition(":")[2]
+    line = int(place) if place.isdecimal() else None
+    seconds = float(arguments["duration_us"]) / 1e6
+    return Piece(int(record["tid"]) - 1, function, str(record["name"]), results, line, record["ts"] / 1e6, seconds)
+
+
+def _by_device(found: Iterable[Piece]) -> dict[int, list[Piece]]:
+    pieces: dict[int, list[Piece]] = {}
+    for piece in found:
+        pieces.setdefault(piece.device, []).append(piece)
+    return pieces
+
+
+def _said(error: Exception) -> str:
+    return f"no {error}" if isinstance(error, KeyError) else "something else"
+
+
+# Matching.
+
+
+def _matched(first: Run, second: Run, device: int) -> list[tuple[Piece, Piece]]:
+    """The ops of the second run with theirs in the first. Raises Refused where one that takes time has none."""
+    there = {other.op for other in first.pieces[device]}
+    theirs = iter(first.pieces[device])
+    pairs: list[tuple[Piece, Piece]] = []
+    for piece in second.pieces[device]:
+        if piece.op not in there and _is_view(piece.op):
+            continue
+        match = next((other for other in theirs if other.same(piece)), None)
+        if match is None:
+            label = "".join(f" `%{name}`" for name in sorted(piece.results)[:1])
+            raise _different(first, second, f"`{piece.op}`{label} of `@{piece.function}` on device {device}")
+        pairs.append((match, piece))
+    return pairs
+
+
+def _is_view(op: str) -> bool:
+    from distir.ops import OPS
+
+    return op in OPS and OPS[op].view
+
+
+def _different(first: Run, second: Run, why: str) -> Refused:
+    message = f"{second.name} is no run of the program of {first.name}: {why}"
+    if why.startswith("`"):
+        message += " has no place there"
+    return Refused(message, "give the program that was launched, with the same function")
+
+
+# Telling.
+
+
+def _head(beside: Beside) -> str:
+    a, b = beside.titles
+    first, second = beside.first, beside.second
+    times = f"{show_seconds(first.latency)} {a}, {show_seconds(second.latency)} {b}"
+    alone = f"; {beside.alone} ops are only {a}: known before the program runs, or of no use" if beside.alone else ""
+    views = f"; {beside.views} ops are only {b}: views, which are simulated as free" if beside.views else ""
+    return f"{a} is {first.name}, {b} is {second.name}: {times}{alone}{views}."
+
+
+def _sections(beside: Beside, top: int) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    a, b = beside.titles
+    devices: list[tuple[str, ...]] = []
+    for device in sorted(beside.first.pieces):
+        one, other = beside.busy(device)
+        devices.append((str(device), show_seconds(one), show_seconds(other), _ratio(one, other)))
+    ops = [
+        (
+            f"{r.op} {r.name}".rstrip(),
+            f"@{r.function}" if r.line is None else str(r.line),
+            str(r.device),
+            str(r.count),
+            show_seconds(r.first),
+            show_seconds(r.second),
+            _ratio(r.first, r.second),
+        )
+        for r in beside.rows[:top]
+    ]
+    rest = len(beside.rows) - len(ops)
+    title = "ops, the largest difference first" + (f" ({rest} more: --top)" if rest else "")
+    return [
+        ("devices, busy", ("device", a, b, "ratio"), devices),
+        (title, ("op", "line", "device", "runs", a, b, "ratio"), ops),
+    ]
+
+
+def _numbers(columns: Sequence[str]) -> str:
+    """The columns of numbers, by their place."""
+    return "".join(str(i) for i, name in enumerate(columns) if name not in ("op",))
+
+
+def _ratio(one: float, other: float) -> str:
+    return f"{other / one:.2f}" if one else ""

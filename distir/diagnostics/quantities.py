@@ -1,0 +1,29 @@
+"""Times and sizes as people read them, wherever something is printed. Reads none: `distir.cost.units` does."""
+
+from __future__ import annotations
+
+import math
+
+
+def show_seconds(seconds: float) -> str:
+    """Three significant digits, more where whole seconds have them: `12.4us`, `318us`, `1.20ms`, `4210s`."""
+    return _show(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+
+
+def show_bytes(nbytes: float) -> str:
+    """Three significant digits in decimal units: `31.2GB`; below 1000 the exact number, `512B`."""
+    return _show(nbytes, (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
+
+
+def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
+    base = next(unit for unit, size in units if size == 1)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}{base}"
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    # A value is shown in the first unit in which it reads at least 1 once rounded: 999.7us is 1.00ms.
+    unit, size = next((u for u in units if value / u[1] >= 0.9995), units[-1])
+    scaled = value / size
+    if unit == "B":
+        return f"{sign}{scaled:.3g}B"
+    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+    return f"{sign}{scaled:.{digits}f}{unit}"

@@ -1,0 +1,133 @@
+"""Clusters that carry out a search, reached by address: Dask through joblib, Ray by its own tasks.
+
+Knows nothing of searching: it runs a function over items and hands back results as they come. Both packages are
+imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from distir.search.space import SpaceError
+
+TIMEOUT_S = 10
+"""How long a cluster may take to answer."""
+
+
+def scheme_of(backend: str) -> str:
+    """`dask` or `ray`. Raises SpaceError for another."""
+    scheme = urlsplit(_url(backend)).scheme
+    if scheme not in ("dask", "ray"):
+        known = "`processes`, `dask://host:port` or `ray://host:port`"
+        raise SpaceError(f"there is no backend `{backend}`; expected {known}")
+    return scheme
+
+
+@contextmanager
+def dask(backend: str) -> Generator[None]:
+    """Joblib works on a Dask cluster; on one that is started here, where no address is given. Raises SpaceError."""
+    joblib: Any = import_module("joblib")
+    with _said(backend):
+        distributed: Any = import_module("distributed")
+        address = urlsplit(_url(backend)).netloc
+        if address:
+            client = distributed.Client(f"tcp://{address}", timeout=f"{TIMEOUT_S}s")
+        else:  # what its workers say as they are ended is no news
+            with interrupts_ignored():
+                client = distributed.Client(silence_logs=logging.CRITICAL, dashboard_address=None)
+            client.run(_hush)
+    try:
+        with joblib.parallel_config(backend="dask"):
+            yield
+    except BaseException:  # what Dask reports of what it was doing helps nobody
+        for name in ("distributed", "asyncio", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        raise
+    finally:
+        client.close()
+
+
+def ray(backend: str, work: Callable[[Any, Any], Any], shared: object, items: Iterable[object]) -> Generator[Any]:
+    """`work(shared, item)` of all items on a Ray cluster, as they come; closing the generator cancels what is left.
+
+    Joblib's own way to Ray gives results only when all are there. Raises SpaceError.
+    """
+    with _said(backend):
+        ray: Any = import_module("ray")
+        address = urlsplit(_url(backend)).netloc
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a search tells nobody outside
+        with interrupts_ignored(), warnings.catch_warnings():  # what is wrong is said once, below
+            warnings.simplefilter("ignore")
+            ray.init(
+                f"ray://{address}" if address else None,
+                logging_level=logging.ERROR,
+                **({} if address else {"include_dashboard": False, "log_to_driver": False}),
+            )
+    waiting: list[Any] = []
+    try:
+        task, handed = ray.remote(work), ray.put(shared)
+        waiting = [task.remote(handed, item) for item in items]
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            for reference in done:
+                yield ray.get(reference)
+    finally:
+        for reference in waiting:
+            ray.cancel(reference, force=True)
+        ray.shutdown()
+
+
+def _hush() -> None:
+    """In a worker that is ended in the middle of its work: a client of Dask's may be destroyed after its loop.
+
+    That it says so on the terminal of the search helps nobody.
+    """
+    sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
+
+
+def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
+    if "IOLoop is closed" not in str(raised.exc_value):
+        before(raised)
+
+
+@contextmanager
+def interrupts_ignored() -> Generator[None]:
+    """What is started in the block does not see Ctrl-C, which a terminal sends to all processes; it is ended later."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _said(backend: str) -> Generator[None]:
+    """What goes wrong on the way to a cluster, as SpaceError."""
+    try:
+        yield
+    except ImportError as error:
+        extra = "ray" if scheme_of(backend) == "ray" else "cluster"
+        raise SpaceError(
+            f"the backend `{backend}` needs the package `{error.name}`; install `distir[{extra}]`"
+        ) from None
+    except (OSError, RuntimeError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise SpaceError(f"cannot reach `{backend}`: {text or 'no answer'}") from None
+
+
+def _url(backend: str) -> str:
+    return backend if "://" in backend else f"{backend}://"

@@ -1,0 +1,130 @@
+"""Bodies on other devices: of calls that differ in their devices alone, one is looked at, the others follow from it.
+
+They follow where the machine has equal devices with equal links: then ops take as long there, and their memories fill
+alike. The statements of such a body are renamed when somebody looks into it. Knows bodies and effects, no programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from distir.analysis import Instance, Renaming, Replica
+from distir.simulate.effects import Effect, Effects, elsewhere
+from distir.simulate.summary import Clocks, Summary
+
+if TYPE_CHECKING:
+    from distir.simulate.body import Body
+    from distir.simulate.storage import Storages
+
+Item = TypeVar("Item")
+
+
+class Late(Sequence[Item]):
+    """A sequence that is found when it is first looked at."""
+
+    __slots__ = ("_find", "_found")
+
+    def __init__(self, find: Callable[[], Sequence[Item]]) -> None:
+        self._find = find
+        self._found: Sequence[Item] | None = None
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """All of them."""
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """From the devices and memories of one call to those of another."""
+
+    renaming: Renaming
+    memories: Mapping[int, int]
+
+    @classmethod
+    def along(cls, renaming: Renaming, effects: Effects) -> Move | None:
+        """None where the machine tells the devices apart."""
+        place = effects.place
+        if any(device not in place for device in renaming.before):
+            return None
+        before = tuple([place[device] for device in renaming.before])
+        after = tuple([place[device] for device in renaming.after])
+        if effects.hardware.shape(before) != effects.hardware.shape(after):
+            return None
+        return cls(renaming, {effects.memory(old): effects.memory(new) for old, new in renaming.devices.items()})
+
+    def storages(self, origin: Storages, instance: Instance) -> Storages:
+        """The storages of an instance as they are in the one that it follows."""
+        moved = replace(origin, instance=instance, sizes=self.sizes(origin.sizes), replica=(origin, self))
+        same = ("last_uses", "widths", "used_parameters")
+        vars(moved).update({name: getattr(origin, name) for name in same})
+        return moved
+
+    def body(self, origin: Body, instance: Instance) -> Body:
+        """The body of an instance from that of the one that it follows. What has been found of that is moved, too."""
+        steps, sizes = Late(lambda: self._steps(origin)), Late(lambda: self.sizes(origin.sizes))
+        moved = origin.alike(steps, sizes, self.sizes(origin.parameters))
+        moved.instance = instance
+        found = vars(origin)
+        if "memory" in found:
+            vars(moved)["memory"] = {self.memories[memory]: use for memory, use in origin.memory.items()}
+        if "summary" in found:
+            vars(moved)["summary"] = self.summary(origin.summary)
+        return moved
+
+    def sizes(self, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Memories, with bytes."""
+        memories = self.memories
+        return [(memories[memory], size) for memory, size in sizes]
+
+    def effect(self, effect: Effect) -> Effect:
+        """What an op does there."""
+        return elsewhere(effect, self.renaming.devices, self.memories)
+
+    def summary(self, summary: Summary) -> Summary:
+        """What a body does to clocks there."""
+        devices = self.renaming.devices
+        return Summary(
+            tuple([devices[device] for device in summary.devices]),
+            summary.ticks,
+            tuple([tuple([(devices[device], ticks) for device, ticks in row]) for row in summary.rows]),
+            tuple([(devices[device], row, ticks) for device, row, ticks in summary.ends]),
+            self._by_device(summary.busy),
+            self._by_device(summary.communication),
+            self._by_device(summary.last),
+            None if summary.inline is None else tuple(self._distinct(summary.inline, self.effect)),
+        )
+
+    def _by_device(self, found: Clocks) -> Clocks:
+        devices = self.renaming.devices
+        return {devices[device]: number for device, number in found.items()}
+
+    def _steps(self, origin: Body) -> list[Effect | Body | None]:
+        return self._distinct(origin.steps, self._step)
+
+    def _step(self, step: Effect | Body | None) -> Effect | Body | None:
+        if step is None or isinstance(step, Effect):
+            return step and self.effect(step)
+        return self.body(step, Replica.of(step.instance, self.renaming))
+
+    def _distinct(self, items: Sequence[Item], move: Callable[[Item], Item]) -> list[Item]:
+        """Each of many items, of which few are distinct."""
+        moved = {id(item): move(item) for item in {id(item): item for item in items}.values()}
+        return [moved[id(item)] for item in items]

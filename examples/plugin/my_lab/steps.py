@@ -1,0 +1,25 @@
+"""A step that lowers the precision of messages."""
+
+from distir.ir import DTYPES, Apply, Attributes, Function, Module
+from distir.transform import step
+
+
+@step
+def compress(module: Module, *, dtype: str = "Float16") -> Module:
+    """Send Float32 values as `dtype`, and cast them back where they arrive."""
+    return Module(
+        Function(f.name, f.params, tuple(s for statement in f.body for s in _sent(statement, dtype)), f.result_types)
+        for f in module
+    )
+
+
+def _sent(statement, dtype):
+    if not isinstance(statement, Apply) or statement.op != "Send":
+        return [statement]
+    (value,), (result,) = statement.args, statement.results
+    small, there = f"{result}.small", f"{result}.there"
+    return [
+        Apply((small,), "Cast", (value,), Attributes({"to": DTYPES[dtype]})),
+        Apply((there,), "Send", (small,), statement.attrs),
+        Apply((result,), "Cast", (there,), Attributes({"to": DTYPES["Float32"]})),
+    ]

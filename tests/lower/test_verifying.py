@@ -1,0 +1,83 @@
+"""Verification of launched programs: what rounding decides is allowed, what is wrong is not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distir.analysis.program import read
+from distir.cli.verifying import changed, verdicts
+
+STEP = """\
+func @main(
+  %x: Tensor[Float32, (64, 32), 1],
+  %w: Tensor[Float32, (32, 16), 1],
+  %dy: Tensor[Float32, (64, 16), 1]
+) {
+  %h = MatMul(%x, %w)
+  %dh = ReluGrad(%dy, %h)
+  %dw = Gemm[transA = true](%x, %dh)
+  return %dw
+}
+"""
+
+
+@pytest.fixture
+def step():
+    """A step in which one sum is so near to zero that rounding decides its sign, and that sum's place."""
+    program = read(STEP, "step.dir")
+    draw = np.random.default_rng(3)
+    values = {
+        n: draw.normal(size=s).astype(np.float32) for n, s in (("x", (64, 32)), ("w", (32, 16)), ("dy", (64, 16)))
+    }
+    x, w = values["x"].astype(np.float64), values["w"].astype(np.float64)
+    rest = x[7, :-1] @ w[:-1, 5]
+    values["x"][7, -1] = -rest / w[-1, 5]
+    return program, program.module.functions["main"], values
+
+
+def results(values, flipped=False):
+    x, w, dy = (values[n].astype(np.float64) for n in ("x", "w", "dy"))
+    open_ = x @ w > 0
+    if flipped:
+        open_[7, 5] = not (values["x"] @ values["w"])[7, 5] > 0
+    return (x.T @ (dy * open_)).astype(np.float32)
+
+
+def verdict(step, found):
+    program, entry, values = step
+    (only,) = verdicts(program, entry, values, {"dw": found}, Path())
+    return only
+
+
+def test_what_rounding_decides_is_allowed(step):
+    verdict_of = {flipped: verdict(step, results(step[2], flipped)) for flipped in (False, True)}
+    assert all(v.same for v in verdict_of.values())
+    assert max(v.error for v in verdict_of.values()) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda dw: dw * np.float32(1.001),
+        lambda dw: np.concatenate((dw[16:], dw[:16])),
+        lambda dw: dw[:, ::-1],
+        lambda dw: dw + np.float32(0.01),
+        lambda dw: np.where(np.arange(16) == 4, 0, dw).astype(np.float32),
+        lambda dw: np.full_like(dw, np.nan),
+        lambda dw: dw[:16],
+    ],
+    ids=["scale", "swapped shards", "order", "offset", "a column is missing", "nan", "shape"],
+)
+def test_what_is_wrong_is_not_allowed(step, wrong):
+    assert not verdict(step, wrong(results(step[2]))).same
+    assert not verdict(step, wrong(results(step[2], flipped=True))).same
+
+
+def test_inputs_change_in_their_last_digits_only():
+    values = {"x": np.linspace(-3, 3, 7, dtype=np.float32), "i": np.arange(3), "t": (np.ones(4, np.float16),)}
+    found = changed(values, 4, 0)
+    assert (found["i"] == values["i"]).all()
+    np.testing.assert_allclose(found["x"], values["x"], rtol=4 * 1.2e-7)
+    assert (found["x"] != values["x"]).any()
+    np.testing.assert_allclose(found["t"][0], 1, rtol=4 * 1e-3)

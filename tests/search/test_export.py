@@ -1,0 +1,178 @@
+"""Rows as other frameworks' options: names that those frameworks document, and numbers that mean the same strategy."""
+
+import json
+import re
+import sys
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distir.search.export import EXPORTERS, ExportError, export
+from distir.search.rows import Row
+
+MEGATRON = {
+    "--ckpt-format",
+    "--data-parallel-sharding-strategy",
+    "--global-batch-size",
+    "--micro-batch-size",
+    "--no-gradient-accumulation-fusion",
+    "--num-virtual-stages-per-pipeline-rank",
+    "--pipeline-model-parallel-layout",
+    "--pipeline-model-parallel-size",
+    "--recompute-granularity",
+    "--recompute-method",
+    "--recompute-num-layers",
+    "--tensor-model-parallel-size",
+    "--use-distributed-optimizer",
+    "--use-megatron-fsdp",
+}
+"""Of `megatron/training/arguments.py`."""
+
+TORCHTITAN = {
+    "activation_checkpoint",
+    "parallelism.data_parallel_replicate_degree",
+    "parallelism.data_parallel_shard_degree",
+    "parallelism.enable_sequence_parallel",
+    "parallelism.fsdp_reshard_after_forward",
+    "parallelism.pipeline_parallel_degree",
+    "parallelism.pipeline_parallel_first_stage_less_layers",
+    "parallelism.pipeline_parallel_last_stage_less_layers",
+    "parallelism.pipeline_parallel_microbatch_size",
+    "parallelism.pipeline_parallel_schedule",
+    "parallelism.tensor_parallel_degree",
+    "training.global_batch_size",
+    "training.local_batch_size",
+}
+"""Of `torchtitan/config/configs.py` and `Trainer.Config`, version 0.3."""
+
+DEEPSPEED = {
+    "distir",
+    "gradient_accumulation_steps",
+    "tensor_parallel",
+    "train_batch_size",
+    "train_micro_batch_size_per_gpu",
+    "zero_optimization",
+}
+"""Of "DeepSpeed Configuration JSON"; what DeepSpeed does not know it leaves alone."""
+
+POWERS = st.sampled_from([1, 2, 4, 8])
+
+
+@st.composite
+def rows(draw):
+    data, tensor, stages = draw(POWERS), draw(POWERS), draw(POWERS)
+    microbatches = draw(st.sampled_from([2, 4, 6])) if stages > 1 else 1
+    schedule = draw(st.sampled_from(["gpipe", "1f1b", "interleaved", "zb-h1"]))
+    pieces = stages * (2 if schedule == "interleaved" else 1)
+    uneven = st.lists(st.integers(1, 9), min_size=pieces, max_size=pieces)
+    return Row(
+        "m", data * microbatches * draw(st.integers(1, 5)), data, tensor, stages, microbatches, 0.1, 10.0, 1, True,
+        schedule, draw(st.integers(0, 3)) if data > 1 else 0, draw(st.booleans()),
+        ",".join(map(str, draw(uneven))) if stages > 1 and draw(st.booleans()) else "", "h",
+    )  # fmt: skip
+
+
+def flags(text):
+    words = " ".join(line.removesuffix(" \\") for line in text.splitlines() if not line.startswith("#"))
+    found = re.findall(r"(--[\w-]+)(?: (?!--)(\S+))?", words)
+    return {name: value.strip('"') for name, value in found}
+
+
+@given(rows())
+def test_megatron_has_its_own_names_and_the_same_batch(row):
+    found = flags(export(row, "megatron"))
+    assert found.keys() <= MEGATRON
+    replicas = row.plan.devices // (
+        int(found["--tensor-model-parallel-size"]) * int(found["--pipeline-model-parallel-size"])
+    )
+    assert replicas == row.D
+    assert int(found["--micro-batch-size"]) * row.K * replicas == int(found["--global-batch-size"]) == row.batch_size
+    assert ("--use-distributed-optimizer" in found) == (row.zero > 0)
+    if layout := found.get("--pipeline-model-parallel-layout"):
+        counts = [int(n or 1) for stage in layout.strip("EL").split("|") for n in re.findall(r"t(?:\*(\d+))?", stage)]
+        assert tuple(counts) == row.plan.stages
+
+
+@given(rows())
+def test_deepspeed_has_its_own_names_and_the_same_batch(row):
+    found = json.loads(export(row, "deepspeed"))
+    assert found.keys() <= DEEPSPEED
+    assert (
+        found["train_micro_batch_size_per_gpu"] * found["gradient_accumulation_steps"] * row.D
+        == found["train_batch_size"]
+        == row.batch_size
+    )  # what DeepSpeed itself asserts
+    assert row.P == 1 or found["zero_optimization"]["stage"] <= 1  # its pipelines assert that
+    assert found["zero_optimization"]["stage"] == row.zero or found["distir"]["not_carried_over"]
+
+
+class Recorder:
+    """Takes attributes as a configuration does, and remembers their full names."""
+
+    def __init__(self, settings, prefix=""):
+        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "prefix", prefix)
+
+    def __getattr__(self, name):
+        return Recorder(self.settings, f"{self.prefix}{name}.")
+
+    def __setattr__(self, name, value):
+        self.settings[f"{self.prefix}{name}"] = value
+
+
+@given(rows())
+def test_a_torchtitan_configuration_runs_and_has_its_own_names(row):
+    checkpointing = types.ModuleType("torchtitan.distributed.activation_checkpoint")
+    checkpointing.FullAC = types.SimpleNamespace(Config=lambda: "full")
+    names = ("torchtitan", "torchtitan.distributed", "torchtitan.distributed.activation_checkpoint")
+    modules = dict(zip(names, (*map(types.ModuleType, names[:2]), checkpointing), strict=True))
+    written = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in modules.items():
+            patch.setitem(sys.modules, name, module)
+        exec(export(row, "torchtitan"), written)
+    settings = {}
+    written["distributed"](Recorder(settings))
+    assert settings.keys() <= TORCHTITAN
+    degrees = ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel", "pipeline_parallel")
+    product = 1
+    for degree in degrees:
+        product *= settings[f"parallelism.{degree}_degree"]
+    assert product == row.plan.devices
+    assert settings["training.local_batch_size"] * row.D == settings["training.global_batch_size"] == row.batch_size
+    if row.P > 1:
+        size = settings["parallelism.pipeline_parallel_microbatch_size"]
+        assert settings["training.local_batch_size"] == size * row.K
+    assert settings["activation_checkpoint"] == ("full" if row.checkpoint else None)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1"])
+def test_torchtitans_schedules_are_those_that_torch_has(schedule):
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    text = export(Row("m", 8, 1, 1, 2, 4, 0.1, 1.0, 1, True, schedule), "torchtitan")
+    name = re.search(r"pipeline_parallel_schedule = '(\w+)'", text)[1]
+    assert schedules.get_schedule_class(name)
+
+
+@pytest.mark.parametrize("framework", EXPORTERS)
+def test_what_does_not_carry_over_is_said(framework):
+    row = Row("m", 64, 2, 2, 2, 4, 0.1, 640.0, 1, True, "zb-h1", 1 if framework == "torchtitan" else 3, stages="3,1")
+    text = export(row, framework)
+    assert "zb-h1" in text.partition("not")[2]
+    assert "ZeRO stage" in text
+    plain = export(Row("m", 64, 2, 2, 1, 1, 0.1, 640.0, 1, True), framework)
+    assert "not carried over" not in plain
+    assert '"not_carried_over": []' in plain or framework != "deepspeed"
+
+
+def test_a_name_on_two_lines_stays_a_comment():
+    row = Row("a\nimport os", 64, 2, 2, 1, 1, 0.1, 640.0, 1, True)
+    for framework in ("megatron", "torchtitan"):
+        assert export(row, framework).splitlines()[0].startswith("# a\\nimport os")
+
+
+def test_an_unknown_framework_is_refused():
+    with pytest.raises(ExportError, match="did you mean `deepspeed`"):
+        export(Row("m", 64, 1, 1, 1, 1, 0.1, 640.0, 1, True), "deepsped")

@@ -1,0 +1,259 @@
+"""`distir search` where something is wrong: bad requests, full disks, interrupts; what was found is kept."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from search_samples import MLP
+
+import distir as api
+from distir.cli import main
+
+HARDWARE = ("--hardware", "dgx2-v100")
+TWO_LAYERS = """
+func @main(%x: Tensor[Float32, (B, 64), 1] {batch = 0}, %w1: Tensor[Float32, (64, 64), 1] {param},
+           %w2: Tensor[Float32, (64, 64), 1] {param}) {
+  %a = MatMul(%x, %w1)
+  %b = MatMul(%a, %w2)
+  return %b
+}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def search(capsys, monkeypatch, tmp_path):
+    """Runs `distir search` in this process and an empty folder with two programs in it."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.dir").write_text(TWO_LAYERS)
+    Path("mlp.dir").write_text(api.format(MLP))
+
+    def run(*words):
+        code = main(["search", *map(str, words), "--jobs", "1"])
+        return Ended(code, *capsys.readouterr())
+
+    return run
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_devices_that_are_no_power_of_two(search):
+    found = search("mlp.dir", "--devices", "12", "--batch-size", "48", *HARDWARE)
+    assert found.code == 2
+    assert "12 devices are no product of powers of two" in found.err
+    assert "--all-divisors" in found.err
+    allowed = search("mlp.dir", "--devices", "12", "--batch-size", "48", "--all-divisors", "--fix", "P=1", *HARDWARE)
+    assert allowed.code == 0
+    assert "3/4/1/1" in allowed.out
+
+
+def test_more_devices_than_the_hardware_has(search):
+    found = search("mlp.dir", "--devices", "64", "--batch-size", "64", *HARDWARE)
+    assert found.code == 2
+    assert "`dgx2-v100` has 16 devices, 64 are asked for" in found.err
+    assert "larger hardware" in found.err
+
+
+def test_without_a_number_all_devices_of_the_hardware_are_used(search):
+    assert "on laptop-cpu, 4 devices" in search("mlp.dir", "--batch-size", "64", "--hardware", "laptop-cpu").out
+    assert "on dgx-a100, 8 devices" in search("mlp.dir", "--batch-size", "64", "--fix", "P=1").out
+
+
+def test_fewer_layers_than_stages(search):
+    some = search("two.dir", "--devices", "4", "--batch-size", "64", "--microbatches", "2", *HARDWARE)
+    assert some.code == 0
+    assert "1 cannot be" in some.out
+    assert "`@main` has 2 layers, too few for 4 stages" in some.out
+    none = search("two.dir", "--devices", "4", "--batch-size", "64", "--fix", "P=4", *HARDWARE)
+    assert none.code == 2  # nothing that was asked for can be
+    assert "none can be" in none.out
+    assert "too few for 4 stages" in none.out
+
+
+def test_a_batch_smaller_than_its_parts(search):
+    found = search("mlp.dir", "--devices", "4", "--batch-size", "2", "--microbatches", "2,4", *HARDWARE)
+    assert found.code == 0
+    assert "4 configurations\n" in found.out
+    assert "5 more are left out: D·K does not divide the batch" in found.out
+    none = search("mlp.dir", "--devices", "4", "--batch-size", "3", "--fix", "D=4", *HARDWARE)
+    assert none.code == 2
+    assert "no batch of 3 can be cut into D·K equal parts" in none.err
+
+
+def test_a_program_that_is_distributed_already(search):
+    Path("pipeline.dir").write_text((Path(__file__).parents[2] / "examples" / "mlp_pipeline.dir").read_text())
+    found = search("pipeline.dir", "--devices", "4", *HARDWARE)
+    assert found.code == 2
+    assert "`@mlpPP` is distributed already, over devices 1, 2" in found.err
+
+
+def test_rows_for_other_devices_stay_in_the_file_and_are_not_listed(search):
+    words = ("mlp.dir", "--batch-size", "64", "--microbatches", "2", *HARDWARE, "--csv", "rows.csv")
+    assert search(*words, "--devices", "4").code == 0
+    found = search(*words, "--devices", "2", "--resume", "--method", "bounded")
+    assert found.code == 0
+    assert "4/1/1/1" not in found.out
+    assert found.out.splitlines()[3].split()[1] in ("2/1/1/1", "1/2/1/1", "1/1/2/2")
+    assert {int(row["D"]) * int(row["T"]) * int(row["P"]) for row in rows("rows.csv")} == {2, 4}
+    again = search(*words, "--devices", "4", "--resume")
+    assert "6 configurations" in again.out
+    assert len(rows("rows.csv")) == len({tuple(row.items()) for row in rows("rows.csv")})
+
+
+def test_rows_of_other_hardware_are_refused(search):
+    words = ("mlp.dir", "--batch-size", "64", "--devices", "2", "--microbatches", "2", "--csv", "rows.csv")
+    search(*words, *HARDWARE)
+    found = search(*words, "--hardware", "dgx-a100", "--resume")
+    assert found.code == 2
+    assert "is of another search" in found.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_file_that_cannot_be_begun_is_named(search):
+    found = search("mlp.dir", "--batch-size", "64", "--devices", "2", *HARDWARE, "--csv", "/dev/full")
+    assert found.code == 2
+    assert found.err == "error: cannot write `/dev/full`: no space left on device\n"
+
+
+def test_a_disk_that_fills_up_keeps_the_rows(search, tmp_path):
+    """A limit on the size of files is what a process sees of a full disk, wherever the tests run."""
+    resource = pytest.importorskip("resource")
+    words = ["search", "mlp.dir", "--batch-size", "64,128", "--devices", "4", *HARDWARE, "--csv", "rows.csv"]
+    text = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"
+        f"from distir.cli import main\nsys.exit(main({[*words, '--jobs', '2']!r}))\n"
+    )
+    del resource
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    kept = Path("rows.csv").read_text().count("\n") - 1
+    assert kept >= 2
+    assert f"error: cannot write `rows.csv`: file too large\n  help: its {kept} rows are kept" in done.stderr
+    assert "Warning" not in done.stderr
+    before = Path("rows.csv").read_text().splitlines()[: kept + 1]
+    assert search(*words[1:], "--resume").code == 0
+    assert Path("rows.csv").read_text().splitlines()[: kept + 1] == before
+
+
+BACKENDS = [
+    pytest.param(["--jobs", "2"], id="processes"),
+    pytest.param(
+        ["--backend", "dask"],
+        id="dask",
+        marks=pytest.mark.skipif(find_spec("distributed") is None, reason="needs dask"),
+    ),
+    pytest.param(
+        ["--backend", "ray"], id="ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+    ),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctrl_c_ends_all_workers_and_keeps_the_rows(search, backend):
+    """A terminal sends the interrupt to all processes of the command at once."""
+    process = _started(*backend)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in err, err.decode()
+    kept = Path("rows.csv").read_text().count("\n") - 1
+    assert kept >= 2
+    assert f"interrupted: {kept} of ".encode() in err
+    assert b"--csv rows.csv --resume" in err
+    assert _members(process.pid) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_command_alone_ends_its_workers_too(search, number):
+    process = _started("--jobs", "2")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in err, err.decode()
+    assert Path("rows.csv").read_text().count("\n") > 2
+    assert _members(process.pid) == []
+
+
+def _started(*backend):
+    """A search that has some rows and would go on for long."""
+    words = ["search", "mlp.dir", "--devices", "16", "--batch-size", "2048,4096,8192", "--microbatches"]
+    words += [",".join(map(str, range(2, 129, 2))), "--schedule", "1f1b,gpipe", "--fix", "P=2,4", *HARDWARE, *backend]
+    code = "import sys; from distir.cli import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words, "--csv", "rows.csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 90
+    path = Path("rows.csv")
+    while time.monotonic() < deadline and (not path.exists() or path.read_text().count("\n") < 4):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    return process
+
+
+def _members(session):
+    """The processes of a session that still run, given a moment to end."""
+    found = []
+    for _ in range(100):
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                if int(fields[3]) == session and fields[0] != "Z":
+                    found.append(int(entry.name))
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def test_a_ray_cluster_finds_the_same_rows():
+    pytest.importorskip("ray")
+    from distir.search import Space, Workers
+
+    space = Space(4, (64,), (2,))
+    here = api.search(MLP, hardware="dgx2-v100", space=space, workers=Workers(jobs=1))
+    there = api.search(MLP, hardware="dgx2-v100", space=space, workers=Workers(backend="ray"))
+    assert sorted(map(str, here)) == sorted(map(str, there))
+
+
+@pytest.mark.parametrize(("backend", "package"), [("dask://127.0.0.1:1", "distributed"), ("ray", "ray")])
+def test_a_cluster_that_cannot_be_reached_is_said(search, backend, package):
+    if find_spec(package) is not None and package == "ray":
+        pytest.skip("ray is there")
+    found = search("mlp.dir", "--devices", "2", "--batch-size", "64", *HARDWARE, "--backend", backend)
+    assert found.code == 2
+    assert f"the backend `{backend}` needs the package" in found.err or f"cannot reach `{backend}`" in found.err
+
+
+@pytest.mark.parametrize(
+    ("throughput", "shown"),
+    [(15912.3, "15,910/s"), (6.38e6, "6,380,000/s"), (999.96, "1,000/s"), (12.3456, "12.35/s"), (0.5, "0.5/s")],
+)
+def test_rates_are_written_as_people_write_them(throughput, shown):
+    from distir.search.rows import show_rate
+
+    assert show_rate(throughput) == shown
