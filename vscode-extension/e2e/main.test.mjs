@@ -230,7 +230,7 @@ inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", asy
     // A list closes when the walkthrough takes the keyboard, which it does some time after a step is opened.
     for (let attempt = 0; attempt < 5; attempt++) {
       await window.command("Welcome: Open Walkthrough");
-      const chosen = window.pick("First steps with DistIR", { typed: true, timeout: 8000 });
+      const chosen = window.pick("First steps with DistIR", { typed: true, timeout: 15_000 });
       if (await chosen.then(() => true, () => false)) return;
     }
     throw new Error("the walkthrough is not offered");

@@ -177,14 +177,25 @@ export class Workbench {
     throw new Error(`the lens ${text} opens nothing`);
   }
 
+  /** Run a command of the palette. It is opened again where something else takes the keyboard, which closes it. */
   async command(title) {
     const input = this.page.locator(".quick-input-widget input[type=text]");
-    for (let attempt = 0; attempt < 4 && !(await input.isVisible()); attempt++) {
-      await this.page.keyboard.press("F1"); // in vain while another list is closing
-      await input.waitFor({ state: "visible", timeout: 5000 }).catch(() => undefined);
+    let failure;
+    for (let attempt = 0; attempt < 6; attempt++) {
+      try {
+        if (!(await input.isVisible())) {
+          await this.page.keyboard.press("F1"); // in vain while another list is closing
+          await input.waitFor({ state: "visible", timeout: 5000 });
+        }
+        await input.fill(`>${title}`, { timeout: 5000 });
+        await this.row(title).click({ timeout: 15_000 });
+        return;
+      } catch (error) {
+        failure = error;
+        await this.page.keyboard.press("Escape");
+      }
     }
-    await input.fill(`>${title}`);
-    await this.row(title).click();
+    throw failure;
   }
 
   /** The row of the list that is open whose label begins with a text. */
