@@ -8,6 +8,7 @@ from distir.ops import (
     constant,
     elementwise,
     gradient,
+    group,
     linalg,
     loss,
     norm,
@@ -40,6 +41,7 @@ FAMILIES = (
     gradient,
     optimizer,
     communication,
+    group,
 )
 """The modules whose import registers our own ops."""
 

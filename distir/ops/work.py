@@ -25,6 +25,8 @@ class Communication:
     pattern: Pattern
     nbytes: int
     root: int | None = None
+    group: tuple[int, int] | None = None
+    """Where one device stands for all of its group: how many these are, and how far apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from distir.diagnostics.codes import simulation as codes
@@ -27,7 +28,7 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     matched = match_operands(op, args, bound)
     operands = [type_of(v) for v in matched.values if v is not None]
     if op.communication is not None:
-        return Work(communication=_communication(op, operands, results))
+        return Work(communication=_communication(op, operands, results, bound))
     if op.flops is None:
         message = f"`{op.name}` declares no work, so its time is unknown"
         raise Reject(codes.NO_COST_RULE, message, Part("callee"), help="give its definition `flops`")
@@ -83,7 +84,7 @@ def _unknown(op: Op, why: str) -> Reject:
     return Reject(codes.UNKNOWN_COST, f"the time of `{op.name}` is unknown: {why}", Part("callee"), help=hint)
 
 
-def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type]) -> Communication:
+def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type], attrs: Attributes) -> Communication:
     pattern = op.communication
     assert pattern is not None
     whole = results if pattern in ("gather", "allgather") else operands
@@ -91,7 +92,12 @@ def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type]) ->
     rooted_at_operand = pattern in ("send", "broadcast", "scatter")
     rooted = operands if rooted_at_operand else results if pattern in ("gather", "reduce") else ()
     root = min((d for t in rooted for d in types.devices(t)), default=None)
-    return Communication(pattern, payload, root)
+    return Communication(pattern, payload, root, _group(attrs))
+
+
+def _group(attrs: Attributes) -> tuple[int, int] | None:
+    size, stride = attrs.get("size"), attrs.get("stride")
+    return (size, stride) if isinstance(size, int) and isinstance(stride, int) else None
 
 
 def _total(works: Sequence[Work]) -> Work:
@@ -100,7 +106,7 @@ def _total(works: Sequence[Work]) -> Work:
     communication = None
     if first is not None:
         payload = sum(w.communication.nbytes for w in works if w.communication is not None)
-        communication = Communication(first.pattern, payload, first.root)
+        communication = replace(first, nbytes=payload)
     return Work(
         sum(w.flops for w in works),
         sum(w.bytes for w in works),

@@ -13,6 +13,7 @@ from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, types
 from distir.ops import Reject
 from distir.search.rows import Row
 from distir.search.space import Plan, SpaceError
+from distir.search.standing import interchangeable
 from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.summary_sweep import Sweep
 from distir.syntax import print_module
@@ -96,13 +97,18 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
 
 
 class Distributed:
-    """A plan carried out, ready to be simulated for any batch size. Raises ProgramError or StepError."""
+    """A plan carried out, ready to be simulated for any batch size. Raises ProgramError or StepError.
+
+    Where all replicas and shards are alike, only one of them is looked at: the others do the same at the same times.
+    """
 
     def __init__(self, subject: Subject, plan: Plan) -> None:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        options = {} if plan.zero else {"ends": False}  # ZeRO looks at them
+        options = {}
+        if not plan.zero:  # which looks at them, and lets each replica keep something else
+            options = {"ends": False, "representative": _stands(subject.hardware, plan)}
         self.module = Module(f for f in transform(subject.module, *plan.steps(), **options) if f.name not in ends)
         analysis = check(self.module, late=True)
         if analysis.errors:
@@ -120,6 +126,10 @@ class Distributed:
         sizes = {} if self.dimension is None or batch_size is None else {self.dimension: batch_size}
         bind = dict(self.subject.bind) | sizes
         return self.sweep.once(bind) if alone else self.sweep.at(bind)
+
+
+def _stands(machine: Hardware, plan: Plan) -> bool:
+    return interchangeable(machine, plan.data, plan.tensor, plan.pipeline)
 
 
 def _simulated(row: Row, simulation: Simulation, batch_size: int | None) -> Row:

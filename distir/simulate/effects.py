@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from distir.analysis import Checker, State, lookup
@@ -18,6 +18,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.elsewhere import NOWHERE, device_of, known_work, moved
+from distir.ops.group import STANDING
 
 Devices = tuple[int, ...]
 """In ascending order."""
@@ -74,6 +75,21 @@ class Effects:
     alike: dict[Any, tuple[Effect, Devices]] = field(default_factory=dict[Any, "tuple[Effect, Devices]"])
     """Effects and their devices, by what ops on equal devices with equal links have in common."""
 
+    @cached_property
+    def standing(self) -> tuple[tuple[int, int], ...]:
+        """The groups that a device of the program may stand for: how many devices, and how far apart."""
+        bodies = (function.body for function in self.domain.module)
+        stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in STANDING}
+        sizes = ((attrs.get("size"), attrs.get("stride", 1)) for attrs in stated)
+        return tuple(sorted({(n, far) for n, far in sizes if isinstance(n, int) and isinstance(far, int)}))
+
+    def shape(self, devices: Devices) -> tuple[object, ...]:
+        """What costs depend on, of the devices and of those that they stand for; they fit on the machine."""
+        positions = [self.place[device] for device in devices]
+        for size, stride in self.standing:
+            positions += [at + rank * stride for at in positions[: len(devices)] for rank in range(1, size)]
+        return self.hardware.shape(tuple([at for at in positions if at < self.hardware.devices]))
+
     def of(self, op: Apply, rho: State) -> Effect:
         """The effect of an op in this state. Raises Reject where it cannot be told."""
         vs = rho(op.args)
@@ -127,10 +143,10 @@ class Effects:
         vs, ws = tuple(vs), tuple(ws)
         home = device_of((*vs, *ws)) if lookup(op.op).communication is None else None
         if home is not None and home != HOST:  # nearly all: the same found faster
-            shape = self.hardware.shape((self.place[home],))
+            shape = self.shape((home,)) if self.standing else self.hardware.shape((self.place[home],))
             return (op.op, op.attrs, moved(vs, NOWHERE), moved(ws, NOWHERE), shape), (home,)
         key, devices = self.domain.where.of_op(op, (*vs, *ws))
-        return (key, len(ws), self.hardware.shape(tuple([self.place[device] for device in devices]))), devices
+        return (key, len(ws), self.shape(devices)), devices
 
     def way(self, before: Devices, after: Devices) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """From some devices, and their memories, to others."""
@@ -148,7 +164,7 @@ class Effects:
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
         if (definition.view or done == NO_WORK) and not self._takes_time(op.op, devices):
             devices = ()
-        cost = self._cost(done, devices, op.op)
+        cost = self.cost(done, devices, op.op)
         return Effect(
             op.op,
             done,
@@ -180,13 +196,26 @@ class Effects:
             return False
         return all(leaf.device != HOST for v in inputs for leaf in types.leaves(v))
 
-    def _cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
+    def cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
+        """What the work of an op costs on devices of the program."""
         if not devices:
             return FREE
         communication = done.communication
         if communication is not None and communication.root is not None:
             done = replace(done, communication=replace(communication, root=self.place[communication.root]))
-        return self.hardware.cost(done, tuple(self.place[d] for d in devices), op)
+        positions = tuple(self.place[d] for d in devices)
+        if communication is not None and communication.group is not None:
+            positions = self._standing_for(op, devices[0], *communication.group)
+        return self.hardware.cost(done, positions, op)
+
+    def _standing_for(self, op: str, device: int, size: int, stride: int) -> Devices:
+        """The positions of a device and of those that it stands for. Raises Reject where the machine has too few."""
+        first = self.place[device]
+        if first + (size - 1) * stride >= self.hardware.devices:
+            message = f"`{op}` stands for device {device + (size - 1) * stride}, and `{self.hardware.name}` has "
+            message += f"{self.hardware.devices} devices"
+            raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message)
+        return tuple(range(first, first + size * stride, stride))
 
 
 def elsewhere(effect: Effect, devices: Mapping[int, int], memories: Mapping[int, int]) -> Effect:

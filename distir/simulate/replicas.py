@@ -64,9 +64,7 @@ class Move:
         place = effects.place
         if any(device not in place for device in renaming.before):
             return None
-        before = tuple([place[device] for device in renaming.before])
-        after = tuple([place[device] for device in renaming.after])
-        if effects.hardware.shape(before) != effects.hardware.shape(after):
+        if effects.shape(renaming.before) != effects.shape(renaming.after):
             return None
         return cls(renaming, {effects.memory(old): effects.memory(new) for old, new in renaming.devices.items()})
 

@@ -42,6 +42,7 @@ def dtp(
     sequence: bool = False,
     hardware: str = "dgx-a100",
     ends: bool = True,
+    representative: bool = False,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one: `dtp=2,4,2` are 2 replicas of 2 stages, each of 4 shards.
 
@@ -53,6 +54,10 @@ def dtp(
 
     With `ends=false` the functions `.scatter` and `.gather` are left out, which running and verifying take and
     simulation does not.
+
+    With `representative=true` one device stands for its replicas and shards, which all do the same: the program is that
+    of one pipeline, and its collectives say of how many devices they are (`GroupAllreduce`). It takes as long as the
+    whole, and as much memory on each device, wherever replicas and shards are linked alike.
 
     Raises ProgramError where one of the three steps does.
     """
@@ -66,6 +71,7 @@ def dtp(
         return math.prod(degrees[other] for other in inside if other in done)
 
     d, t, p = (degrees[axis] for axis in AXES)
+    form = {"ends": ends, "representative": representative}
     with paused_collection():
         piped = p > 1 or microbatches > 1
         made, batch, analysis, flow = module, dict[str, Dim](), None, None
@@ -83,10 +89,10 @@ def dtp(
             return batch_states(analysis, entry, d)
 
         if t > 1:
-            made = split(made, t, run("t", "p"), shards, sequence=sequence, analysis=analysis, ends=ends)
+            made = split(made, t, run("t", "p"), shards, sequence=sequence, analysis=analysis, **form)
             analysis = checked(made, entry_of(made).name) if d > 1 else None
         if d > 1 or t == 1:
-            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis, ends=ends)
+            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis, **form)
         return _resized(made, batch)
 
 

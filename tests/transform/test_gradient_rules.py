@@ -27,12 +27,14 @@ TRUTHS = "its results are truth values"
 HOST = "its results are host values, known before the program runs"
 SECOND = "it belongs to a gradient already; gradients of gradients are not offered"
 UPDATE = "it updates weights, behind the loss"
+STANDS = "it stands for what other devices do, whose gradients may differ"
 WITHOUT_GRADIENT = {
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not"), TRUTHS),
     **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "Shape", "Size"), HOST),
     **dict.fromkeys((name for name, op in OURS.items() if op.family == "gradient"), SECOND),
     **dict.fromkeys((name for name in OURS if name.endswith("LossGrad")), SECOND),
     **dict.fromkeys((name for name, op in OURS.items() if op.family == "optimizer"), UPDATE),
+    **dict.fromkeys((name for name, op in OURS.items() if op.family == "group"), STANDS),
 }
 
 REFUSED = {

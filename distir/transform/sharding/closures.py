@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from distir.ir import Apply, Call, Function, Module
 from distir.ops import OPS
-from distir.transform.sharding.mesh import devices_of
+from distir.transform.sharding.mesh import Mesh, devices_of, names_device
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,6 +34,12 @@ class Closure:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.functions, self.ops)))
+
+    def split_by(self, mesh: Mesh) -> Hashable:
+        """What of a mesh it depends on how the functions are split."""
+        if self.names_devices:
+            return mesh
+        return mesh.size, mesh.run if mesh.representative else None
 
     def __hash__(self) -> int:
         return self._hash
@@ -56,7 +62,7 @@ class Closures:
     def _closure(self, function: Function) -> Closure:
         functions = dict.fromkeys((function,))
         ops: set[object] = set()
-        named = bool(devices_of(function))
+        named = bool(devices_of(function)) or any(map(names_device, function.body))
         for statement in function.body:
             if isinstance(statement, Call):
                 inner = self.of(statement.function)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type, types
+from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type
 from distir.ir import operands as operands_of
-from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
+from distir.ops.group import GROUPED, STANDING
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
 from distir.transform.sharding.state import on_devices
 
 
@@ -85,17 +86,14 @@ def repeated(first: Item, statement: Apply | Call) -> Item:
 
 def alike(items: Iterable[Item]) -> bool:
     """Whether a body is the same on every device and nothing in it names a device or needs another one."""
-    return all(isinstance(item, Each) and not _names_device(item.statement) for item in items)
-
-
-def _names_device(statement: Statement) -> bool:
-    if isinstance(statement, Apply) and not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs):
-        return True
-    return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))
+    return all(isinstance(item, Each) and not names_device(item.statement) for item in items)
 
 
 class Expansion:
-    """Writes items out for all devices: `%x` becomes `%x_1`, `%x_2`, …, host values stay one."""
+    """Writes items out for all devices: `%x` becomes `%x_1`, `%x_2`, …, host values stay one.
+
+    Where one device stands for all it is written for that one, and `%x` stays `%x`.
+    """
 
     def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str]) -> None:
         self.mesh = mesh
@@ -110,7 +108,9 @@ class Expansion:
         if name in self.single:
             return (name,)
         if name == DISCARD:
-            return (DISCARD,) * self.mesh.size
+            return (DISCARD,) * self.mesh.ranks
+        if self.mesh.representative:
+            return (name,)
         known = self._names.get(name)
         if known is None:
             known = self._names[name] = tuple(self._fresh(f"{name}_{rank + 1}") for rank in range(self.mesh.size))
@@ -131,7 +131,7 @@ class Expansion:
             elif isinstance(arg, Literal):
                 found.append(arg)
             else:
-                found += [self.on(arg, rank) for rank in range(self.mesh.size)]
+                found += [self.on(arg, rank) for rank in range(self.mesh.ranks)]
         return tuple(found)
 
     def write(self, item: Item) -> None:
@@ -139,6 +139,9 @@ class Expansion:
         match item:
             case Each(statement):
                 self._each(statement)
+            case Collective(result, op, arg, attrs) if self.mesh.representative:
+                group = Attributes({**attrs, "size": self.mesh.size, "stride": self.mesh.run})
+                self.body.append(Apply((result,), GROUPED[op].name, (arg,), group))
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
             case Cut(result, arg, axis):
@@ -147,7 +150,7 @@ class Expansion:
                     kept = tuple(name if i == rank else DISCARD for i in range(self.mesh.size))
                     self.body.append(Apply(kept, "Split", (self.on(arg, rank),), parts))
             case Ranked(result, values):
-                for name, value in zip(self.names(result), values, strict=True):
+                for name, value in zip(self.names(result), values, strict=False):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
             case Joint(results, function, args):
                 names = tuple(name for result in results for name in self.names(result))
@@ -161,13 +164,13 @@ class Expansion:
             return
         rows = zip(self._columns(statement.results, True), self._columns(statement.args), strict=True)
         attrs = statement.attrs if isinstance(statement, Apply) else NO_ATTRIBUTES
-        moves = bool(attrs) and not DEVICE_ATTRIBUTES.isdisjoint(attrs)
+        moves = bool(attrs) and names_device(statement)
         for rank, (results, args) in enumerate(islice(rows, 1 if single else None)):
             claims = self._claims(statement.claims, rank) if statement.claims else ()
             if isinstance(statement, Call):
                 self.body.append(Call(results, statement.function, args, claims))
             else:
-                own = self._moved(attrs, rank) if moves else attrs
+                own = self._moved(statement.op, attrs, rank) if moves else attrs
                 self.body.append(Apply(results, statement.op, args, own, claims))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
@@ -175,7 +178,7 @@ class Expansion:
 
         A host value is the same for all of them: the first one's is taken.
         """
-        size = self.mesh.size
+        size = self.mesh.ranks
         columns: list[Sequence[Arg]] = []
         for arg in args:
             if isinstance(arg, str):
@@ -195,12 +198,14 @@ class Expansion:
 
         return tuple(None if claim is None else on_devices(claim, move) for claim in claims)
 
-    def _moved(self, attrs: Attributes, rank: int) -> Attributes:
+    def _moved(self, op: str, attrs: Attributes, rank: int) -> Attributes:
         """Attributes with the devices that take the part of those named."""
-        key = (attrs, tuple(attrs), rank)
+        key = (attrs, (op, *attrs), rank)
         known = self._attributes.get(key)
         if known is None:
             moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
+            if op in STANDING and isinstance(stride := attrs.get("stride", 1), int):
+                moved["stride"] = self.mesh.stride(stride)
             known = self._attributes[key] = Attributes(moved)
         return known
 

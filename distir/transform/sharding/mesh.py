@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from distir.ir import HOST, Apply, Function, Module, Type, types
+from distir.ir import HOST, Apply, Function, Module, Statement, Type, types
+from distir.ops.group import STANDING
 
 Place = Literal["outermost", "innermost"] | int
 """Where the new axis stands among those that are there; a number: so many neighbouring devices stay neighbours."""
@@ -24,23 +25,45 @@ class Mesh:
     first: int
     count: int
     place: Place
+    representative: bool = False
+    """Whether only the first of the devices that one becomes is written down, which stands for all of them."""
+
+    @property
+    def ranks(self) -> int:
+        """How many of the devices that one becomes are written down."""
+        return 1 if self.representative else self.size
+
+    @property
+    def run(self) -> int:
+        """How far apart the devices are that one device becomes."""
+        return 1 if self.place == "innermost" else self.count if self.place == "outermost" else self.place
+
+    def stride(self, stride: int) -> int:
+        """How far apart the devices are then that were `stride` apart."""
+        return self.device(self.first + stride, 0) - self.device(self.first, 0)
 
     def device(self, device: int, rank: int) -> int:
         """The device that takes the part of `device` for the rank, counted from 0."""
-        run = 1 if self.place == "innermost" else self.count if self.place == "outermost" else self.place
-        number, offset = divmod(device - self.first, run)
-        return self.first + (number * self.size + rank) * run + offset
+        number, offset = divmod(device - self.first, self.run)
+        return self.first + (number * self.size + rank) * self.run + offset
 
     def group(self, device: int) -> tuple[int, ...]:
         """All devices that one device becomes."""
         return tuple(self.device(device, rank) for rank in range(self.size))
 
 
-def mesh_of(module: Module, entry: Function, size: int, place: Place) -> Mesh:
+def mesh_of(module: Module, entry: Function, size: int, place: Place, representative: bool = False) -> Mesh:
     """The mesh over the devices that the module's programs name; of device 1 where they name none."""
     named = {device for function in module for device in devices_of(function)} if entry else set[int]()
     first = min(named, default=1)
-    return Mesh(size, first, max(named, default=1) - first + 1, place)
+    return Mesh(size, first, max(named, default=1) - first + 1, place, representative)
+
+
+def names_device(statement: Statement) -> bool:
+    """Whether a statement says something of devices that other devices would have to say otherwise."""
+    if isinstance(statement, Apply) and (statement.op in STANDING or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)):
+        return True
+    return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))
 
 
 def devices_of(function: Function) -> set[int]:

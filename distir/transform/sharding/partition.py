@@ -29,7 +29,7 @@ from distir.transform.sharding.state import (
     part_of,
 )
 
-SUMS = frozenset({"MPIAllreduce", "MPIReduceScatter"})
+SUMS = frozenset({"MPIAllreduce", "MPIReduceScatter", "GroupAllreduce", "GroupReduceScatter"})
 
 Key = tuple[str, tuple[Value, ...], tuple[State, ...]]
 
@@ -129,7 +129,7 @@ class Partition:
     def _written(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Written:
         """A function for arguments in these states, with all that it calls, found once."""
         closure = self.closures.of(name)
-        key = (closure, vs, states, self.mesh if closure.names_devices else self.mesh.size)
+        key = (closure, vs, states, closure.split_by(self.mesh))
         known = self.findings.get(key)
         if known is None:
             inner = Partition(self.analysis, self.mesh, self.tokens)

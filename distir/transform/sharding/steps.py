@@ -64,13 +64,15 @@ def split(
     sequence: bool = False,
     analysis: Analysis | None = None,
     ends: bool = True,
+    representative: bool = False,
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
 
     With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
     ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
-    checked already.
+    checked already. `representative`: only the first of the devices that one becomes is written down (see
+    `ops/group.py`); there are no `.scatter` and `.gather` for that.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -79,7 +81,7 @@ def split(
         raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name) if entry else None, message)])
     if size == 1:
         return module
-    mesh = mesh_of(module, entry, size, place)
+    mesh = mesh_of(module, entry, size, place, representative)
     with analysis.domain.room(), paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
@@ -88,7 +90,7 @@ def split(
             message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
             hint = "leave out `sequence`, or take a number of devices that divides the sequence"
             raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
-        if not ends:
+        if representative or not ends:
             return Module(partition.functions.values())
         scattered = scatter(module, entry, states, mesh)
         gathered = gather(module, entry, done.function, done.result_values, done.results, mesh)

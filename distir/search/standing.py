@@ -1,0 +1,36 @@
+"""Whether one replica, and one shard, may stand for all: then a search simulates a pipeline instead of all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from distir.cost import Hardware
+
+
+@lru_cache(maxsize=1 << 10)
+def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int) -> bool:
+    """Whether all replicas and shards of a pipeline are alike on a machine: of the same kinds, and linked alike.
+
+    Positions are laid out as the step `dtp` does by default: shards next to each other, then replicas, then stages.
+    Where they are alike, devices that do the same do it at the same times: by induction over the program, ops that
+    begin at the same time take equally long, and those of a collective wait for each other anyway.
+    """
+    if data * tensor * pipeline > machine.devices:
+        return False
+
+    def at(stage: int, replica: int, shard: int) -> int:
+        return (stage * data + replica) * tensor + shard
+
+    replicas, shards, stages = range(data), range(tensor), range(pipeline)
+    if not _alike(machine, ([at(p, d, t) for p in stages] for d in replicas for t in shards)):
+        return False
+    return all(
+        _alike(machine, ([at(p, d, t) for t in shards] for d in replicas))
+        and _alike(machine, ([at(p, d, t) for d in replicas] for t in shards))
+        for p in stages
+    )
+
+
+def _alike(machine: Hardware, groups: Iterable[Iterable[int]]) -> bool:
+    return len({machine.shape(tuple(group)) for group in groups}) == 1

@@ -1,0 +1,50 @@
+"""A search looks at one replica and one shard where all are alike: its rows are those of the whole programs."""
+
+import pytest
+from search_samples import CALIBRATED, GPT2, MLP
+
+from distir import models
+from distir.cost import load
+from distir.search import Space, Subject, evaluate
+from distir.search.standing import interchangeable
+from distir.simulate import simulate
+from distir.transform import transform
+
+MODELS = {"mlp": MLP, "gpt2": GPT2}
+
+
+@pytest.mark.parametrize("machine", ["dgx2-v100", "2x-dgx-a100", CALIBRATED], ids=["one", "two nodes", "calibrated"])
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
+    subject = Subject(model, MODELS[model], load(machine))
+    devices = min(8, subject.hardware.devices)
+    trained = model == "mlp"
+    space = Space(devices, (64, 96), (2, 8), ("gpipe", "zb-h1"), checkpoint=(False, True) if trained else (False,))
+    for plan in space.plans():
+        with monkeypatch.context() as patch:
+            found = list(evaluate.evaluate(subject, plan, space.batch_sizes))
+            patch.setattr(evaluate, "interchangeable", lambda *_: False)
+            assert found == list(evaluate.evaluate(subject, plan, space.batch_sizes)), plan
+
+
+def test_what_is_alike():
+    one, two = load("dgx2-v100"), load("2x-dgx-a100")
+    assert interchangeable(one, 2, 4, 2)
+    assert interchangeable(two, 4, 2, 2)  # a stage in each node
+    assert interchangeable(two, 2, 8, 1)  # a replica in each node
+    assert interchangeable(two, 3, 4, 1)  # two replicas in one node, the third in the other
+    assert not interchangeable(two, 2, 6, 1)  # the shards of the second replica are in two nodes
+    assert not interchangeable(two, 3, 1, 4)  # the third stage of two replicas is in the other node
+    assert not interchangeable(one, 4, 4, 2)  # too many
+
+
+def test_what_is_not_alike_is_looked_at_as_a_whole(monkeypatch):
+    """The shards of the second replica talk across nodes; the first one could not speak for it."""
+    subject = Subject("mlp", models.mlp(4, 96, training=True), load("2x-dgx-a100"))
+    (plan,) = Space(12, all_divisors=True, fixed={"D": (2,), "T": (6,)}).plans()
+    (row,) = evaluate.evaluate(subject, plan, (96,))
+    whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 96})
+    assert row.latency_s == whole.latency_s
+    monkeypatch.setattr(evaluate, "interchangeable", lambda *_: True)
+    (wrong,) = evaluate.evaluate(subject, plan, (96,))
+    assert wrong.latency_s < row.latency_s

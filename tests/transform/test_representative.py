@@ -1,0 +1,116 @@
+"""One device that stands for its replicas and shards: what it does takes as long, and as much memory, as the whole."""
+
+from itertools import permutations
+from random import Random
+
+import pytest
+from dtp_samples import MODELS
+
+import distir
+from distir.analysis import check
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, types
+from distir.simulate import simulate
+from distir.transform import transform
+
+DEGREES = [(2, 1, 1), (4, 1, 2), (1, 2, 2), (2, 2, 1), (2, 2, 2), (1, 2, 4), (8, 1, 1), (1, 8, 1)]
+LAYOUTS = ["".join(order) for order in permutations("dtp")]
+
+
+def cases(name):
+    dice = Random(name)
+    for degrees in dice.sample(DEGREES, 3):
+        yield name, degrees, dice.choice((1, 2, 8)), dice.choice(("gpipe", "1f1b", "zb-h1")), dice.choice(LAYOUTS)
+
+
+def words(degrees, microbatches, schedule, layout):
+    d, t, p = degrees
+    return [f"dtp={d},{t},{p}", f"microbatches={microbatches}", f"schedule={schedule}", f"layout={layout}"]
+
+
+def assert_stands(module, *steps, hardware="dgx2-v100"):
+    """That each device of the one program is used as the device of its number is in the other."""
+    whole = simulate(transform(module, *steps), hardware)
+    one = simulate(transform(module, *steps, "representative=true"), hardware)
+    assert one.latency_s == whole.latency_s
+    assert one.devices.items() <= whole.devices.items()
+    return one, whole
+
+
+@pytest.mark.parametrize(
+    ("name", "degrees", "microbatches", "schedule", "layout"), [case for name in MODELS for case in cases(name)]
+)
+def test_it_takes_as_long_and_as_much_memory(name, degrees, microbatches, schedule, layout):
+    one, whole = assert_stands(MODELS[name](), *words(degrees, microbatches, schedule, layout))
+    assert len(one.devices) == degrees[2]
+    assert len(whole.devices) == degrees[0] * degrees[1] * degrees[2]
+
+
+def test_sequences_that_are_split_too():
+    one, _ = assert_stands(distir.models.gpt2(2, 64, 4, 8, batch=8, vocabulary=96), "dtp=2,4,1", "sequence=true")
+    ops = {s.op for function in one.module for s in function.body if isinstance(s, Apply)}
+    assert {"GroupAllgather", "GroupReduceScatter"} <= ops
+
+
+def test_across_nodes():
+    module = distir.models.mlp(8, 64, batch=64, training=True)
+    assert_stands(module, "dtp=4,2,2", "microbatches=4", hardware="2x-dgx-a100")
+    assert_stands(module, "dtp=4,2,2", "microbatches=4", "layout=dpt", hardware="2x-dgx-a100")
+
+
+def test_it_is_a_program_like_any_other():
+    """It reads back, and its entry function has the parameters of one pipeline."""
+    module = distir.models.mlp(4, 64, batch=64, training=True)
+    made = transform(module, "dtp=2,2,2", "microbatches=4", "representative=true")
+    assert distir.parse(distir.format(made)) == made
+    assert not check(made).errors
+    assert len(made.entry().params) == len(module.entry().params)
+    assert {d for p in made.entry().params for d in types.devices(p.type)} == {1, 5}
+
+
+ALONE = """\
+func @main(%x: Tensor[Float32, (1024, 1024), 1]) {{
+  %y = GroupAllreduce[size = {size}, stride = {stride}](%x)
+  return %y
+}}
+"""
+TOGETHER = """\
+func @main({params}) {{
+  {results} = MPIAllreduce({args})
+  return {results}
+}}
+"""
+
+
+@pytest.mark.parametrize(("size", "stride"), [(2, 1), (4, 2), (2, 8), (16, 1), (8, 2)])
+def test_it_is_the_collective_of_the_whole_group(size, stride):
+    devices = range(1, 1 + size * stride, stride)
+    params = ", ".join(f"%x_{d}: Tensor[Float32, (1024, 1024), {d}]" for d in devices)
+    args, results = (", ".join(f"%{name}_{d}" for d in devices) for name in "xy")
+    whole = simulate(distir.parse(TOGETHER.format(params=params, args=args, results=results)), "2x-dgx-a100")
+    one = simulate(distir.parse(ALONE.format(size=size, stride=stride)), "2x-dgx-a100")
+    assert one.latency_s == whole.latency_s
+
+
+def test_calls_on_other_devices_may_stand_for_others_far_away():
+    """What is alike is looked at once: not where the devices that one stands for are in another node."""
+    text = """\
+func @sum(%x: Float32(1024, 1024)) {
+  %y = GroupAllreduce[size = 4](%x)
+  return %y
+}
+
+func @main(%a: Tensor[Float32, (1024, 1024), 1], %b: Tensor[Float32, (1024, 1024), 7]) {
+  %c = @sum(%a)
+  %d = @sum(%b)
+  return %c, %d
+}
+""".replace("Float32(1024, 1024)", "Tensor[Float32, (1024, 1024)]")
+    devices = simulate(distir.parse(text), "2x-dgx-a100").devices
+    assert devices[1].busy_s < devices[7].busy_s
+
+
+def test_a_machine_with_too_few_devices():
+    with pytest.raises(ProgramError, match="stands for device 31") as caught:
+        simulate(distir.parse(ALONE.format(size=4, stride=10)), "dgx2-v100")
+    assert caught.value.diagnostics[0].code.number == "DIR504"
