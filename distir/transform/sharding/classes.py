@@ -53,6 +53,12 @@ class Classes:
             known = self._nodes[place] = self.new()
         return known
 
+    def put(self, place: Place, node: int) -> None:
+        """Say that a place is in the class of a node; one that was not met before needs no node of its own."""
+        known = self._nodes.setdefault(place, node)
+        if known != node:
+            self.unite(known, node)
+
     def new(self) -> int:
         """A node of its own."""
         self._parent.append(len(self._parent))

@@ -30,8 +30,11 @@ from distir.transform.sharding.leaves import (
 )
 from distir.transform.sharding.state import is_host
 
-Boundary = Mapping[int, Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]]
-"""By number of a parameter or result: each dimension (way to the leaf, axis), its class, and its blocks in it."""
+Sides = Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]
+"""The dimensions of a parameter or result: the way to the leaf and the axis, the class, and its blocks in it."""
+
+Boundary = Mapping[int, Sides]
+"""By number of a parameter or result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +209,12 @@ class _Body:
                 self.same[result] = operand
             elif have_one_form(statement, leaves):
                 self.same.update(dict.fromkeys(statement.results[1:], statement.results[0]))
-        for name, w in zip(statement.results, ws, strict=True):
-            if name != DISCARD:
-                self._sizes(name, type_of(w))
         if statement.op in ("MakeTuple", "UnpackTuple"):
             self._tuple(statement, vs, ws)
+        if not (statement.op in ("MakeTuple", "UnpackTuple") and all(isinstance(arg, str) for arg in statement.args)):
+            for name, w in zip(statement.results, ws, strict=True):
+                if name != DISCARD:
+                    self._sizes(name, type_of(w))
         for operands, results, found in leaves:
             if found is not None and found.others and not self.flow.likeliest:
                 self.choices.append((statement, operands, results, found))
@@ -245,7 +249,10 @@ class _Body:
         for k, (name, item) in enumerate(zip(inner, items, strict=True)):
             if isinstance(name, str) and isinstance(whole, str) and DISCARD not in (name, whole):
                 for path, axis in dimensions(type_of(item)):
-                    self.classes.unite(self._node(name, path, axis), self._node(whole, (k, *path), axis))
+                    if makes:
+                        self.classes.put((whole, (k, *path), axis), self._node(name, path, axis))
+                    else:
+                        self.classes.put((name, path, axis), self._node(whole, (k, *path), axis))
 
     def _choose(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout) -> None:
         """Of several layouts, the first in which nothing that is regrouped must be whole."""
@@ -334,7 +341,9 @@ class _Body:
         joined: dict[tuple[int, Blocks], int] = {}
         for args, places in boundaries:
             for position, arg in enumerate(args):
-                for node, of, blocks in self._nodes(arg, position, places, own):
+                made = args is statement.results and arg != DISCARD
+                rows = self._made(str(arg), places[position], own) if made else self._nodes(arg, position, places, own)
+                for node, of, blocks in rows:
                     if not blocks:
                         self.classes.unite(node, own[of])
                     elif (of, blocks) in joined:
@@ -365,6 +374,16 @@ class _Body:
             elif traits.sums:
                 self.classes.traits(own[of]).sums += traits.sums
         return own
+
+    def _made(self, name: str, rows: Sides, own: Mapping[int, int]) -> Rows:
+        """The dimensions of a call's result: those that consist of blocks; the others are the callee's classes."""
+        found: list[tuple[int, int, Blocks]] = []
+        for (path, axis), of, blocks in rows:
+            if blocks:
+                found.append((self.classes.node((name, path, axis)), of, blocks))
+            else:
+                self.classes.put((name, path, axis), own[of])
+        return found
 
     def _nodes(self, arg: Arg, position: int, places: Boundary, own: Mapping[int, int]) -> Rows:
         """The dimensions of an argument or result, with their classes and blocks in the callee.
