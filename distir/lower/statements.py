@@ -24,6 +24,7 @@ from distir.lower.forms import (
     unknown,
 )
 from distir.ops import OPS, Value, bind, dense, strengthen, type_of
+from distir.ops.group import STANDING
 from distir.ops.infer import tuple_structure
 
 NONE = "None"
@@ -112,6 +113,8 @@ def lowered(
     definition = OPS[op.op]
     if op.op not in FORMS:
         hint = "write it in terms of other ops, or declare a form with `distir.lower.torch_form`"
+        if op.op in STANDING:
+            hint = "one device stands for its group here; what runs has all: transform without `representative=true`"
         raise Unlowerable(f"`{op.op}` has no form in torch", codes.NO_TORCH_FORM, hint)
     bound = bind(definition, op.attrs)
     count = tuple_structure(definition, vs)

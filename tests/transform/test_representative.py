@@ -10,8 +10,10 @@ import distir
 from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, types
+from distir.lower.folder import Entry, lower
 from distir.simulate import simulate
 from distir.transform import transform
+from distir.transform.verification import VerifyError, verify
 
 DEGREES = [(2, 1, 1), (4, 1, 2), (1, 2, 2), (2, 2, 1), (2, 2, 2), (1, 2, 4), (8, 1, 1), (1, 8, 1)]
 LAYOUTS = ["".join(order) for order in permutations("dtp")]
@@ -108,6 +110,19 @@ func @main(%a: Tensor[Float32, (1024, 1024), 1], %b: Tensor[Float32, (1024, 1024
 """.replace("Float32(1024, 1024)", "Tensor[Float32, (1024, 1024)]")
     devices = simulate(distir.parse(text), "2x-dgx-a100").devices
     assert devices[1].busy_s < devices[7].busy_s
+
+
+def test_what_it_cannot_be_used_for():
+    module = distir.models.mlp(4, 64, batch=16, training=True)
+    made = transform(module, "dtp=2,2,1", "representative=true")
+    with pytest.raises(VerifyError, match="one device stands for others"):
+        verify(module, made)
+    with pytest.raises(ProgramError) as caught:
+        transform(made, "zero=1")
+    assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
+    with pytest.raises(ProgramError) as caught:
+        lower([Entry("main", made, made.entry(), tuple(p.type for p in made.entry().params))])
+    assert "transform without `representative=true`" in str(caught.value.diagnostics[0].help)
 
 
 def test_a_machine_with_too_few_devices():
