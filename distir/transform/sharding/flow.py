@@ -15,7 +15,8 @@ from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, 
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
-from distir.transform.sharding.classes import Classes, Place, Settled, Traits
+from distir.transform.sharding.boundary import Boundary, Sides, Summary, summary_of
+from distir.transform.sharding.classes import Classes, Settled
 from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.leaves import (
     Leaf,
@@ -29,29 +30,6 @@ from distir.transform.sharding.leaves import (
     makes_no_dimension,
 )
 from distir.transform.sharding.state import is_host
-
-Sides = Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]
-"""The dimensions of a parameter or result: the way to the leaf and the axis, the class, and its blocks in it."""
-
-Boundary = Mapping[int, Sides]
-"""By number of a parameter or result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A function's boundary: the class of each dimension of its parameters and results, and its blocks in it."""
-
-    params: Boundary
-    results: Boundary
-    classes: tuple[Traits, ...]
-    conflicts: frozenset[frozenset[int]]
-    """Classes that cannot be split both: a value has both, or an op."""
-
-    @property
-    def makes_no_dimension(self) -> bool:
-        """Whether every dimension of the results is one with some of the parameters, and none consists of blocks."""
-        given = {of for rows in self.params.values() for _, of, _ in rows}
-        return all(of in given and not blocks for rows in self.results.values() for _, of, blocks in rows)
 
 
 class Flow:
@@ -89,35 +67,13 @@ class Flow:
         known = self._summaries.get((function.name, vs))
         if known is None:
             key = (self._closures.of(function.name), vs, self.likeliest)
-            known = _SUMMARIES.get(key) or _SUMMARIES.put(key, _summary(function, self._function(function, vs)))
+            known = _SUMMARIES.get(key) or _SUMMARIES.put(key, summary_of(function, self._function(function, vs)))
             self._summaries[function.name, vs] = known
         return known
 
 
 _SUMMARIES: Final[Findings[Hashable, Summary]] = Findings()
 """Of all programs: those of a search have most of their functions in common."""
-
-
-def _summary(function: Function, settled: Settled) -> Summary:
-    number: dict[int, int] = {}
-    by_name: dict[str, list[tuple[Place, int, Blocks]]] = {}
-    for place, (of, blocks) in settled.places.items():
-        by_name.setdefault(place[0], []).append((place, of, blocks))
-
-    def boundary(names: Iterable[Arg]) -> Boundary:
-        return {
-            position: [
-                ((path, axis), number.setdefault(of, len(number)), blocks)
-                for (_, path, axis), of, blocks in (by_name.get(name, ()) if isinstance(name, str) else ())
-            ]
-            for position, name in enumerate(names)
-        }
-
-    params, results = boundary(p.name for p in function.params), boundary(function.returned)
-    conflicts = frozenset(
-        frozenset(number[of] for of in pair) for pair in settled.conflicts if all(of in number for of in pair)
-    )
-    return Summary(params, results, tuple(settled.traits[of] for of in number), conflicts)
 
 
 Rows = Sequence[tuple[int, int, Blocks]]
