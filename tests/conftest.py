@@ -2,9 +2,14 @@
 
 import signal
 
-from hypothesis import settings
+import pytest
+from command_line import distir
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("unhurried", deadline=None)  # how long an example takes is no matter of correctness
+__all__ = ["distir"]  # a fixture of all tests
+
+# How long an example takes to make or to run is no matter of correctness.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -14,3 +19,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden files anew from what is found")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """Failures are told in UTF-8: a lone surrogate in one would end pytest-xdist's worker, and its tests with it."""
+    return encodable((yield))
+
+
+def encodable(value):
+    """Plain data, with lone surrogates in its strings as escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(encodable, value))
+    return value

@@ -1,6 +1,6 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
-from distir.analysis.check import Analysis, Checker, check
+from distir.analysis.check import Analysis, Checker, check, check_entry
 from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
 from distir.analysis.execute import (
     InputError,
@@ -35,6 +35,7 @@ __all__ = [
     "Types",
     "Values",
     "check",
+    "check_entry",
     "execute",
     "interpret",
     "lookup",

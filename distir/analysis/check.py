@@ -86,6 +86,20 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
     return Analysis(module, tuple(diagnostics), domain)
 
 
+def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:
+    """The entry function (or `function`) of a module without errors, and the module's analysis.
+
+    Raises LookupError if there is no such function, ProgramError if the module does not check.
+    """
+    entry = module.entry(function)
+    if entry is None:
+        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return entry, analysis
+
+
 def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:
     assert isinstance(diagnostic.site, Site)
     index = diagnostic.site.index

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.check import check
+from distir.analysis.check import check_entry
 from distir.analysis.footprint import footprint
 from distir.analysis.indices import index_bounds
 from distir.analysis.interpret import interpret
@@ -71,12 +71,7 @@ def execute(
     does not check for these inputs, InputError if they do not fit the parameters, TooLargeError for `max_bytes`,
     LookupError if there is no such function.
     """
-    entry = module.entry(function)
-    if entry is None:
-        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
+    entry, analysis = check_entry(module, function)
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
     if max_bytes is not None and (needed := footprint(analysis.domain, instance)) > max_bytes:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from distir.ir import HOST, AnyType, Apply, Call, Constant, Function, Module, TensorType, TupleType, Type, types
-from distir.ops import OPS, Value, bridge, type_of
+from distir.ops import OPS, Op, Value, bridge, type_of
 from distir.ops.elsewhere import NOWHERE
 
 Devices = tuple[int, ...]
@@ -126,11 +126,16 @@ def _names_devices(function: Function) -> bool:
     return any(map(types.devices, stated))
 
 
-@lru_cache(maxsize=1 << 10)
 def device_terms(name: str) -> frozenset[str] | None:
     """The attributes of an op that name devices, if it has them; None for an op that nobody knows."""
-    if name not in OPS:
+    definition = OPS.get(name)
+    if definition is None:
         return frozenset() if name in bridge.NAMES else None
-    signatures = OPS[name].signatures
-    patterns = [place.pattern for signature in signatures for place in (*signature.operands, *signature.results)]
+    return _terms(definition)
+
+
+@lru_cache(maxsize=1 << 10)
+def _terms(definition: Op) -> frozenset[str]:
+    """By the definition, not its name: what is registered anew under a name may have other terms."""
+    patterns = [place.pattern for s in definition.signatures for place in (*s.operands, *s.results)]
     return frozenset(pattern.device.removesuffix("_i") for pattern in patterns if pattern.device is not None)

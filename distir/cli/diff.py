@@ -12,7 +12,9 @@ from distir.cli.files import shown
 from distir.cli.programs import settings, sound_program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import RenderableType
 
     from distir.cli.traces import Run
     from distir.ir import Function
@@ -55,13 +57,13 @@ def diff(
     if any(map(traces.is_trace, (first, second))):
         runs = [_run(file, hardware, function, bind or ()) for file in (first, second)]
         beside = traces.lay_beside(*runs)
-        if as_json:
-            output.write_json(traces.as_document(beside))
-        elif markdown:
-            output.write(traces.as_markdown(beside, top))
-        else:
-            output.lay_out(*traces.as_text(beside, top))
-        return 0
+        return _written(
+            as_json,
+            markdown,
+            lambda: traces.as_document(beside),
+            lambda: traces.as_markdown(beside, top),
+            lambda: traces.as_text(beside, top),
+        )
     config = settings(first)
     machine = simulating.machine(hardware, config)
     programs = [sound_program(file) for file in (first, second)]
@@ -77,12 +79,29 @@ def diff(
             for file, program, simulation in zip((first, second), programs, simulations, strict=True)
         ]
         found = differing.compare(*sides)
+    return _written(
+        as_json,
+        markdown,
+        lambda: differing.as_document(found),
+        lambda: differing.as_markdown(found, machine),
+        lambda: differing.as_text(found, machine),
+    )
+
+
+def _written(
+    as_json: bool,
+    markdown: bool,
+    document: Callable[[], object],
+    page: Callable[[], str],
+    parts: Callable[[], Iterable[RenderableType]],
+) -> int:
+    """Write what was found in the form that is asked for, and give the exit code. Only that form is made."""
     if as_json:
-        output.write_json(differing.as_document(found))
+        output.write_json(document())
     elif markdown:
-        output.write(differing.as_markdown(found, machine))
+        output.write(page())
     else:
-        output.lay_out(*differing.as_text(found, machine))
+        output.lay_out(*parts())
     return 0
 
 

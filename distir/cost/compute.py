@@ -11,6 +11,13 @@ constant.
 
 A profile that was measured has figures of single ops too, which count instead: `launch + flops / rate + bytes /
 bandwidth`, as they were fitted. Here the sum, since one core does its loads and its arithmetic one after the other.
+
+It may have them twice: as the op runs among others, and *warm*, as it runs again on operands that its caches hold. A
+program uses its memory over and over, so of what it refers to, caches of C bytes hold a share of min(1, C / W), where W
+is its working set: the hit ratio of references that are spread evenly over W, whatever is replaced (the independent
+reference model; Coffman and Denning, "Operating Systems Theory", 1973, chapter 6). With that share, an op is warm. A
+program that passes over W in one order, under LRU, would have less; one that comes back soon to what it has just
+written, more.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.ir import DType
 
@@ -49,19 +56,58 @@ class Rate:
 class OpFigures:
     """What one op was measured to take: `launch` in seconds, and rates of its arithmetic and of its traffic.
 
-    `uncertainty`: how far an op may be off, as a share of its time.
+    `uncertainty`: how far an op may be off, as a share of its time; `warm`: what it takes where caches hold its
+    operands and its code.
     """
 
     launch: float
     arithmetic: Rate | None
     traffic: Rate | None
     uncertainty: float = 0.0
+    warm: OpFigures | None = None
 
     def seconds(self, flops: float, nbytes: float) -> tuple[float, float]:
         """Seconds of arithmetic and of traffic, which add up."""
         arithmetic = flops / self.arithmetic.achieved(flops) if self.arithmetic is not None and flops else 0.0
         traffic = nbytes / self.traffic.achieved(nbytes) if self.traffic is not None and nbytes else 0.0
         return arithmetic, traffic
+
+    def spent(self, flops: float, nbytes: float, warmth: float = 0.0) -> Spent:
+        """What the op takes where a share `warmth` of its references is served by caches."""
+        arithmetic, traffic = self.seconds(flops, nbytes)
+        found = Spent(self.launch, arithmetic, traffic, self.uncertainty)
+        if self.warm is None or not warmth:
+            return found
+        return found.mixed(self.warm.spent(flops, nbytes), warmth)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of an op, by what they go into; `uncertainty`: how far their sum may be off, as a share of it."""
+
+    launch: float
+    arithmetic: float
+    traffic: float
+    uncertainty: float
+
+    @property
+    def seconds(self) -> float:
+        """All of them."""
+        return self.launch + self.arithmetic + self.traffic
+
+    def mixed(self, other: Spent, share: float) -> Spent:
+        """The mean of this and another, which is the case with the probability `share`.
+
+        An op is off by as much as the two are; and by the standard deviation of what is one or the other.
+        """
+        rest = 1 - share
+        launch = rest * self.launch + share * other.launch
+        arithmetic = rest * self.arithmetic + share * other.arithmetic
+        traffic = rest * self.traffic + share * other.traffic
+        off = rest * self.uncertainty * self.seconds + share * other.uncertainty * other.seconds
+        deviation = math.sqrt(share * rest) * abs(self.seconds - other.seconds)
+        total = launch + arithmetic + traffic
+        return Spent(launch, arithmetic, traffic, math.hypot(off, deviation) / total if total else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +116,8 @@ class Kind:
 
     `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op; `tdp` in
     watts; `price` per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
-    how far all other ops may be off, as a share of their time.
+    how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
+    of, 0 where there are none; `warmth`: the share of references that they serve (see `running`).
     """
 
     name: str
@@ -85,6 +132,14 @@ class Kind:
     price: float | None = None
     ops: Mapping[tuple[str, str], OpFigures] = field(default_factory=dict[tuple[str, str], OpFigures])
     uncertainty: float = 0.0
+    cache: float = 0.0
+    warmth: float = 0.0
+
+    def running(self, working_set: int) -> Kind:
+        """The same device while a program runs on it that has so many bytes in use."""
+        if not self.cache:
+            return self
+        return replace(self, warmth=min(1.0, self.cache / working_set) if working_set else 1.0)
 
     def figures_of(self, op: str, dtype: DType | None) -> OpFigures | None:
         """The figures of an op in this element type, or of any op of this name, if there are some."""

@@ -9,7 +9,7 @@ two streams of one device at once is shown faster than it would be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from distir.cost.collectives import ALGORITHMS, ROOTED
@@ -95,6 +95,21 @@ class Hardware:
         links = any(link.uncertainty for level in self.levels for link in level.links.values())
         return kinds or links or any(times.uncertainty for level in self.levels for times in level.times.values())
 
+    @property
+    def cached(self) -> bool:
+        """Whether the profile has figures of what caches hold, so that costs depend on a program's working set."""
+        return any(kind.cache for kind in self.kinds)
+
+    def running(self, working_sets: Mapping[int, int]) -> Hardware:
+        """The machine while a program runs on it; `working_sets`: the bytes that it has in use, by physical memory.
+
+        The same object where the profile knows no caches. Devices that the program does not use stay as they are.
+        """
+        if not self.cached:
+            return self
+        used = enumerate(self.kinds)
+        return replace(self, kinds=tuple(k.running(working_sets[d]) if d in working_sets else k for d, k in used))
+
     def kind(self, position: int) -> Kind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[self.physical[position]]
@@ -134,7 +149,8 @@ class Hardware:
         for position in positions:
             device = self.physical[position]
             around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
-            entries.append((self.kinds[device].name, label(device), around))
+            kind = self.kinds[device]
+            entries.append((kind.name, kind.warmth, label(device), around))
         return tuple(entries)
 
     def cost(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Cost:
@@ -159,7 +175,7 @@ class Hardware:
     def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[Kind]:
         if len(positions) == 1:  # nearly all ops that compute
             return (self.kinds[self.physical[positions[0]]],)
-        return {kind.name: kind for kind in map(self.kind, positions)}.values()
+        return {(kind.name, kind.warmth): kind for kind in map(self.kind, positions)}.values()
 
     def _communication(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
         root = positions[0] if communication.root is None else communication.root
@@ -217,10 +233,10 @@ class Hardware:
 def _computing(kind: Kind, work: Work, op: str | None) -> Cost:
     figures = None if op is None or not kind.ops else kind.figures_of(op, work.dtype)
     if figures is not None:
-        arithmetic, traffic = figures.seconds(work.flops, work.bytes)
-        bound: Bound = "compute" if arithmetic >= traffic else "memory"
-        bound = "latency" if figures.launch > arithmetic + traffic else bound
-        return Cost(figures.launch + arithmetic + traffic, bound, figures.uncertainty)
+        spent = figures.spent(work.flops, work.bytes, kind.warmth)
+        bound: Bound = "compute" if spent.arithmetic >= spent.traffic else "memory"
+        bound = "latency" if spent.launch > spent.arithmetic + spent.traffic else bound
+        return Cost(spent.seconds, bound, spent.uncertainty)
     arithmetic, traffic = roofline(kind, work.flops, work.bytes, work.dtype)
     running = max(arithmetic, traffic)
     bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"

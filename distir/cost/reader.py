@@ -6,7 +6,7 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `extends`               another profile, by name or by a path from this file, whose tables this one adds to
 `[sources]`             KEY = "where figures come from", as many as there are
 `[[groups]]`            devices in the order of their positions: `kind`, `count`, and `streams` (1 unless given)
-`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `tdp` and `price`
+`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache`, `tdp` and `price`
 `… .memory_bandwidth`   `peak` and `achieved`
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
                         must be there. `achieved` is one rate, or a table from the op's size to the rate:
@@ -142,10 +142,11 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
     rates, other = _rates(section, profile)
     tdp = profile.optional(section, "tdp", POWER)
     price = profile.optional(section, "price", PRICE)
+    cache = profile.optional(section, "cache", MEMORY) or 0.0
     ops, share = op_figures(section, profile), uncertainty(section)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
-    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price, ops, share)
+    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price, ops, share, cache)
 
 
 def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:

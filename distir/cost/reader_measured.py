@@ -2,6 +2,8 @@
 
 `[kinds.NAME.ops.OP.DTYPE]`   `launch`; optionally `rate` (arithmetic) and `bandwidth` (traffic), each one figure or a
                               table by the size of the op, as `achieved` is; `DTYPE` may be `other`
+`… .OP.DTYPE.warm`            the same, while caches hold the operands and the code; it counts where `[kinds.NAME]`
+                              states `cache = "2MiB"`, their size
 `[levels.NAME.times.PATTERN]` tables `"2" = { "4kB" = "60us", … }`: by the number of devices, by the payload
 `uncertainty = 0.05`          there, in `[kinds.NAME]` (for all other ops) and in `[levels.NAME.send]` and so on: how
                               far a time may be off, as a share of it
@@ -9,6 +11,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol, get_args
 
@@ -78,12 +81,20 @@ def uncertainty(section: Section) -> float:
 
 
 def _op(section: Section, profile: Figures) -> OpFigures:
+    found = _figures(section, profile)
+    warm = section.section("warm")
+    if warm is not None:
+        found = replace(found, warm=_figures(warm, profile))
+        warm.close()
+    section.close()
+    return found
+
+
+def _figures(section: Section, profile: Figures) -> OpFigures:
     launch = profile.figure(section, "launch", DURATION, zero=True)
     arithmetic = _rate(section, "rate", FLOP_RATE, FLOPS, profile)
     traffic = _rate(section, "bandwidth", BANDWIDTH, MEMORY, profile)
-    found = OpFigures(launch, arithmetic, traffic, uncertainty(section))
-    section.close()
-    return found
+    return OpFigures(launch, arithmetic, traffic, uncertainty(section))
 
 
 def _rate(section: Section, name: str, quantity: Quantity, size: Quantity, profile: Figures) -> Rate | None:

@@ -9,13 +9,17 @@ from typing import Literal
 from distir.diagnostics import Severity
 from distir.ide.document import Document
 
-State = Literal["simulated", "stale", "pending", "failed"]
-"""`stale`: only an earlier version was simulated. `pending`: none was yet. `failed`: this one cannot be."""
+State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
+"""How it stands with the simulation of the latest version.
+
+`stale`: only an earlier version was simulated. `pending`: none was yet. Both may be expected soon.
+`on_demand`: it is simulated when the user asks for it. `failed`: it cannot be.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`why`: in words, for what has failed. Times in seconds, memory in bytes."""
+    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes."""
 
     state: State
     why: str | None
@@ -32,19 +36,26 @@ class Status:
     picked: Mapping[str, int]
 
 
-def status(document: Document, simulated: Document | None) -> Status:
-    """How things stand with the latest version. Starts no simulation."""
+def status(document: Document, simulated: Document | None, on_demand: bool = False) -> Status:
+    """How things stand with the latest version. Starts no simulation.
+
+    `simulated`: the last version that was; `on_demand`: the latest one is too long to be simulated unasked.
+    """
     found = document.program.diagnostics
     errors = sum(d.severity is Severity.ERROR for d in found)
-    is_same = simulated is not None and simulated.program is document.program
-    is_done = is_same and simulated is not None and simulated.setup is document.setup
     simulation = simulated.simulation if simulated is not None else None
+    statements = sum(len(f.function.body) for f in document.program.syntax.functions)
+    state: State
     why: str | None = None
-    if is_done and simulation is None:
-        why = str(simulated.unsimulated) if simulated is not None else None
+    if simulated is not None and simulated.program is document.program and simulated.setup is document.setup:
+        state = "simulated" if simulation is not None else "failed"
+        why = None if simulation is not None else str(simulated.unsimulated)
     elif errors:
-        why = "the program has errors"
-    state: State = "failed" if why else "simulated" if is_done else "stale" if simulation is not None else "pending"
+        state, why = "failed", "the program has errors"
+    elif on_demand:
+        state, why = "on_demand", f"a program of {statements:,} statements is simulated on demand"
+    else:
+        state = "stale" if simulation is not None else "pending"
     return Status(
         state,
         why,
@@ -54,7 +65,7 @@ def status(document: Document, simulated: Document | None) -> Status:
         document.setup.hardware.name,
         errors,
         len(found) - errors,
-        sum(len(f.function.body) for f in document.program.syntax.functions),
+        statements,
         simulation.latency_s if simulation is not None else None,
         simulation.ops if simulation is not None else None,
         max(simulation.peaks.values(), default=0) if simulation is not None else None,

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from distir.cost import Hardware
-from distir.cost.compute import Kind, Rate
+from distir.cost.compute import Kind, OpFigures, Rate
 from distir.ir import DType
 from distir.search.space import Plan
 from distir.simulate.simulation import Simulation
@@ -62,12 +62,12 @@ def _least(kind: Kind, flops: float, dtype: DType | None, edge: float) -> float:
     for op in sorted(HEAVY):
         figures = kind.figures_of(op, dtype) if kind.ops else None
         if figures is None:
-            launch, uncertainty = kind.launch, kind.uncertainty
             rate = kind.other if dtype is None else kind.rates[dtype]
-        else:
-            launch, uncertainty, rate = figures.launch, figures.uncertainty, figures.arithmetic
-        seconds = launch + (_fastest(rate, flops) if rate is not None else 0.0)
-        found.append(seconds * max(0.0, 1 + edge * uncertainty))
+            figures = OpFigures(kind.launch, rate, None, kind.uncertainty)
+        warm = figures.warm if kind.cache else None  # then an op takes a mean of the two
+        for own in (figures,) if warm is None else (figures, warm):
+            seconds = own.launch + (_fastest(own.arithmetic, flops) if own.arithmetic is not None else 0.0)
+            found.append(seconds * max(0.0, 1 + edge * own.uncertainty))
     return min(found)
 
 

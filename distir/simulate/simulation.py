@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from distir.analysis import Checker, Instance, check
+from distir.analysis import Checker, Instance, check_entry
 from distir.cost import Hardware, HardwareError, load, show_bytes, show_seconds
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
@@ -33,6 +33,7 @@ from distir.simulate.effects import Effects
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
+from distir.simulate.working_set import timed_on
 
 LARGEST_SHOWN = 5
 """How many live values the notes of an out-of-memory diagnostic name."""
@@ -70,13 +71,21 @@ class Simulation:
         self.module = module
         self.instance = instance
         self.hardware = hardware
-        self.body = body
+        self._planned = body
         self._effects = effects
 
     @property
     def function(self) -> Function:
         """The entry function."""
         return self.instance.function
+
+    @cached_property
+    def body(self) -> Body:
+        """The entry function's body. Its memory is known before it is timed: costs may depend on the working set."""
+        return self._planned if not self.hardware.cached else self._timed(self.hardware)
+
+    def _timed(self, machine: Hardware) -> Body:
+        return timed_on(machine.running(self.peaks), self._planned, self._effects)
 
     @cached_property
     def _timeline(self) -> Timeline:
@@ -99,14 +108,13 @@ class Simulation:
         """
         if not self.hardware.uncertain:
             return None
-        edges = (replace(self.hardware, edge=edge) for edge in (-1.0, 1.0))
-        low, high = (plan(self.module, self._effects.domain, self.instance, edge).latency_s for edge in edges)
+        low, high = (Timeline(self._timed(replace(self.hardware, edge=edge))).latency for edge in (-1.0, 1.0))
         return low, high
 
     @property
     def ops(self) -> int:
         """How many ops the program has, as if inlined."""
-        return self.body.ops
+        return self._planned.ops
 
     @cached_property
     def devices(self) -> dict[int, DeviceUse]:
@@ -125,9 +133,9 @@ class Simulation:
     def peaks(self) -> dict[int, int]:
         """By physical memory of the machine: the most bytes in use."""
         base: dict[int, int] = {}
-        for (memory, size), count in Counter(self.body.parameters).items():
+        for (memory, size), count in Counter(self._planned.parameters).items():
             base[memory] = base.get(memory, 0) + size * count
-        rises = self.body.memory
+        rises = self._planned.memory
         return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
 
     def memory(self) -> MemoryProfile:
@@ -213,12 +221,7 @@ def simulate(
     LookupError if there is no such function.
     """
     machine = hardware if isinstance(hardware, Hardware) else load(hardware)
-    entry = module.entry(function)
-    if entry is None:
-        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
+    entry, analysis = check_entry(module, function)
     instance = analysis.instance(entry, arguments(entry, bind or {}))
     return plan(module, analysis.domain, instance, machine)
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:  # what is offered is imported when somebody asks: the server 
     from distir.ide.actions.transforms import Offer
 
 MOST_UNASKED = 2_000
-"""In texts of more statements, what takes long to find is offered only when the user asks for actions."""
+"""In texts of more statements, what takes long to find is offered only when the user asks for actions.
+
+Edits of more are made when they are chosen, for clients that can wait till then; others are not offered them.
+"""
 
 
 def register(server: DistirServer) -> None:
@@ -46,13 +49,16 @@ def register(server: DistirServer) -> None:
             await asyncio.sleep(0)
             if server.document(uri) is not document:
                 return []  # the text has changed meanwhile: what was found is about another one
-        if _wanted(params.context, REWRITE) and _creates_files(server):
-            found += (_as_offer(uri, offer) for offer in transforms.offers(document, span))
+        if _wanted(params.context, REWRITE) and _resolves_edits(server):
+            if _is_asked(params.context):
+                found += _long_annotations(document, uri, span)
+            if _creates_files(server):
+                found += (_as_offer(uri, offer) for offer in transforms.offers(document, span))
         return found
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     def resolve(action: types.CodeAction) -> types.CodeAction:
-        from distir.ide.actions import transforms
+        from distir.ide.actions import annotations, transforms
 
         data = cast("list[Any] | None", action.data)
         if data is None or len(data) != 3:
@@ -60,6 +66,9 @@ def register(server: DistirServer) -> None:
         uri, function, steps = data
         document = server.document(uri)
         if document is None:
+            return action
+        if not steps:
+            action.edit = workspace_edit(server, uri, annotations.all_types(document, function))
             return action
         try:
             text = transforms.transformed(document, function, steps)
@@ -79,11 +88,10 @@ def _actions(
         yield from fixes.quick_fixes(document, span)
     if _wanted(context, FIX_ALL, only_asked=True) and (everything := fixes.remove_unused(document)) is not None:
         yield everything
-    is_asked = context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     if _wanted(context, REWRITE):
-        yield from annotations.state_types(document, span, None if is_asked else MOST_UNASKED)
+        yield from annotations.state_types(document, span, MOST_UNASKED)
     statements = sum(len(f.starts) for f in document.program.syntax.functions)
-    if not is_asked and statements > MOST_UNASKED:
+    if not _is_asked(context) and statements > MOST_UNASKED:
         return
     if _wanted(context, EXTRACT):
         yield from functions.outline_selection(document, span)
@@ -93,6 +101,25 @@ def _actions(
     if _wanted(context, REWRITE) and simulated is not None and simulated.text == document.text:
         yield from schedule.faster_moves(simulated, span)
         yield from recompute.recomputations(simulated, span)
+
+
+def _long_annotations(document: Document, uri: str, span: Span) -> list[types.CodeAction]:
+    """The types of a whole function that is too long for its edits to be sent before they are wanted."""
+    from distir.ide.actions import annotations
+
+    written = document.program.syntax.function_at(span.start)
+    if written is None or len(written.function.body) <= MOST_UNASKED:
+        return []
+    name = written.function.name
+    if next(annotations.all_types(document, name), None) is None:
+        return []
+    data: Any = [uri, name, []]
+    return [types.CodeAction(title=annotations.all_types_title(name), kind=REWRITE, data=data)]
+
+
+def _is_asked(context: types.CodeActionContext) -> bool:
+    """Whether it is the user who asks, not an editor of itself."""
+    return context.trigger_kind is not types.CodeActionTriggerKind.Automatic
 
 
 def _wanted(context: types.CodeActionContext, kind: str, only_asked: bool = False) -> bool:
@@ -151,10 +178,15 @@ def _new_file(path: str, text: str) -> types.WorkspaceEdit:
 
 
 def _creates_files(server: DistirServer) -> bool:
-    """Whether the client can make files, and asks for what an action does when it is chosen."""
-    workspace, text = server.client_capabilities.workspace, server.client_capabilities.text_document
+    """Whether an edit may make files."""
+    workspace = server.client_capabilities.workspace
     edit = workspace.workspace_edit if workspace is not None else None
+    return edit is not None and types.ResourceOperationKind.Create in (edit.resource_operations or ())
+
+
+def _resolves_edits(server: DistirServer) -> bool:
+    """Whether the client asks for what an action does when it is chosen."""
+    text = server.client_capabilities.text_document
     action = text.code_action if text is not None else None
     support = action.resolve_support if action is not None else None
-    can_create = edit is not None and types.ResourceOperationKind.Create in (edit.resource_operations or ())
-    return can_create and support is not None and "edit" in support.properties and bool(action and action.data_support)
+    return support is not None and "edit" in support.properties and bool(action and action.data_support)

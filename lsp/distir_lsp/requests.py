@@ -92,7 +92,7 @@ def register(server: DistirServer) -> None:
 
         uri = _uri(server, asked)
         document = _document(server, uri)
-        return _of(document, status(document, server.simulated(uri)), server.positions(uri))
+        return _of(document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri))
 
     def called(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.call_choice import call_choices
@@ -271,20 +271,23 @@ def _opened(
 async def _simulated(server: DistirServer, uri: str) -> Shown:
     """The latest version with its simulation, which may have to be waited for.
 
-    An earlier one where the latest has errors, or is not simulated in time. Raises Refused where there is none.
+    An earlier one where the latest has errors, or is not simulated in time, or only on demand. Raises Refused where
+    there is none.
     """
     waited = 0.0
     while True:
         document, done = _document(server, uri), server.simulated(uri)
-        has_errors = bool(document.program.errors)
+        without = "the program has errors" if document.program.errors else ""
+        if server.is_on_demand(uri):
+            without = without or "the program is simulated on demand: run the command `distir.simulate`"
         if done is not None and done.program is document.program and done.setup is document.setup:
             if done.simulation is None:
                 raise Refused(f"the program cannot be simulated: {done.unsimulated}")
             return Shown(done, server.positions(uri), stale=False)
-        if has_errors or waited >= LONGEST_WAIT_S:
+        if without or waited >= LONGEST_WAIT_S:
             if done is not None and done.simulation is not None:
                 return Shown(done, Positions(done.text, server.encoding), stale=True)
-            raise Refused("the program has errors" if has_errors else "the program is not simulated yet; ask again")
+            raise Refused(without or "the program is not simulated yet; ask again")
         await asyncio.sleep(0.01)
         waited += 0.01
 

@@ -28,7 +28,7 @@ from distir_lsp.positions import UTF16, Positions
 from distir_lsp.protocol import Protocol, Raw
 from distir_lsp.scheduling import Background, Debounced, Found, pause_after
 from distir_lsp.settings import Client, Settings, settings_for
-from distir_lsp.workspace import Open, path_of, statements
+from distir_lsp.workspace import Open, path_of
 
 FEATURES = (
     "settings",
@@ -120,6 +120,12 @@ class DistirServer(LanguageServer):
         """
         found = self.documents.get(uri)
         return None if found is None else found.simulated
+
+    def is_on_demand(self, uri: str) -> bool:
+        """Whether the latest version is simulated only when the user asks for it."""
+        found = self.documents.get(uri)
+        document = None if found is None else found.current()
+        return found is not None and document is not None and found.is_on_demand(document)
 
     def positions(self, uri: str) -> Positions:
         """Offsets and positions of the latest version of an open document. Raises KeyError for one that is not open."""
@@ -332,10 +338,9 @@ class DistirServer(LanguageServer):
 
     def _may_simulate(self, found: Open, document: Document) -> bool:
         """Whether a program is small enough to be simulated without being asked to; else it is said, once."""
-        limit = found.settings.simulated_at_most
-        count = statements(document)
-        if count <= limit or found.is_on_demand:
+        if not found.is_on_demand(document):
             return True
+        limit = found.settings.simulated_at_most
         self.tell(
             f"`{found.path}` has more than {limit:,} statements, so it is simulated only on demand: run the command "
             "`distir.simulate`, or raise `distir.simulation.limit`",
@@ -347,7 +352,7 @@ class DistirServer(LanguageServer):
         """The command `distir.simulate`: simulate a program of any size, now and from now on."""
         found = self.documents.get(uri)
         if found is not None:
-            found.is_on_demand = True
+            found.is_demanded = True
             self._analysis.start(uri)
 
     async def _in_background(self, found: Open, document: Document) -> None:

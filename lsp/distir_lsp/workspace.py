@@ -35,7 +35,7 @@ class Open:
     """How long the last simulation alone took that had an earlier one to go on from; likewise."""
     put_off_since: float | None = None
     """Since when a simulation in the background waits for a pause in typing, on the event loop's clock."""
-    is_on_demand: bool = False
+    is_demanded: bool = False
     """The user asked for the simulation of a program of any size."""
     stamp: int = 0
     """Counts what changes the findings."""
@@ -71,6 +71,10 @@ class Open:
         known.version = self.version
         self._document = known
         return known
+
+    def is_on_demand(self, document: Document) -> bool:
+        """Whether a program is too long to be simulated unasked, and nobody asked for it."""
+        return not self.is_demanded and statements(document) > self.settings.simulated_at_most
 
     def expected_simulation_s(self, document: Document) -> float:
         """About how long it takes to simulate a document."""

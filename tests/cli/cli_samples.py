@@ -1,14 +1,14 @@
 """Programs, and ways to call the command line, that the tests here share."""
 
-import io
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_line import Ended
 
-from distir.cli import main
+PATIENCE_S = 300
+"""How long a process may take to end, on however slow a machine."""
 
 GOLDEN = Path(__file__).parent / "golden"
 MACHINE = str(GOLDEN / "machine.toml")
@@ -55,28 +55,6 @@ UNUSED = SMALL.replace("  return", "  %z = Relu(%y)\n  return")
 UNTIDY = SMALL.replace("  %y = MatMul(%x, %w)", "%y   =MatMul( %x,%w )  // product")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended: exit code, standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def distir(capsysbinary, monkeypatch):
-    """Calls the command line in this process: `distir("check", path, stdin=b"...")`."""
-
-    def call(*words, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = main([str(word) for word in words])
-        out, err = capsysbinary.readouterr()
-        return Ended(code, out.decode(), err.decode())
-
-    return call
-
-
 @pytest.fixture
 def file(tmp_path):
     """Writes a file: `file("a.dir", text)` gives its path."""
@@ -116,5 +94,5 @@ def start(*words, **options):
 
 def run_process(*words, stdin=b"", **options):
     process = start(*words, **options)
-    out, err = process.communicate(stdin, timeout=60)
+    out, err = process.communicate(stdin, timeout=PATIENCE_S)
     return Ended(process.returncode, out.decode() if out is not None else "", err.decode())

@@ -1,5 +1,5 @@
 """Makes the fixtures of `cli_samples` known to every test in this folder."""
 
-from cli_samples import distir, file, golden
+from cli_samples import file, golden
 
-__all__ = ["distir", "file", "golden"]
+__all__ = ["file", "golden"]

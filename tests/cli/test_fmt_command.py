@@ -2,7 +2,7 @@ import os
 import stat
 
 import pytest
-from cli_samples import SMALL, UNTIDY, WRONG, start
+from cli_samples import PATIENCE_S, SMALL, UNTIDY, WRONG, start
 
 TIDY = SMALL.replace("(%x, %w)\n", "(%x, %w) // product\n")
 
@@ -96,7 +96,7 @@ def test_a_failure_at_any_moment_leaves_the_old_file_and_nothing_else(distir, fi
 def test_a_process_killed_while_it_writes_leaves_the_old_file(file):
     path = file("a.dir", UNTIDY)
     killed = start("fmt", path, env={**os.environ, "PYTHONPATH": str(_killer(file))})
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=PATIENCE_S)
     assert killed.returncode == -9
     assert path.read_text() == UNTIDY
 

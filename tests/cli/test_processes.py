@@ -6,10 +6,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from cli_samples import PIPELINE, SMALL, UNTIDY, WRONG, run_process, start
+from cli_samples import PATIENCE_S, PIPELINE, SMALL, UNTIDY, WRONG, run_process, start
 
 ESCAPE = re.compile(rb"\x1b\[[0-9;]*m")
 
@@ -27,18 +26,31 @@ def test_output_that_nobody_reads_ends_the_run_quietly(file):
         process = start("fmt", "-", stdin=text)
     assert process.stdout.read(10)
     process.stdout.close()
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=PATIENCE_S) == 141
     assert process.stderr.read() == b""
 
 
+WAITING = """
+import sys
+from types import SimpleNamespace
+from distir.cli import main
+
+def read(begin=sys.stdin.buffer.read):
+    print("waiting", flush=True)
+    return begin()
+
+sys.stdin = SimpleNamespace(buffer=SimpleNamespace(read=read))
+sys.exit(main(["check", "-"]))
+"""
+"""A command that tells when it waits for its input."""
+
+
 def test_an_interrupt_ends_the_run_with_130_and_no_traceback():
-    code = "import sys; from distir.cli import main; print('ready', flush=True); sys.exit(main(['check', '-']))"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
-    assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.3)  # until it waits for its input
+    process = subprocess.Popen([sys.executable, "-c", WAITING], **pipes)
+    assert process.stdout.readline() == b"waiting\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=PATIENCE_S) == 130
     assert process.stderr.read() == b""
 
 
@@ -73,7 +85,7 @@ def at_terminal(*words, before="pass", **environment):
             break
         sent += more
     os.close(reader)
-    return process.wait(timeout=60), sent
+    return process.wait(timeout=PATIENCE_S), sent
 
 
 def test_a_terminal_gets_a_line_of_success(file, tmp_path):

@@ -1,5 +1,6 @@
 """Machines that follow a law exactly, or with noise, and what calibration would see of them."""
 
+from dataclasses import replace
 from functools import cache
 
 from distir.cost.calibrate import Machine, Sample, communicating, computing
@@ -14,8 +15,8 @@ ABOUT = {
 }
 
 
-def machine(devices=1, local=None):
-    return Machine("gloo", devices, local or devices, "2024-05-31", ABOUT, 3)
+def machine(devices=1, local=None, **about):
+    return Machine("gloo", devices, local or devices, "2024-05-31", {**ABOUT, **about}, 3)
 
 
 def lawful(work):
@@ -38,3 +39,9 @@ def benchmarks(devices=1, local=None):
 def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0), local=None):
     """Samples of all benchmarks. `noise`: what rounds of a benchmark are times as long as the law says."""
     return [Sample(b, tuple(law(b.work) * factor for factor in noise())) for b in benchmarks(devices, local)]
+
+
+def also_warm(measured, law):
+    """The samples, of ops that compute also what they take warm by another law."""
+    alone = [replace(s, warm=(law(s.benchmark.work),) * 3) for s in measured if len(s.benchmark.devices) == 1]
+    return [*alone, *(s for s in measured if len(s.benchmark.devices) > 1)]

@@ -66,6 +66,8 @@ def test_a_machine_is_measured_and_simulated_with(tiny, tmp_path, capsys):
     hardware = load(out)
     assert hardware.devices == 2
     assert hardware.uncertain
+    figures = hardware.kinds[0].ops.values()
+    assert all(own.warm is not None for own in figures)
     assert 1e-7 < hardware.kinds[0].launch < 1e-3
     assert main(["simulate", "examples/mlp_data_parallel.dir", "--hardware", str(out), "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)

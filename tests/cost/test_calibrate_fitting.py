@@ -4,7 +4,7 @@ import random
 import statistics
 
 import pytest
-from calibration_samples import benchmarks, cached, lawful, machine, seen
+from calibration_samples import also_warm, benchmarks, cached, lawful, machine, seen
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +57,28 @@ def test_simulated_costs_are_what_was_fitted(law):
         cost = hardware.cost(b.work, (0,), b.op)
         assert cost.seconds == pytest.approx(own.seconds(b.work.flops, b.work.bytes), rel=ROUGH)
         assert cost.uncertainty == pytest.approx(own.uncertainty, rel=0.06)
+
+
+def quick(work):
+    """What ops take in caches: half of the launch, five times the rates."""
+    return 1e-6 + work.flops / 250e9 + work.bytes / 50e9
+
+
+def test_a_program_that_fits_into_the_caches_takes_what_ops_took_warm():
+    text = as_toml(fit(also_warm(seen(lawful, 2), quick)), machine(2, cache_bytes=1 << 20))
+    hardware = parse(text)
+    assert hardware.kinds[0].cache == pytest.approx(1 << 20, rel=ROUGH)
+    small, large = (hardware.running({0: size}) for size in (1 << 20, 1 << 50))
+    for b in benchmarks():
+        if b.op in ("Relu", "Adam", "MatMul", "Gemm"):
+            assert small.cost(b.work, (0,), b.op).seconds == pytest.approx(quick(b.work), rel=ROUGH)
+            assert large.cost(b.work, (0,), b.op).seconds == pytest.approx(lawful(b.work), rel=ROUGH)
+
+
+def test_without_the_size_of_the_cache_a_profile_is_as_before():
+    plain, measured = fit(seen(lawful)), fit(also_warm(seen(lawful), quick))
+    assert not parse(as_toml(measured, machine())).cached
+    assert as_toml(plain, machine(cache_bytes=1 << 20)) == as_toml(plain, machine())
 
 
 def test_simulated_messages_take_what_was_measured():
@@ -134,6 +156,12 @@ def test_messages_take_as_long_as_their_slowest_rank():
     together, one = samples([b, alone], [{"seconds": runs}, {"seconds": slower}])
     assert together == Sample(b, (3.0 / b.repeats, 2.0 / b.repeats))
     assert one == Sample(alone, (2.0 / alone.repeats,) * 2)
+
+
+def test_what_ops_take_warm_is_reported_beside():
+    alone = next(b for b in benchmarks() if b.op == "Relu")
+    report = {"seconds": {alone.name: [[3.0, 5.0, 4.0]]}, "warm": {alone.name: [[1.0, 2.0, 3.0]]}}
+    assert samples([alone], [report]) == [Sample(alone, (4.0,), (2.0,))]
 
 
 def test_what_is_computed_between_messages_does_not_count():

@@ -6,8 +6,6 @@
 import csv
 import os
 import random
-import signal
-import sys
 import time
 from pathlib import Path
 
@@ -39,42 +37,26 @@ func @main(%w: Tensor[Float32, (64, 64), 1] {param}, %v: Tensor[Float32, (64, 64
 """
 
 
-def started(words, folder):
-    """The process of a command. It is a fork of this one, where everything is loaded: what is killed is the command."""
-    process = os.fork()
-    if process:
-        return process
-    code = 2
-    try:
-        os.setsid()
-        os.chdir(folder)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nowhere, stream)
-        sys.stdout = sys.__stdout__
-        sys.stderr = sys.__stderr__
-        code = main(words)
-    finally:
-        os._exit(code)  # past pytest
+@pytest.fixture
+def killed(commands):
+    """Starts a command and ends it so many seconds after; True if it was done before."""
+
+    def call(words, folder, seconds, before=""):
+        return not commands.run(*words, folder=folder, kill_after=seconds, before=before).was_killed
+
+    return call
 
 
-def killed(words, folder, seconds):
-    """Start a command and end it so long after; True if it was done before."""
-    process = started(words, folder)
-    time.sleep(seconds)
-    ended, _ = os.waitpid(process, os.WNOHANG)
-    if not ended:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-    return bool(ended)
-
-
-def duration(words, folder):
+@pytest.fixture
+def duration(commands):
     """Seconds that a command takes when nobody ends it."""
-    begun = time.monotonic()
-    _, status = os.waitpid(started(words, folder), 0)
-    assert os.waitstatus_to_exitcode(status) == 0, words
-    return time.monotonic() - begun
+
+    def call(words, folder, before=""):
+        ended = commands.run(*words, folder=folder, before=before)
+        assert ended.code == 0, (words, ended.err)
+        return ended.seconds
+
+    return call
 
 
 def visible(folder):
@@ -84,70 +66,75 @@ def visible(folder):
     }
 
 
-def replaced(tmp_path, words, prepare, kills):
-    """Run and kill; every file is as it was before, or as a whole run leaves it. Gives how many runs were cut off."""
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    prepare(whole)
-    before = visible(whole)
-    seconds = duration(words, whole)
-    after = visible(whole)
-    assert before != after, "the command changes something"
-    dice, cut = random.Random(0), 0
-    for number in range(kills):
-        folder = tmp_path / f"run{number}"
-        folder.mkdir()
-        prepare(folder)
-        cut += not killed(words, folder, dice.uniform(0, 1.1 * seconds))
-        found = visible(folder)
-        assert before.keys() <= found.keys() <= before.keys() | after.keys()
-        for name, data in found.items():
-            assert data in (before.get(name), after.get(name)), f"`{name}` is half-written"
-    return cut
+@pytest.fixture
+def replaced(tmp_path, killed, duration):
+    """Runs and kills; every file is as it was before, or as a whole run leaves it. Gives how many runs were cut off."""
+
+    def call(words, prepare, kills):
+        whole = tmp_path / "whole"
+        whole.mkdir()
+        prepare(whole)
+        before = visible(whole)
+        seconds = duration(words, whole)
+        after = visible(whole)
+        assert before != after, "the command changes something"
+        dice, cut = random.Random(0), 0
+        for number in range(kills):
+            folder = tmp_path / f"run{number}"
+            folder.mkdir()
+            prepare(folder)
+            cut += not killed(words, folder, dice.uniform(0, 1.1 * seconds))
+            found = visible(folder)
+            assert before.keys() <= found.keys() <= before.keys() | after.keys()
+            for name, data in found.items():
+                assert data in (before.get(name), after.get(name)), f"`{name}` is half-written"
+        return cut
+
+    return call
 
 
-def test_fmt(tmp_path):
-    assert replaced(tmp_path, ["fmt", "a.dir"], lambda folder: (folder / "a.dir").write_text(UNTIDY), share(4))
+def test_fmt(replaced):
+    assert replaced(["fmt", "a.dir"], lambda folder: (folder / "a.dir").write_text(UNTIDY), share(4))
 
 
-def test_transform(tmp_path):
+def test_transform(replaced):
     def prepare(folder):
         (folder / "a.dir").write_text(MODEL)
         (folder / "b.dir").write_text("// old\n")
 
     words = ["transform", "grad", "dp=2", "a.dir", "-o", "b.dir"]
-    replaced(tmp_path, words, prepare, share(4))
+    replaced(words, prepare, share(4))
 
 
-def test_simulate(tmp_path):
+def test_simulate(replaced):
     def prepare(folder):
         (folder / "a.dir").write_text(MODEL)
         (folder / "t.json").write_text("{}")
 
     words = ["simulate", "a.dir", "--bind", "B=64", "--trace", "t.json", "--html", "t.html"]
-    replaced(tmp_path, words, prepare, share(3))
+    replaced(words, prepare, share(3))
 
 
-def test_lower(tmp_path):
+def test_lower(replaced):
     """Each file of the folder is whole. (It is run only after the command has ended well.)"""
 
     def prepare(folder):
         (folder / "a.dir").write_text(MODEL)
 
     words = ["lower", "a.dir", "-o", ".", "--bind", "B=64"]
-    replaced(tmp_path, words, prepare, share(3))
+    replaced(words, prepare, share(3))
 
 
-def test_import(tmp_path):
+def test_import(replaced):
     """Weights stand there before the program that needs them, each file whole."""
 
     def prepare(folder):
         (folder / "m.onnx").write_bytes(seeds("onnx")[0])
 
-    replaced(tmp_path, ["import", "onnx", "m.onnx", "-o", "a.dir"], prepare, share(2))
+    replaced(["import", "onnx", "m.onnx", "-o", "a.dir"], prepare, share(2))
 
 
-def test_run(tmp_path):
+def test_run(tmp_path, killed, duration):
     def prepare(folder):
         (folder / "a.dir").write_text(MODEL)
         (folder / "out.npz").write_bytes(b"old")
@@ -169,36 +156,42 @@ def test_run(tmp_path):
                 assert all(archive[name].size for name in archive.files)
 
 
-def test_calibrate(tmp_path, monkeypatch):
+CALIBRATE_LITTLE = """
+import os
+import tempfile
+import distir.cost.calibrate as calibration
+from distir.cli import calibrate
+
+whole = calibration.computing
+calibration.computing = lambda *words, **options: [b for b in whole(*words, **options) if b.op in ("Add", "MatMul")]
+calibrate.QUICK_ELEMENTS = 1 << 12
+os.environ["TMPDIR"] = os.path.abspath("scratch")
+tempfile.tempdir = None  # so that it is asked for again
+"""
+
+
+def test_calibrate(tmp_path, killed, duration):
     """The profile is the old one or a whole new one, and the ranks that measured end by themselves."""
     pytest.importorskip("torch")
-    import distir.cost.calibrate as calibration
-    from distir.cli import calibrate as command
     from distir.cost import load
 
-    all_of_them = calibration.computing
-    few = lambda *words, **options: [b for b in all_of_them(*words, **options) if b.op in ("Add", "MatMul")]  # noqa: E731
-    monkeypatch.setattr(calibration, "computing", few)
-    monkeypatch.setattr(command, "QUICK_ELEMENTS", 1 << 12)
     (tmp_path / "scratch").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
-    monkeypatch.setattr("tempfile.tempdir", None)  # so that it is asked for again
     old = (ROOT / "distir" / "cost" / "profiles" / "laptop-cpu.toml").read_bytes()
     profile = tmp_path / "here.toml"
     profile.write_bytes(old)
     words = ["calibrate", "--quick", "--rounds", "2", "-o", "here.toml"]
-    seconds = duration(words, tmp_path)
+    seconds = duration(words, tmp_path, CALIBRATE_LITTLE)
     assert profile.read_bytes() != old
     dice = random.Random(0)
     for _ in range(share(2)):
         profile.write_bytes(old)
-        done = killed(words, tmp_path, dice.uniform(0, 1.1 * seconds))
+        done = killed(words, tmp_path, dice.uniform(0, 1.1 * seconds), CALIBRATE_LITTLE)
         assert load(profile)
         assert not done or profile.read_bytes() != old
         assert ended(str(tmp_path / "scratch")), "a rank goes on"
 
 
-def ended(folder, seconds=60):
+def ended(folder, seconds=300):
     """Whether all processes that run something in a folder end in time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -208,7 +201,7 @@ def ended(folder, seconds=60):
     return False
 
 
-def test_search(tmp_path, capsys):
+def test_search(tmp_path, commands, killed, duration):
     """Rows are whole lines but perhaps the last; `--resume` goes on from there and ends with what one run gives."""
     (tmp_path / "a.dir").write_text(MODEL)
     words = ["search", "a.dir", "--devices", "4", "--batch-size", "64,128", "--jobs", "1", "--csv"]
@@ -225,13 +218,7 @@ def test_search(tmp_path, capsys):
         whole_lines = path.read_text().rpartition("\n")[0].splitlines()
         assert set(whole_lines) <= set(expected)
         assert len({len(row) for row in csv.reader(whole_lines)}) <= 1
-        before = Path.cwd()
-        os.chdir(tmp_path)
-        try:
-            assert main([*words, name, "--resume"]) == 0
-        finally:
-            os.chdir(before)
-        capsys.readouterr()
+        assert commands.run(*words, name, "--resume", folder=tmp_path).code == 0
         assert sorted(path.read_text().splitlines()) == expected
 
 

@@ -217,6 +217,15 @@ def test_what_is_unused_goes():
     assert "%c, _" in both
 
 
+def test_of_very_much_that_is_unused_what_comes_first_is_offered():
+    lines = "".join(f"  %a{i} = Relu(%x)\n" for i in range(1000))
+    document = opened(f"func @f(%x: Tensor[Float32, (4, 4), 1]) {{\n{lines}  return %x\n}}\n")
+    actions = fixes.quick_fixes(document, Span(0, len(document.text)))
+    assert [a.title for a in actions] == [f"remove `%a{i}`" for i in range(fixes.MOST_REPAIRED)]
+    start = document.text.index("%a900")
+    assert [a.title for a in fixes.quick_fixes(document, Span(start, start))] == ["remove `%a900`"]
+
+
 # ---- types
 
 

@@ -89,6 +89,9 @@ def test_status():
     assert status(document, document).state == "simulated"
     edited = document.edited(PIPELINE.replace("Relu", "Tanh"), 1)
     assert status(edited, document).state == "stale"
+    on_demand = status(edited, document, on_demand=True)
+    assert (on_demand.state, on_demand.why) == ("on_demand", "a program of 12 statements is simulated on demand")
+    assert status(document, document, on_demand=True).state == "simulated"
     assert not edited.is_simulated
     broken = document.edited(PIPELINE.replace("Relu(", "Relu(("), 2)
     assert (status(broken, document).state, status(broken, document).why) == ("failed", "the program has errors")

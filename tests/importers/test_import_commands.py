@@ -10,18 +10,15 @@ pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator
 from onnx_models import FLOAT, model, node, saved, stack, weight
 
-from distir.cli import main
-
 
 @pytest.fixture
-def call(capsysbinary, monkeypatch, tmp_path):
+def call(distir, monkeypatch, tmp_path):
     """Runs the command line in a folder of its own; gives the exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        code = main([str(word) for word in words])
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
+        ended = distir(*words)
+        return ended.code, ended.out, ended.err
 
     return run
 

@@ -24,8 +24,7 @@ rank = int(os.environ["RANK"])
 (Path(__file__).parent / f"{rank}.pid").write_text(str(os.getpid()))
 
 
-def fail(message, after=0.0, **more):
-    time.sleep(after)
+def fail(message, **more):
     told = {"message": message, "kind": "RuntimeError", "time": time.time(), **more}
     (Path(options.errors) / f"{rank}.json").write_text(json.dumps(told))
     sys.exit(1)
@@ -33,7 +32,7 @@ def fail(message, after=0.0, **more):
 """
 
 
-def run(folder, body, ranks=2, timeout_s=30.0):
+def run(folder, body, ranks=2, timeout_s=300.0):
     (folder / "run.py").write_text(SCRIPT + body)
     return launch(Launch(folder, [5 + rank for rank in range(ranks)], timeout_s=timeout_s))
 
@@ -60,18 +59,17 @@ def test_the_report_is_what_the_first_rank_writes(tmp_path):
 
 
 def test_a_killed_rank_is_named_and_the_others_end(tmp_path):
-    body = "if rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n"
-    start = time.monotonic()
+    body = "if rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(3600)\n"
     with pytest.raises(LaunchError, match=r"rank 6 was killed by signal 9 \(SIGKILL\)"):
         run(tmp_path, body)
-    assert time.monotonic() - start < 25
     assert_nothing_is_left(tmp_path)
 
 
 def test_of_several_errors_the_first_is_told_once(tmp_path):
     body = (
-        "if rank == 2:\n    fail('no room', 0.1, statement='%y = Relu(%x)', function='main')\n"
-        "fail('Connection reset by peer', 0.4)\n"
+        "if rank == 2:\n    fail('no room', statement='%y = Relu(%x)', function='main')\n"
+        "while not (Path(options.errors) / '2.json').exists():\n    time.sleep(0.02)\n"
+        "fail('Connection reset by peer')\n"
     )
     with pytest.raises(LaunchError) as caught:
         run(tmp_path, body, ranks=3)
@@ -96,8 +94,8 @@ def test_a_rank_that_says_nothing_is_shown_with_its_last_words(tmp_path):
 
 
 def test_the_time_is_up(tmp_path):
-    with pytest.raises(LaunchError, match=r"rank 6 did not end within 2 s"):
-        run(tmp_path, "time.sleep(60 if rank == 1 else 0)\n", timeout_s=2.0)
+    with pytest.raises(LaunchError, match=r"rank 6 did not end within 4 s"):
+        run(tmp_path, "time.sleep(3600 if rank == 1 else 0)\n", timeout_s=4.0)
     assert_nothing_is_left(tmp_path)
 
 
@@ -105,7 +103,7 @@ STARTER = """
 import sys
 from pathlib import Path
 from distir.lower import Launch, launch
-launch(Launch(Path(sys.argv[1]), [1, 2], timeout_s=60))
+launch(Launch(Path(sys.argv[1]), [1, 2], timeout_s=3600))
 """
 
 WATCHING = """
@@ -116,7 +114,7 @@ def wait():
     os._exit(1)
 threading.Thread(target=wait, daemon=True).start()
 (Path(__file__).parent / f"{rank}.ready").touch()
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -128,12 +126,12 @@ def test_ranks_end_with_whoever_started_them(tmp_path, how):
         wait_for(lambda: all((tmp_path / f"{rank}.ready").exists() for rank in range(2)))
     finally:
         starter.send_signal(how)
-        starter.wait(20)
+        starter.wait(120)
     pids = [int((tmp_path / f"{rank}.pid").read_text()) for rank in range(2)]
     wait_for(lambda: not any(map(is_alive, pids)))
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=120):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

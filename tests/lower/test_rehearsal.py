@@ -103,6 +103,6 @@ def test_what_cannot_be_foreseen_is_run(tmp_path, monkeypatch):
 def test_a_changed_folder_is_refused_when_it_is_started(tmp_path):
     changed(tmp_path, "    send(z_2, 0)", "    pass")
     with pytest.raises(LaunchError, match=r"rank 1 has ended") as caught:
-        launch(Launch(tmp_path, (1, 2), timeout_s=60))
+        launch(Launch(tmp_path, (1, 2), timeout_s=300))
     assert "line" in str(caught.value)
     assert "receive((2, 8), torch.float32, 1)" in str(caught.value)

@@ -94,7 +94,7 @@ def train(folder, found, place, *words):
     words = ["--data", "batches:read", "--log", str(log), *map(str, words)]
     launch(
         Launch(
-            folder, found.ranks, timeout_s=120, words=words, script="train.py", environment={"PYTHONPATH": str(place)}
+            folder, found.ranks, timeout_s=600, words=words, script="train.py", environment={"PYTHONPATH": str(place)}
         )
     )
     lines = map(json.loads, log.read_text().splitlines())

@@ -19,7 +19,7 @@ from threading import Thread
 class Pool:
     """`ranks` workers in one process group. A worker waits at most `timeout` seconds for another."""
 
-    def __init__(self, ranks, folder, timeout=60):
+    def __init__(self, ranks, folder, timeout=300):
         self.timeout = timeout
         self.scratch = tempfile.TemporaryDirectory()
         store = os.path.join(self.scratch.name, "store")

@@ -10,7 +10,7 @@
 
 (defun wait-for (what done)
   "Let messages come until DONE gives something; give that. What is WHAT is told where it does not come."
-  (let ((end (+ (float-time) 60)) found)
+  (let ((end (+ (float-time) 300)) found)
     (while (and (not (setq found (funcall done))) (< (float-time) end))
       (accept-process-output nil 0.02))
     (or found (progn (message "%s did not come" what) (kill-emacs 1)))))
@@ -21,7 +21,7 @@
 (find-file PROGRAM)
 (expect "the mode of .dir files" (eq major-mode 'distir-mode))
 (expect "comments of `//'" (equal comment-start "// "))
-(let ((eglot-sync-connect 60)) (apply #'eglot (eglot--guess-contact)))
+(let ((eglot-sync-connect 300)) (apply #'eglot (eglot--guess-contact)))
 
 (let ((wrong (wait-for "a diagnostic" (lambda () (flymake-start) (flymake-diagnostics)))))
   (expect "what is wrong" (string-match-p "Reul" (flymake-diagnostic-text (car wrong)))))

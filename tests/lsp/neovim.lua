@@ -32,8 +32,8 @@ local function main()
     vim.lsp.buf_attach_client(0, client)
   end
   check(client ~= nil, "the server starts")
-  check(vim.wait(20000, function() return vim.lsp.buf_is_attached(0, client) end), "the server is attached")
-  check(vim.wait(20000, function() return vim.lsp.get_client_by_id(client).initialized end), "the server answers")
+  check(vim.wait(120000, function() return vim.lsp.buf_is_attached(0, client) end), "the server is attached")
+  check(vim.wait(120000, function() return vim.lsp.get_client_by_id(client).initialized end), "the server answers")
 
   local function text() return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n") end
   local function codes()
@@ -50,32 +50,32 @@ local function main()
   -- a mistake is seen, and seen no more once it is undone
   check(go_to([[%a = Relu]]), "the program is open")
   vim.cmd([[substitute/Relu/Reul/]])
-  check(vim.wait(20000, function() return codes()["DIR205"] end, 20), "an unknown op is reported")
+  check(vim.wait(120000, function() return codes()["DIR205"] end, 20), "an unknown op is reported")
   vim.cmd("undo")
-  check(vim.wait(20000, function() return not codes()["DIR205"] end, 20), "it is reported no more")
+  check(vim.wait(120000, function() return not codes()["DIR205"] end, 20), "it is reported no more")
 
   -- hover and definition
   go_to([[Relu(%h)]])
   vim.fn.search("%h", "cW")
-  local hover = vim.lsp.buf_request_sync(0, "textDocument/hover", position(), 20000)
+  local hover = vim.lsp.buf_request_sync(0, "textDocument/hover", position(), 120000)
   check(hover and hover[client] and hover[client].result, "hover says something")
-  local defined = vim.lsp.buf_request_sync(0, "textDocument/definition", position(), 20000)
+  local defined = vim.lsp.buf_request_sync(0, "textDocument/definition", position(), 120000)
   local place = defined and defined[client] and defined[client].result
   place = place and (place[1] or place)
   check(place and place.range.start.line == vim.fn.search("%h = ", "bnW") - 1, "the definition is found")
 
   -- renaming
   vim.lsp.buf.rename("hidden")
-  check(vim.wait(20000, function() return text():find("Relu%(%%hidden%)") ~= nil end, 20), "the value is renamed")
+  check(vim.wait(120000, function() return text():find("Relu%(%%hidden%)") ~= nil end, 20), "the value is renamed")
   check(text():find("%%hidden = Gemm") ~= nil, "its definition is renamed, too")
 
   -- formatting
   go_to([[return %a]])
   vim.cmd([[substitute/  return %a/      return    %a/]])
   if vim.lsp.buf.format then
-    vim.lsp.buf.format({ async = false, timeout_ms = 20000 })
+    vim.lsp.buf.format({ async = false, timeout_ms = 120000 })
   else
-    vim.lsp.buf.formatting_sync(nil, 20000)
+    vim.lsp.buf.formatting_sync(nil, 120000)
   end
   check(text():find("\n  return %%a\n") ~= nil, "the text is formatted")
   vim.cmd("write!")

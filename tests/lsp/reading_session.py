@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, client_capabilities, make_test_lsp_client
+from server_session import PATIENCE_S
 
 NEOVIM = "neovim@v0.11.0"
 SERVER = [sys.executable, "-m", "distir_lsp"]
@@ -58,8 +60,19 @@ async def session(capabilities=None):
         client.encoding = found.capabilities.position_encoding or "utf-16"
         yield client
     finally:
-        await asyncio.wait_for(client.shutdown_session(), 10)
-        await client.stop()
+        try:
+            await end(client)
+        finally:
+            await client.stop()
+
+
+async def end(client):
+    """Ask the server to end, and see to it that it does: `stop` would wait for it for ever."""
+    try:
+        await asyncio.wait_for(client.shutdown_session(), PATIENCE_S)
+    except BaseException:
+        client._server.kill()
+        raise
 
 
 def open_text(client, path: Path, text: str, version=1):
@@ -84,7 +97,7 @@ def columns(text, encoding):
 
 async def ask(client, method, **params):
     """A request of our own; its answer as a mapping."""
-    found = await asyncio.wait_for(client.protocol.send_request_async(method, params), 20)
+    found = await asyncio.wait_for(client.protocol.send_request_async(method, params), PATIENCE_S)
     return as_plain(found)
 
 
@@ -100,9 +113,10 @@ def as_plain(value):
 
 async def simulated(client, uri):
     """Wait until the latest version is simulated, or cannot be."""
-    for _ in range(500):
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
         found = await ask(client, "distir/status", textDocument={"uri": uri})
         if found["state"] in ("simulated", "failed"):
             return found
+        assert time.monotonic() < deadline, "it is never simulated"
         await asyncio.sleep(0.02)
-    raise AssertionError("it is never simulated")

@@ -6,11 +6,13 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lsp'}"}
-PATIENCE_S = 120
+PATIENCE_S = 300
+"""How long the server may take to say what it will say, on however slow a machine."""
 
 PUSHED = {
     "textDocument": {
@@ -100,6 +102,17 @@ class Session:
             if is_wanted(message):
                 return message
             self.kept.append(message)
+
+    def until(self, uri, is_wanted, meanwhile=lambda: None):
+        """The status of a document, once it is as wanted. `meanwhile`: what is done before each look."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            meanwhile()
+            status = self.ask("distir/status", {"textDocument": {"uri": uri}})
+            if is_wanted(status):
+                return status
+            assert time.monotonic() < deadline, f"it stays as it is: {status}"
+            time.sleep(0.02)
 
     def open(self, uri, text):
         self.versions[uri] = 1

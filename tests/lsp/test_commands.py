@@ -26,15 +26,8 @@ def opened(tmp_path):
     with Session(SHOWING) as session:
         session.open(file.as_uri(), PROGRAM)
         session.diagnostics(file.as_uri())
-        until(session, file.as_uri(), "simulated")
+        session.until(file.as_uri(), lambda status: status["state"] == "simulated")
         yield session, file
-
-
-def until(session, uri, state):
-    for _ in range(1000):
-        if session.ask("distir/status", {"textDocument": {"uri": uri}})["state"] == state:
-            return
-    raise AssertionError(f"never {state}")
 
 
 def command(session, name, *arguments):
@@ -67,12 +60,7 @@ def test_hardware_is_asked_for_and_chosen(opened):
     session, file = opened
     session.choice = {"title": "dgx2-v100"}
     command(session, "distir.hardware", file.as_uri())
-    until(session, file.as_uri(), "simulated")
-    for _ in range(1000):
-        status = session.ask("distir/status", {"textDocument": {"uri": file.as_uri()}})
-        if status["hardware"] == "dgx2-v100" and status["state"] == "simulated":
-            return
-    raise AssertionError("never simulated on it")
+    session.until(file.as_uri(), lambda status: (status["hardware"], status["state"]) == ("dgx2-v100", "simulated"))
 
 
 def test_showing_calls_goes_to_the_first(opened):
@@ -108,3 +96,26 @@ def test_devices_that_are_none_are_refused_in_words(opened):
     session, file = opened
     answer = session.ask("distir/timeline", {"textDocument": {"uri": file.as_uri()}, "devices": ["x"]})
     assert answer["error"] == "expected a list of integers as `devices`, found `['x']`"
+
+
+RESOLVING = {"codeAction": {"dataSupport": True, "resolveSupport": {"properties": ["edit"]}}}
+
+
+@pytest.mark.parametrize("resolving", [True, False])
+def test_what_changes_very_much_is_sent_when_it_is_chosen(resolving):
+    """To who can wait till then; who cannot is not sent as much for every place that the cursor rests at."""
+    uri = "file:///nowhere/long.dir"
+    text = PROGRAM.replace("  %h = Relu(%x)\n", "  %h = Relu(%x)\n" + "  %y = Relu(%h)\n" * 3000)
+    capabilities = {"textDocument": PUSHED["textDocument"] | (RESOLVING if resolving else {})}
+    with Session(capabilities) as session:
+        session.open(uri, text.replace("%y", "_"))
+        at = {"line": 1, "character": 3}
+        asked = {"range": {"start": at, "end": at}, "context": {"diagnostics": [], "triggerKind": 1}}
+        found = session.ask("textDocument/codeAction", {"textDocument": {"uri": uri}} | asked)
+        assert "state the type" in [action["title"] for action in found]
+        offered = [action for action in found if action["title"] == "state all types in `@half`"]
+        assert len(offered) == resolving
+        for action in offered:
+            assert "edit" not in action
+            edit = session.ask("codeAction/resolve", action)["edit"]
+            assert [e["newText"] for e in edit["changes"][uri]] == [": Tensor[Float32, (8, 8), 1]"]

@@ -1,6 +1,8 @@
 """Navigation, editing and code actions as an editor asks for them, over standard input and output."""
 
+import asyncio
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ import pytest_lsp
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+from reading_session import end
+from server_session import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = (ROOT / "examples/mlp_pipeline_swapped.dir").read_text()
@@ -70,7 +74,7 @@ async def editor(lsp_client: LanguageClient, tmp_path):
     """Neovim."""
     await started(lsp_client, tmp_path, client_capabilities("neovim@v0.11.0"))
     yield
-    await lsp_client.shutdown_session()
+    await end(lsp_client)
 
 
 @pytest_lsp.fixture(config=SERVER)
@@ -78,7 +82,7 @@ async def code(lsp_client: LanguageClient, tmp_path):
     """VS Code."""
     await started(lsp_client, tmp_path, vs_code())
     yield
-    await lsp_client.shutdown_session()
+    await end(lsp_client)
 
 
 def opened(editor, text, name="program.dir"):
@@ -228,11 +232,11 @@ async def test_gains_and_new_files(editor: LanguageClient):
     document = opened(editor, PIPELINE)
     await editor.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
     at = place(PIPELINE, "%ar_2: D2")
-    for _ in range(50):  # the simulation comes when it comes
+    moves, deadline = [], time.monotonic() + PATIENCE_S
+    while not moves and time.monotonic() < deadline:  # the simulation comes when it comes
+        await asyncio.sleep(0.02)
         found = await actions_at(editor, document, at)
         moves = [a for a in found if a.title.startswith("move")]
-        if moves:
-            break
     assert moves[0].title.startswith("move `%p_1` above this `Send`: 1.")
     text = applied(PIPELINE, of(moves[0].edit))
     assert text.index("%p_1: D2 =") < text.index("%ar_2: D2 =")

@@ -1,6 +1,5 @@
 """A real Neovim, without a screen: opening, editing, hovering, renaming, formatting, writing."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -8,17 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-PROGRAM = """\
-// é😀
-func @dense(%x: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
-  %h = Gemm(%x, %w) // é😀
-  %a = Relu(%h)
-  return %a
-}
-"""
+from editor_samples import PROGRAM, ROOT, with_server
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
@@ -32,7 +21,7 @@ def test_a_day_in_neovim(tmp_path):
         [*command, "-c", f"luafile {Path(__file__).with_name('neovim.lua')}"],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
         cwd=tmp_path,
     )
@@ -46,19 +35,15 @@ def test_the_configuration_to_paste_works(tmp_path):
     program = tmp_path / "program.dir"
     program.write_text(PROGRAM.replace("Relu", "Reul"), "utf-8")
     (tmp_path / "init.lua").write_text(f"if vim.lsp.config then\n{newer}\nelse\n{older}\nend\n", "utf-8")
-    command = tmp_path / "bin" / "distir-lsp"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:{ROOT / "lsp"}" exec "{sys.executable}" -m distir_lsp "$@"\n')
-    command.chmod(0o755)
-    seen = "vim.wait(30000, function() return #vim.diagnostic.get(0) > 0 end, 20)"
+    seen = "vim.wait(300000, function() return #vim.diagnostic.get(0) > 0 end, 20)"
     done = subprocess.run(
         ["nvim", "--headless", "-n", "-i", "NONE", "-u", str(tmp_path / "init.lua"), str(program)]
         + ["-c", f"lua vim.cmd({seen} and 'qall!' or 'cquit 1')"],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
         cwd=tmp_path,
-        env=os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+        env=with_server(tmp_path),
     )
     assert done.returncode == 0, done.stderr

@@ -10,12 +10,13 @@ from lsprotocol import types
 sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
 from reading_samples import PIPELINE
 from reading_session import NEOVIM, ask, columns, open_text, position_of, session, simulated
+from server_session import PATIENCE_S
 
 WITH_ACCENTS = PIPELINE.replace("func @main", "/* 𝄞 é */ func @main").replace("  %p_1:", "  /* 𝄞𝄞 */ %p_1:")
 
 
 def run(scenario):
-    asyncio.run(asyncio.wait_for(scenario, 30))
+    asyncio.run(asyncio.wait_for(scenario, PATIENCE_S))
 
 
 @pytest.mark.parametrize("capabilities", [NEOVIM, None], ids=["neovim", "vs code"])

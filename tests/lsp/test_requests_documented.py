@@ -1,9 +1,12 @@
 """`docs/lsp-requests.md` names every request and command that the server has, and every name of their answers."""
 
 import dataclasses
+import gc
 import re
+import sys
 from pathlib import Path
 
+import pytest
 from distir_lsp.requests import PROTOCOL, _key
 from distir_lsp.server import DistirServer
 
@@ -30,8 +33,18 @@ ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, Mem
 )
 
 
-def test_every_request_and_command_is_documented():
-    server = DistirServer()
+@pytest.fixture
+def server():
+    """A server in this process, which it takes for its own: how Python runs is set back afterwards."""
+    limit, interval, threshold = sys.getrecursionlimit(), sys.getswitchinterval(), gc.get_threshold()
+    yield DistirServer()
+    sys.setrecursionlimit(limit)
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
+
+
+def test_every_request_and_command_is_documented(server):
     requests = {name for name in server.protocol.fm.features if name.startswith("distir/")}
     assert requests == set(re.findall(r"^## `(distir/\w+)`", PAGE, re.MULTILINE))
     commands = {name for name in server.protocol.fm.commands if name.startswith("distir.")}

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from server_session import ENVIRONMENT, PULLED, PUSHED, Session, codes, span
+from server_session import ENVIRONMENT, PATIENCE_S, PULLED, PUSHED, Session, codes, span
 
 SOUND = "func @main(%x: Tensor[Float32, (8, 8), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
 WRONG = SOUND.replace("Relu(%x)", "MatMul(%x, %nope)")
@@ -266,8 +266,12 @@ def test_a_program_above_the_limit_is_simulated_on_demand():
         session.change(URI, (0, 0, 0, 0, "\n"))
         assert session.diagnostics(URI) == []
         assert not [m for m in session.kept if m.get("method") == "window/showMessage"]
+        about = {"textDocument": {"uri": URI}}
+        assert session.ask("distir/status", about)["state"] == "on_demand"
+        assert "run the command `distir.simulate`" in session.ask("distir/timeline", about)["error"]
         session.ask("workspace/executeCommand", {"command": "distir.simulate", "arguments": [URI]})
         assert codes(session.diagnostics(URI, bool)) == ["DIR506"]
+        assert session.ask("distir/status", about)["state"] == "simulated"
 
 
 def test_long_simulations_show_progress_and_typing_ends_them():
@@ -286,21 +290,14 @@ def test_who_types_all_the_time_sees_times_all_the_same():
     with Session() as session:
         session.open(URI, unused(25_000))
 
-        def stands():
-            return session.ask("distir/status", {"textDocument": {"uri": URI}})
+        def typed():
+            session.change(URI, (0, 0, 0, 0, "// more\n"))
 
-        for number in range(600):
-            session.change(URI, (0, 0, 0, 0, f"// {number}\n"))
-            if stands()["simulated_version"] is not None:
-                break
-            time.sleep(0.02)
-        assert stands()["latency_s"] > 0
+        some = session.until(URI, lambda status: status["simulated_version"] is not None, typed)
+        assert some["latency_s"] > 0
         session.diagnostics(URI)
-        for _ in range(600):
-            if stands()["state"] == "simulated":
-                break
-            time.sleep(0.02)
-        assert stands()["simulated_version"] == session.versions[URI]
+        last = session.until(URI, lambda status: status["state"] == "simulated")
+        assert last["simulated_version"] == session.versions[URI]
 
 
 def test_a_text_of_50_mb_is_left_alone_and_said_once(session):
@@ -317,13 +314,13 @@ def test_a_text_of_50_mb_is_left_alone_and_said_once(session):
 def test_the_end(session):
     session.ask("shutdown", None)
     session.tell("exit", None)
-    assert session.process.wait(timeout=30) == 0
+    assert session.process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_client_that_goes_away_ends_the_server(session):
     session.open(URI, unused(30_000))
     session.process.stdin.close()
-    session.process.wait(timeout=60)
+    session.process.wait(timeout=PATIENCE_S)
     session.process.stdin = open("/dev/null", "wb")  # noqa: SIM115 - for the fixture to close
 
 
@@ -349,17 +346,19 @@ def test_over_tcp_on_loopback():
         port = probe.getsockname()[1]
     server = subprocess.Popen([sys.executable, "-m", "distir_lsp", "--tcp", str(port)], env=ENVIRONMENT)
     try:
-        for _ in range(600):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             try:
                 client = socket.create_connection(("127.0.0.1", port))
                 break
             except OSError:
+                assert time.monotonic() < deadline
                 time.sleep(0.1)
         with client:  # closed with the rest of the answer unread, as when an editor is killed
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}})
             client.sendall(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
             assert client.recv(16).startswith(b"Content-Length: ")
-        server.wait(timeout=30)
+        server.wait(timeout=PATIENCE_S)
     finally:
         server.kill()
         server.wait()

@@ -11,6 +11,7 @@ from lsprotocol import types
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ide"))
 from reading_session import ask, open_text, session, simulated
+from server_session import PATIENCE_S
 
 PROGRAM = (Path(__file__).parents[2] / "examples" / "mlp_sequential.dir").read_text()
 
@@ -46,7 +47,7 @@ def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
                 in (await ask(client, "distir/transform", **of(uri), steps=["dce"], function="q"))["error"]
             )
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
 def test_settings_beside_a_program_hold_for_what_is_made_of_it(tmp_path):
@@ -58,4 +59,4 @@ def test_settings_beside_a_program_hold_for_what_is_made_of_it(tmp_path):
             client.text_document_did_open(types.DidOpenTextDocumentParams(item))
             assert (await simulated(client, uri))["hardware"] == "dgx-h100"
 
-    asyncio.run(asyncio.wait_for(scenario(), 30))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from simulate_samples import inlined, machine
 
 import distir
+from distir import op
 from distir.analysis import Mixed, check
 from distir.ir import Call
+from distir.ops import OPS
 from distir.simulate import simulate
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
@@ -120,3 +122,25 @@ def test_devices_of_another_kind_take_their_own_time(devices):
     text = "func @stage(%x) {\n  %y = MatMul(%x, %x)\n  return %y\n}\n" + stages(3, (*devices, 3))
     effects = simulate(distir.parse(text), MACHINE).timeline().effects
     assert effects[0].ticks == effects[1].ticks != effects[2].ticks
+
+
+def test_an_op_that_is_defined_anew_names_devices_as_it_now_says():
+    """What is known of an op goes with its definition, not with its name."""
+    text = "func @stage(%x) {\n  %y = Moved[device = 1](%x)\n  return %y\n}\n" + stages(2, (1, 2))
+    try:
+        define_moved("Tensor[t, s, d] -> Tensor[t, s, d]")
+        assert returned_devices(text) == [1, 2]
+        define_moved("Tensor[t, s, d] -> Tensor[t, s, device]")
+        assert returned_devices(text) == [1, 1]
+    finally:
+        OPS.remove("Moved")
+
+
+def define_moved(signature):
+    @op(signature)
+    def Moved(x, *, device: int):
+        return x
+
+
+def returned_devices(text):
+    return [value.device for value in check(distir.parse(text)).domain.own["main"].returned]

@@ -235,7 +235,7 @@ def test_a_browser_runs_the_page(tmp_path):
     (tmp_path / "page.html").write_text(page, "utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     place = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
-    done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=300, check=True)
     seen = Page(done.stdout)
     assert seen.texts["h1"] == "two.dir @main"
     assert "3 ops" in seen.texts["summary"]

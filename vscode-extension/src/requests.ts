@@ -6,7 +6,7 @@ import type { Range } from "vscode-languageclient/node";
 export const PROTOCOL = 1;
 
 export interface Status {
-  state: "simulated" | "stale" | "pending" | "failed";
+  state: "simulated" | "stale" | "pending" | "on_demand" | "failed";
   why: string | null;
   version: number;
   function: string | null;

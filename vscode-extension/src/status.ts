@@ -60,11 +60,11 @@ export class LanguageStatus implements vscode.Disposable {
     }
     try {
       const status = await ask<Status>(client, "status", document.uri.toString());
-      this.show(status, document);
+      this.show(status);
       const [uri, said] = [document.uri.toString(), JSON.stringify(status)];
       if (this.last.get(uri) !== said) this.said.fire({ uri: document.uri, status });
       this.last.set(uri, said);
-      if (isUnderWay(status, document)) this.refresh(AGAIN_MS);
+      if (isUnderWay(status)) this.refresh(AGAIN_MS);
     } catch (error) {
       this.program.busy = false;
       if (error instanceof Refused) this.showRefusal(error.message);
@@ -72,19 +72,16 @@ export class LanguageStatus implements vscode.Disposable {
     }
   }
 
-  private show(status: Status, document: vscode.TextDocument): void {
+  private show(status: Status): void {
     const item = this.program;
     const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
-    item.busy = isUnderWay(status, document);
+    item.busy = isUnderWay(status);
     item.text = `${latency} on ${status.hardware}`;
     const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
     item.detail = status.why ?? `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
     item.severity = status.errors > 0 ? vscode.LanguageStatusSeverity.Warning : vscode.LanguageStatusSeverity.Information;
     item.command = { command: "distir.pickHardware", title: "Pick Hardware" };
-    if (isOnDemand(status, document)) {
-      item.detail = `${status.statements} statements are simulated on demand`;
-      item.command = { command: "distir.simulateNow", title: "Simulate" };
-    }
+    if (status.state === "on_demand") item.command = { command: "distir.simulateNow", title: "Simulate" };
   }
 
   /** Why nothing is known: a text that is too long to be looked at, for instance. */
@@ -108,12 +105,7 @@ export class LanguageStatus implements vscode.Disposable {
   }
 }
 
-/** Whether a program is longer than what is simulated by itself. Where the user asks for it, we hear when it is done. */
-function isOnDemand({ state, statements }: Status, document: vscode.TextDocument): boolean {
-  return state !== "simulated" && state !== "failed" && statements > vscode.workspace.getConfiguration("distir", document).get<number>("simulation.limit", Infinity);
-}
-
-/** Whether a simulation is to be expected soon. */
-function isUnderWay(status: Status, document: vscode.TextDocument): boolean {
-  return (status.state === "pending" || status.state === "stale") && !isOnDemand(status, document);
+/** Whether a simulation is to be expected soon. Of one on demand we hear when it is done. */
+function isUnderWay({ state }: Status): boolean {
+  return state === "pending" || state === "stale";
 }

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -42,7 +42,7 @@ class Fit:
 
     `r2`: of the logarithms of times; `error`, `worst`: median and largest relative error; `noise`: the median of what
     rounds differ by; `uncertainty`: how far a time may be off, as a share of it; `sizes`: FLOPs and bytes, by
-    point.
+    point; `warm`: the fit of what was measured while caches held the operands.
     """
 
     op: str
@@ -56,6 +56,7 @@ class Fit:
     noise: float
     uncertainty: float
     sizes: Points
+    warm: Fit | None = None
 
     @property
     def points(self) -> int:
@@ -144,13 +145,21 @@ def fit(samples: Sequence[Sample]) -> Calibration:
         else:
             name = "other" if done.dtype is None else done.dtype.name
             ops.setdefault((sample.benchmark.op, name), []).append(sample)
-    views = statistics.median(own.seconds for own in ops["Reshape", "other"]) if ("Reshape", "other") in ops else 0.0
-    fits = tuple(_op(op, dtype, [_without_view(s, views) for s in own]) for (op, dtype), own in ops.items())
+    fits = _ops(ops)
+    if all(s.warm for own in ops.values() for s in own):
+        warm = _ops({key: [Sample(s.benchmark, s.warm) for s in own] for key, own in ops.items()})
+        fits = tuple(replace(fit, warm=own) for fit, own in zip(fits, warm, strict=True))
     exchanged = tuple(_messages(pattern, group, own) for (pattern, group), own in messages.items())
     alone = [s.spread for own in ops.values() for s in own]
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
     return Calibration(fits, exchanged, noise, _rates(samples))
+
+
+def _ops(ops: Mapping[tuple[str, str], Sequence[Sample]]) -> tuple[Fit, ...]:
+    """The fits of ops that compute, by op and element type."""
+    views = statistics.median(own.seconds for own in ops["Reshape", "other"]) if ("Reshape", "other") in ops else 0.0
+    return tuple(_op(op, dtype, [_without_view(s, views) for s in own]) for (op, dtype), own in ops.items())
 
 
 def _without_view(sample: Sample, view: float) -> Sample:

@@ -25,10 +25,14 @@ SHORTEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one benchmark took: seconds of one of its ops, as each round saw it."""
+    """What one benchmark took: seconds of one of its ops, as each round saw it.
+
+    `warm`: the same while caches hold its operands; none where that was not measured.
+    """
 
     benchmark: Benchmark
     rounds: tuple[float, ...]
+    warm: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -84,7 +88,7 @@ def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]
 
     What is computed between messages does not count: it is measured by itself, and has no sample of its own.
     """
-    seconds = {b.name: _rounds(b, report) for b in benchmarks}
+    seconds = {b.name: _rounds(b, report, "seconds") for b in benchmarks}
     between = {b.devices: seconds[b.name] for b in benchmarks if b.between}
     found: list[Sample] = []
     for b in benchmarks:
@@ -94,13 +98,13 @@ def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]
             computed = between[b.devices]
             rounds = tuple(max(t - c, SHORTEST * t) for t, c in zip(rounds, computed, strict=True))
         if not b.between:
-            found.append(Sample(b, rounds))
+            found.append(Sample(b, rounds, _rounds(b, report, "warm")))
     return found
 
 
-def _rounds(benchmark: Benchmark, report: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Seconds of one of the benchmark's ops, as each round saw it."""
-    by_rank = [own["seconds"][benchmark.name] for own in report if benchmark.name in own["seconds"]]
+def _rounds(benchmark: Benchmark, report: Sequence[Mapping[str, Any]], which: str) -> tuple[float, ...]:
+    """Seconds of one of the benchmark's ops, as each round saw it; `which`: the report's key for them."""
+    by_rank = [own[which][benchmark.name] for own in report if benchmark.name in own.get(which, ())]
     by_rank = [rounds for rounds in by_rank if rounds and rounds[0]]
     rounds: list[float] = []
     for of_ranks in zip(*by_rank, strict=True):

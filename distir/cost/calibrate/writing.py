@@ -52,6 +52,7 @@ def as_toml(calibration: Calibration, machine: Machine) -> str:
         f"title = {_text(about.get('device') or about['processor'])}",
         f"memory = {_cited(_bytes(_memory(machine)), 'specified', 'an equal part of all memory')}",
         f"launch = {_cited(_seconds(_launch(calibration)), 'measured', 'the median of all ops')}",
+        *_cache(calibration, machine),
         f"uncertainty = {_other_uncertainty(calibration)}",
         "",
         f"[kinds.{KIND}.memory_bandwidth]",
@@ -85,6 +86,13 @@ def _memory(machine: Machine) -> float:
     return about.get("device_memory_bytes") or about.get("memory_bytes", 1 << 30) / machine.local
 
 
+def _cache(calibration: Calibration, machine: Machine) -> Iterable[str]:
+    """The size of the caches that warm figures are of, where both are known."""
+    nbytes = machine.about.get("cache_bytes")
+    if nbytes and any(fit.warm for fit in calibration.ops):
+        yield f"cache = {_cited(_bytes(nbytes), 'specified', 'of the second level')}"
+
+
 def _launch(calibration: Calibration) -> float:
     return statistics.median(fit.launch for fit in calibration.ops)
 
@@ -108,7 +116,14 @@ def _bandwidths(calibration: Calibration) -> list[float]:
 
 
 def _op(fit: Fit) -> Iterable[str]:
-    yield f"[kinds.{KIND}.ops.{fit.op}.{fit.dtype}]"
+    table = f"kinds.{KIND}.ops.{fit.op}.{fit.dtype}"
+    yield from _figures(table, fit)
+    if fit.warm is not None:
+        yield from _figures(f"{table}.warm", fit.warm)
+
+
+def _figures(table: str, fit: Fit) -> Iterable[str]:
+    yield f"[{table}]"
     yield f'launch = "{_seconds(fit.launch)}"'
     for name, points, size, unit in (("rate", fit.rate, "FLOP", "FLOP/s"), ("bandwidth", fit.bandwidth, "B", "B/s")):
         if len(points) == 1:

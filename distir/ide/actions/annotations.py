@@ -27,11 +27,23 @@ def state_types(document: Document, span: Span, longest: int | None = None) -> I
         edits = tuple(_of_statement(document, written, chosen[1]))
         if edits:
             yield Action("state the type" if len(edits) == 1 else "state the types", REWRITE, edits)
-    if longest is not None and len(written.function.body) > longest:
-        return
-    edits = tuple(e for i in range(len(written.function.body)) for e in _of_statement(document, written, i))
-    if edits:
-        yield Action(f"state all types in `@{written.function.name}`", REWRITE, edits)
+    if longest is None or len(written.function.body) <= longest:
+        edits = tuple(all_types(document, written.function.name))
+        if edits:
+            yield Action(all_types_title(written.function.name), REWRITE, edits)
+
+
+def all_types(document: Document, name: str) -> Iterator[Edit]:
+    """What states the types of all statements of a function; nothing for one that does not have its name for itself."""
+    written = document.program.syntax.by_name.get(name)
+    if written is not None:
+        for index in range(len(written.function.body)):
+            yield from _of_statement(document, written, index)
+
+
+def all_types_title(name: str) -> str:
+    """What the editor calls it."""
+    return f"state all types in `@{name}`"
 
 
 def _of_statement(document: Document, written: FunctionSyntax, index: int) -> Iterator[Edit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from distir.analysis.parameters import parameters
 from distir.diagnostics import Diagnostic, Span
@@ -45,21 +46,23 @@ _NO_GO_ON = r"(?![A-Za-z0-9_.\-])"
 MISPLACED = (device_codes.DEVICE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)
 
 
+MOST_REPAIRED = 50
+"""How many findings repairs are looked for, in a piece of the text: nobody reads on in a longer list."""
+
+
 def quick_fixes(document: Document, span: Span) -> list[Action]:
-    """The repairs of what is wrong on the lines of a piece of the text."""
+    """The repairs of what is wrong on the lines of a piece of the text; of very much, of what comes first."""
     actions: list[Action] = []
     lines = _lines(document.text, span)
-    for found in found_at(document, lines):
+    for found in islice(found_at(document, lines), MOST_REPAIRED):
         if found.diagnostic.code in MISPLACED:
             actions += _sends(document, found)
         if found.diagnostic.code in (type_codes.DTYPE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT):
             actions += _casts(document, found)
         if found.diagnostic.code is lints.UNUSED_VALUE:
             actions += _unused(document, found)
-    for diagnostic in document.program.diagnostics:
-        place = diagnostic.site
-        if isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
-            actions += _meant(document, diagnostic)
+    for diagnostic in islice(_in_lines(document, lines), MOST_REPAIRED):
+        actions += _meant(document, diagnostic)
     return list({(a.title, a.edits): a for a in actions}.values())
 
 
@@ -76,6 +79,14 @@ def remove_unused(document: Document) -> Action | None:
     if not unused or not edits:
         return None
     return Action("remove everything unused", FIX_ALL, tuple(edits), tuple(unused))
+
+
+def _in_lines(document: Document, lines: Span) -> Iterator[Diagnostic]:
+    """What is wrong in a piece of the text, whether or not it is about a statement."""
+    for diagnostic in document.program.diagnostics:
+        place = diagnostic.site
+        if isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
+            yield diagnostic
 
 
 def _lines(text: str, span: Span) -> Span:

@@ -42,7 +42,9 @@ export class Timelines implements vscode.Disposable {
 
   /** A program was simulated, or cannot be: show that where it is shown, alone or beside another one. */
   refresh(uri: vscode.Uri, status: Status): void {
-    if (status.state !== "simulated") this.say(uri, { type: "state", state: status.state, why: status.why });
+    // On demand or impossible, this version is not shown soon, for the reason given.
+    const state = status.state === "on_demand" ? "failed" : status.state;
+    if (state !== "simulated") this.say(uri, { type: "state", state, why: status.why });
     else for (const each of this.shown.values()) if (shows(each, uri)) void this.send(each);
   }
 

@@ -275,7 +275,7 @@ const tests: Record<string, () => Promise<void>> = {
     await set("simulation.limit", 1);
     const document = await open("large.dir");
     const waiting = await until("its status", () => status(document).catch(() => undefined));
-    assert.deepEqual([waiting.state, waiting.latency_s], ["pending", null]);
+    assert.deepEqual([waiting.state, waiting.latency_s], ["on_demand", null]);
     await until("quiet: nothing is to be expected, so nothing is asked", async () => (await statusesAsked(1000)) === 0, 20_000);
     await vscode.commands.executeCommand("distir.simulateNow");
     await until("a simulation", async () => (await simulated(document)).state === "simulated");

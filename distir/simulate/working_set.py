@@ -1,0 +1,56 @@
+"""A body timed again: on the machine as the program's working set leaves its caches, or at an edge of its band.
+
+What a program does to memory does not depend on how long its ops take. So bodies are made once, by whoever makes them
+(the simulator, a sweep, a revision); then the peaks of memory say how warm each device is
+(`distir.cost.Hardware.running`), and each distinct op and each distinct body is timed again. Where a machine has no
+figures of caches, bodies are timed as they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distir.cost import Hardware
+from distir.simulate.body import Body
+from distir.simulate.effects import Effect, Effects, to_ticks
+
+
+def timed_on(hardware: Hardware, entry: Body, effects: Effects) -> Body:
+    """The body with all that it calls, with the costs of `hardware`; its storages and their bytes stay.
+
+    Callees first, without recursion: chains of calls may be long.
+    """
+    there = Effects(effects.domain, hardware, effects.place)
+    made: dict[int, Effect | Body] = {}
+    waiting = [entry]
+    while waiting:
+        body = waiting[-1]
+        steps = {id(step): step for step in body.steps if step is not None}
+        calls = [step for key, step in steps.items() if isinstance(step, Body) and key not in made]
+        if calls:
+            waiting += calls
+            continue
+        waiting.pop()
+        if id(body) in made:
+            continue
+        for key, step in steps.items():
+            if isinstance(step, Effect) and key not in made:
+                made[key] = _timed(step, there)
+        made[id(body)] = again = _body(body, [None if step is None else made[id(step)] for step in body.steps])
+        if body is not entry:
+            _ = again.summary
+    found = made[id(entry)]
+    assert isinstance(found, Body)
+    return found
+
+
+def _timed(effect: Effect, effects: Effects) -> Effect:
+    cost = effects.cost(effect.work, effect.devices, effect.op)
+    return effect if cost == effect.cost else replace(effect, cost=cost, ticks=to_ticks(cost.seconds))
+
+
+def _body(body: Body, steps: Sequence[Effect | Body | None]) -> Body:
+    again = body.alike(steps, body.sizes, body.parameters)
+    vars(again)["memory"] = body.memory
+    return again
