@@ -1,6 +1,6 @@
 """What a search costs: CPU time of the paper's grids, transforms and simulations together, in one process.
 
-    bench_search.py                        the grids of the three MLPs, 75 configurations each
+    bench_search.py                        the grids of the three MLPs, 75 configurations each, and one configuration
     bench_search.py gpt2-1.6b gpt2-175b    the grids of these models, 1,035 configurations each of a GPT-2
 
 Run it as a script. Nothing is asserted: times depend on the machine, configurations per second do less so.
@@ -15,9 +15,9 @@ import time
 
 from distir import models
 from distir.cost import load
-from distir.search.evaluate import Subject
+from distir.search.evaluate import Subject, evaluate
 from distir.search.searching import Search
-from distir.search.space import Space
+from distir.search.space import Plan, Space
 from distir.search.work import Workers
 
 HARDWARE = "dgx2-v100"
@@ -30,8 +30,25 @@ BATCHES = {"mlp": (65536,), "gpt2": tuple(2**exponent for exponent in range(7, 2
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     arguments.add_argument("models", nargs="*", default=MLPS, help="models of the paper by name")
-    for name in arguments.parse_args().models:
+    names = arguments.parse_args().models
+    if names == MLPS:
+        one("mlp-103b", Plan(4, 2, 2, 128))
+    for name in names:
         grid(name)
+
+
+def one(name: str, plan: Plan) -> None:
+    """A configuration, transform and simulation together: after another one, as a search meets it, and once more."""
+    subject = Subject(name, models.named(name), load(HARDWARE))
+    sizes = BATCHES[name.split("-")[0]][:1]
+    list(evaluate(subject, Plan(plan.data, plan.tensor, plan.pipeline, plan.microbatches // 4), sizes))
+    spent: list[float] = []
+    for _ in range(2):
+        gc.collect()
+        start = time.process_time()
+        list(evaluate(subject, plan, sizes))
+        spent.append(time.process_time() - start)
+    print(f"{name} {plan}: {spent[0]:.3f} s of CPU, once more {spent[1]:.3f} s")
 
 
 def grid(name: str) -> None:
