@@ -12,6 +12,7 @@ from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import HOST, DimensionError, Shape, TensorType, dims
 from distir.ops.core import op
+from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, normal_axis
 
@@ -197,6 +198,15 @@ def _(*xs: TensorType, split_axis: int, concat_axis: int) -> list[Shape | None]:
             ) from None
     shapes[0][joined] = dims.total(shape[joined] for shape in shapes)
     return [tuple(shapes[0])] * len(xs)
+
+
+@MPIAlltoall.sharding
+def turned(*xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int) -> Layout:
+    """Each dimension but the two that are cut and joined."""
+    rank = len(xs[0].shape or ())
+    changed = {axis % max(rank, 1) for axis in (split_axis, concat_axis)}
+    letters = tuple(None if axis in changed else f"s{axis}" for axis in range(rank))
+    return Layout((letters,) * len(xs), (letters,) * len(xs))
 
 
 def _total(xs: tuple[Array, ...]) -> Array:

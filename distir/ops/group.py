@@ -7,12 +7,14 @@ collective is: `size` of them, `stride` apart, the first of which is the one wri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import TensorType
-from distir.ops.communication import MPIAllgather, MPIAllreduce, MPIAlltoall, MPIReduceScatter
+from distir.ir import Shape, TensorType
+from distir.ops.communication import MPIAllgather, MPIAllreduce, MPIAlltoall, MPIReduceScatter, turned
 from distir.ops.core import Op, op
+from distir.ops.layout import Layout
 from distir.ops.numeric import Array
 from distir.ops.unify import Reject
 
@@ -81,6 +83,11 @@ def GroupAlltoall(x: Array, *, size: int, stride: int = 1, split_axis: int = 0, 
 def _(x: TensorType, *, size: int, stride: int, split_axis: int, concat_axis: int) -> object:
     _check("GroupAlltoall", size, stride)
     return MPIAlltoall.rules["shapes"](*[x] * size, split_axis=split_axis, concat_axis=concat_axis)[0]
+
+
+@GroupAlltoall.sharding
+def _(x: TensorType, *, results: Sequence[Shape | None], split_axis: int, concat_axis: int, **_: object) -> Layout:
+    return turned(x, results=results, split_axis=split_axis, concat_axis=concat_axis)
 
 
 @GroupAllreduce.checks

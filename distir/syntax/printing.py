@@ -157,7 +157,7 @@ def _dense(dense: Dense) -> str:
     values, shape = dense.values, dense.shape
     if len(values) >= _SPLAT_FROM and len(set(map(repr, values))) == 1:
         return f"dense<{dense.dtype}, {show_shape(shape)}, {_number(values[0])}>"
-    if (0 in shape[:-1] and shape[-1:] != (0,)) or shape.count(0) > 1:
+    if not values and (shape[-1:] != (0,) or shape.count(0) > 1 or math.prod(shape[:-1]) >= _SPLAT_FROM):
         return f"dense<{dense.dtype}, {show_shape(shape)}, []>"
     return f"dense<{dense.dtype}, {_nested(list(map(_number, values)), shape)}>"
 
