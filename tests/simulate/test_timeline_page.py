@@ -234,6 +234,7 @@ def test_a_browser_runs_the_page(tmp_path):
     page = timeline_page(simulate(program.module, MACHINE), program.source, program.syntax.source_map)
     (tmp_path / "page.html").write_text(page, "utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    flags.append("--virtual-time-budget=60000")  # that much on the page's own clock, so that it is laid out
     place = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
     done = subprocess.run([CHROMIUM, *flags, *place], capture_output=True, text=True, timeout=300, check=True)
     seen = Page(done.stdout)
