@@ -251,11 +251,12 @@ inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", asy
   ]) {
     const offer = await step(title, button);
     const list = window.page.locator(".quick-input-title", { hasText: expected });
-    for (let attempt = 0; attempt < 4 && !(await list.isVisible()); attempt++) {
+    let opened = false; // what closes it is the walkthrough, which takes the keyboard once more: it was there
+    for (let attempt = 0; attempt < 6 && !opened; attempt++) {
       await offer.click();
-      await list.waitFor({ timeout: 15_000 }).catch(() => undefined);
+      opened = await list.waitFor({ timeout: 15_000 }).then(() => true, () => false);
     }
-    await list.waitFor();
+    assert.ok(opened, `${button} opens the list ${expected}`);
     await window.page.keyboard.press("Escape");
   }
   await (await step("See its timeline", "Open Timeline")).click();
