@@ -10,6 +10,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import HOST, AnyType, Attributes, Dim, Part, SymbolicDim, TensorType, TupleType, Type, dims, types
 from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
+from distir.ops.group import STANDING
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
 from distir.ops.unify import Bindings, Reject
 from distir.ops.work import NO_WORK, Communication, Work
@@ -92,11 +93,12 @@ def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type], at
     rooted_at_operand = pattern in ("send", "broadcast", "scatter")
     rooted = operands if rooted_at_operand else results if pattern in ("gather", "reduce") else ()
     root = min((d for t in rooted for d in types.devices(t)), default=None)
-    return Communication(pattern, payload, root, _group(attrs))
+    return Communication(pattern, payload, root, _group(op, attrs))
 
 
-def _group(attrs: Attributes) -> tuple[int, int] | None:
-    size, stride = attrs.get("size"), attrs.get("stride")
+def _group(op: Op, attrs: Attributes) -> tuple[int, int] | None:
+    """How many devices the one stands for that is written down, and how far apart they are; None for other ops."""
+    size, stride = (attrs.get(name) if op.name in STANDING else None for name in ("size", "stride"))
     return (size, stride) if isinstance(size, int) and isinstance(stride, int) else None
 
 

@@ -12,7 +12,7 @@ from distir.lower.folder import lower
 pytest.importorskip("torch")
 
 RESIDENT = """
-import resource, sys, torch, runtime
+import resource, torch, runtime
 from pathlib import Path
 
 def resident():
