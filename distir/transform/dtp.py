@@ -57,7 +57,7 @@ def dtp(
 
     With `representative=true` one device stands for its replicas and shards, which all do the same: the program is that
     of one pipeline, and its collectives say of how many devices they are (`GroupAllreduce`). It takes as long as the
-    whole, and as much memory on each device, wherever replicas and shards are linked alike.
+    whole, and as much memory on each device, wherever replicas and shards are linked alike and share no memory.
 
     Raises ProgramError where one of the three steps does.
     """

@@ -4,7 +4,7 @@ import pytest
 from search_samples import CALIBRATED, GPT2, MLP
 
 from distir import models
-from distir.cost import load
+from distir.cost import load, parse
 from distir.search import Space, Subject, evaluate
 from distir.search.standing import interchangeable
 from distir.simulate import simulate
@@ -48,3 +48,31 @@ def test_what_is_not_alike_is_looked_at_as_a_whole(monkeypatch):
     monkeypatch.setattr(evaluate, "interchangeable", lambda *_: True)
     (wrong,) = evaluate.evaluate(subject, plan, (96,))
     assert wrong.latency_s < row.latency_s
+
+
+STREAMS = """
+title = "two devices of two streams each"
+groups = [{ kind = "gpu", count = 2, streams = 2 }]
+
+[kinds.gpu]
+title = "a GPU"
+memory = "1GB"
+launch = "1us"
+memory_bandwidth = { peak = "3GB/s", achieved = "1GB/s" }
+flops = { Float32 = { peak = "1TFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float32" } }
+
+[levels.link]
+devices = 2
+send = { startup = "2us", latency = "1us", bandwidth = "1GB/s" }
+collective = { startup = "3us", latency = "1us", bandwidth = "1GB/s" }
+"""
+
+
+def test_streams_of_one_device_share_its_memory():
+    """So two replicas there hold twice what one says."""
+    subject = Subject("mlp", MLP, parse(STREAMS))
+    for plan in Space(4, (64,), (2,)).plans():
+        assert not interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
+        (row,) = evaluate.evaluate(subject, plan, (64,))
+        whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 64})
+        assert row.peak_memory_bytes == max(whole.peaks.values())
