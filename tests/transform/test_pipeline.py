@@ -11,7 +11,7 @@ from sharding_samples import llama, mlp_with_tuples, small_gpt2
 
 import distir
 from distir.diagnostics import ProgramError, Severity
-from distir.ir import Apply, Call, TensorType, TupleType, types
+from distir.ir import Apply, Call, TensorType, TupleType, names, types
 from distir.models import gpt2, mlp
 from distir.transform import StepError, transform, verify
 
@@ -319,6 +319,17 @@ def test_the_steady_state_is_written_once(schedule, virtual):
     assert passes == 256 * sum(f.name.startswith("stage_") for f in flat)
     assert simulated(many).latency_s == simulated(flat).latency_s
     assert simulated(many).devices == simulated(flat).devices
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), [*SCHEDULES, ("inference", 1)])
+def test_rounds_give_what_is_used_and_no_more(schedule, virtual):
+    training = schedule != "inference"
+    options = {"schedule": schedule, "virtual": virtual} if training else {}
+    entry = pipeline(mlp(8, 2, 256, training=training), 2, 64, **options).entry()
+    used = {name for s in entry.body for name in names(s.args)}
+    given = [name for s in entry.body if isinstance(s, Call) and "round" in s.function for name in s.results]
+    assert given
+    assert not set(given) - used
 
 
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)

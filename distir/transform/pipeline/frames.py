@@ -42,7 +42,7 @@ class Block:
     takes: tuple[Key, ...]
     gives: tuple[Key, ...]
     reads: Counter[Key]
-    """How often what is taken is used inside."""
+    """How often what is taken, or given, is used inside."""
     pending: dict[int, list[Key]]
     """By device: terms that are still to be added to their sums when it is done."""
 
@@ -233,6 +233,8 @@ class Frame:
             for key, further in zip(block.takes, _moved(block.takes, step), strict=True)
         ]
         keys = _moved(block.gives, step)
+        for key, further in zip(block.gives, keys, strict=True):
+            self.reads[further] += block.reads[key]
         self._define(keys, self.builder.call(block.function.name, *args, results=self._hints(keys)))
         self.pending = {device: _moved(pending, step) for device, pending in block.pending.items()}
 
