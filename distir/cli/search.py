@@ -198,7 +198,7 @@ def _subject(model: str, bind: Any, batch_given: bool) -> tuple[Module, Config, 
     bound = simulating.binding(bind, config, entry)
     module = program.module
     if batch_given:
-        from distir.search.evaluate import batch_dimension
+        from distir.search.subject import batch_dimension
 
         bound.pop(batch_dimension(entry) or "", None)
     if module.entry() is not entry:

@@ -10,16 +10,16 @@ from distir.ir.late import late_names
 
 if TYPE_CHECKING:
     from distir.search.annealing import Annealing
-    from distir.search.evaluate import Subject
     from distir.search.log import Log, LogError, read_rows, write_rows
     from distir.search.rows import COLUMNS, Row, Table, pareto
     from distir.search.searching import Search, search
     from distir.search.space import MICROBATCHES, Plan, Space, SpaceError
+    from distir.search.subject import Subject
     from distir.search.work import Workers
 
 _HOMES = {
     "distir.search.annealing": ("Annealing",),
-    "distir.search.evaluate": ("Subject",),
+    "distir.search.subject": ("Subject",),
     "distir.search.log": ("Log", "LogError", "read_rows", "write_rows"),
     "distir.search.rows": ("COLUMNS", "Row", "Table", "pareto"),
     "distir.search.searching": ("Search", "search"),

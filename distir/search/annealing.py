@@ -14,9 +14,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from distir.search.evaluate import Subject, evaluate
+from distir.search.evaluate import evaluate
 from distir.search.rows import Row
 from distir.search.space import Plan, Space
+from distir.search.subject import Subject
 
 HOT, COLD = 0.1, 0.001
 """Temperatures at the start and the end: rises of that part of the latency are taken now and then."""

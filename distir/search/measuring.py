@@ -10,8 +10,8 @@ from pathlib import Path
 from distir.analysis import Load
 from distir.diagnostics import ProgramError
 from distir.lower import Entry, Launch, LaunchError, launch, lower
-from distir.search.evaluate import Subject, batch_dimension
 from distir.search.rows import Row
+from distir.search.subject import Subject, batch_dimension
 from distir.search.work import ended_on_termination
 from distir.simulate import arguments
 from distir.transform.all_steps import transform

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 """How many microbatches the paper's search tries for pipelines (section 5.1)."""
@@ -11,6 +12,15 @@ MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 
 class SpaceError(ValueError):
     """No strategy fits what was asked for; the text says why."""
+
+
+class PipelineOptions(TypedDict, total=False):
+    """Options of the steps `dtp` and `pp`, by name."""
+
+    microbatches: int
+    schedule: str
+    virtual: int
+    balance: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,16 +51,23 @@ class Plan:
         used = [name for name, degree in degrees.items() if degree > 1]
         return used[0] if len(used) == 1 else None
 
+    @property
+    def pipeline_options(self) -> PipelineOptions:
+        """What the steps `dtp` and `pp` take for it, beside the degrees."""
+        found = PipelineOptions()
+        if self.pipeline > 1:
+            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule)
+            if self.schedule == "interleaved":
+                found["virtual"] = 2
+        if self.stages:
+            found["balance"] = ",".join(map(str, self.stages))
+        return found
+
     def steps(self) -> list[str]:
         """The words that `distir transform` takes for it."""
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
-        if self.pipeline > 1:
-            words += [f"microbatches={self.microbatches}", f"schedule={self.schedule}"]
-        if self.schedule == "interleaved" and self.pipeline > 1:
-            words.append("virtual=2")
-        if self.stages:
-            words.append(f"balance={','.join(map(str, self.stages))}")
+        words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
         return [*words, *([f"zero={self.zero}"] if self.zero else [])]
 
     def __str__(self) -> str:

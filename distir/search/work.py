@@ -17,9 +17,10 @@ from typing import Any
 
 from distir.ir.collection import paused_collection
 from distir.search import clusters
-from distir.search.evaluate import Subject, evaluate
+from distir.search.evaluate import evaluate
 from distir.search.rows import Row
 from distir.search.space import Plan
+from distir.search.subject import Subject
 
 SMALL = 200
 """Up to this many configurations, starting processes takes longer than doing without."""

@@ -29,7 +29,7 @@ from distir.ir import (
 from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
 from distir.simulate.body import Bodies, Body
-from distir.simulate.effects import Effects
+from distir.simulate.effects import Effect, Effects
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
@@ -71,7 +71,8 @@ class Simulation:
         self.module = module
         self.instance = instance
         self.hardware = hardware
-        self._planned = body
+        self.planned = body
+        """The entry function's body with nothing known of what the program leaves in caches."""
         self._effects = effects
 
     @property
@@ -79,13 +80,22 @@ class Simulation:
         """The entry function."""
         return self.instance.function
 
+    def like(self, planned: Body) -> Simulation:
+        """The same program with another body."""
+        return Simulation(self.module, self.instance, self.hardware, planned, self._effects)
+
+    def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
+        """What an op does for these operands, wherever it were to stand. Raises Reject where that cannot be told."""
+        effects = Effects(self._effects.domain, self.hardware, self._effects.place)
+        return effects.found(op, vs, [type_of(w) for w in effects.domain.answer(op, tuple(vs))])
+
     @cached_property
     def body(self) -> Body:
         """The entry function's body. Its memory is known before it is timed: costs may depend on the working set."""
-        return self._planned if not self.hardware.cached else self._timed(self.hardware)
+        return self.planned if not self.hardware.cached else self._timed(self.hardware)
 
     def _timed(self, machine: Hardware) -> Body:
-        return timed_on(machine.running(self.peaks), self._planned, self._effects)
+        return timed_on(machine.running(self.peaks), self.planned, self._effects)
 
     @cached_property
     def _timeline(self) -> Timeline:
@@ -114,7 +124,7 @@ class Simulation:
     @property
     def ops(self) -> int:
         """How many ops the program has, as if inlined."""
-        return self._planned.ops
+        return self.planned.ops
 
     @cached_property
     def devices(self) -> dict[int, DeviceUse]:
@@ -133,9 +143,9 @@ class Simulation:
     def peaks(self) -> dict[int, int]:
         """By physical memory of the machine: the most bytes in use."""
         base: dict[int, int] = {}
-        for (memory, size), count in Counter(self._planned.parameters).items():
+        for (memory, size), count in Counter(self.planned.parameters).items():
             base[memory] = base.get(memory, 0) + size * count
-        rises = self._planned.memory
+        rises = self.planned.memory
         return {m: base.get(m, 0) + rises.get(m, (0, 0))[1] for m in {*base, *rises}}
 
     def memory(self) -> MemoryProfile:

@@ -5,12 +5,19 @@ from search_samples import CALIBRATED, GPT2, MLP
 
 from distir import models
 from distir.cost import load, parse
-from distir.search import Space, Subject, evaluate
+from distir.search import Space, Subject, distributed, evaluate
 from distir.search.standing import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
 
 MODELS = {"mlp": MLP, "gpt2": GPT2}
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    """Plans are carried out anew."""
+    yield
+    distributed.carried_out.cache_clear()
 
 
 @pytest.mark.parametrize("machine", ["dgx2-v100", "2x-dgx-a100", CALIBRATED], ids=["one", "two nodes", "calibrated"])
@@ -23,7 +30,8 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
     for plan in space.plans():
         with monkeypatch.context() as patch:
             found = list(evaluate.evaluate(subject, plan, space.batch_sizes))
-            patch.setattr(evaluate, "interchangeable", lambda *_: False)
+            patch.setattr(distributed, "interchangeable", lambda *_: False)
+            distributed.carried_out.cache_clear()
             assert found == list(evaluate.evaluate(subject, plan, space.batch_sizes)), plan
 
 
@@ -45,7 +53,8 @@ def test_what_is_not_alike_is_looked_at_as_a_whole(monkeypatch):
     (row,) = evaluate.evaluate(subject, plan, (96,))
     whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 96})
     assert row.latency_s == whole.latency_s
-    monkeypatch.setattr(evaluate, "interchangeable", lambda *_: True)
+    monkeypatch.setattr(distributed, "interchangeable", lambda *_: True)
+    distributed.carried_out.cache_clear()
     (wrong,) = evaluate.evaluate(subject, plan, (96,))
     assert wrong.latency_s < row.latency_s
 

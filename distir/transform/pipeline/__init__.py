@@ -7,6 +7,6 @@ The way of a program through here: `reading` understands it, by `microbatches` a
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, ScheduleError
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import pp
+from distir.transform.pipeline.step import Steady, pp, steady
 
-__all__ = ["SCHEDULES", "Schedule", "ScheduleError", "layer_count", "pp"]
+__all__ = ["SCHEDULES", "Schedule", "ScheduleError", "Steady", "layer_count", "pp", "steady"]

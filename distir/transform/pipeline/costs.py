@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 
 from distir.analysis import check
 from distir.cost import load
@@ -11,7 +12,7 @@ from distir.ir import DISCARD, Call, Function, Module, results, types
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
-from distir.transform.pipeline.reading import Reading
+from distir.transform.pipeline.reading import Reading, checked
 
 ASSUMED_SIZE = 64
 """Stands for a named dimension: which layers are slow depends little on the size of the batch."""
@@ -22,19 +23,28 @@ def statement_costs(reading: Reading, hardware: str) -> Callable[[int], float]:
 
     Raises ProgramError where the cost of an op cannot be told, HardwareError for unknown hardware.
     """
-    instance = reading.checker.entered(reading.entry, arguments(reading.entry, _bound(reading.entry, ASSUMED_SIZE)))
-    body = plan(reading.module, reading.checker, instance, load(hardware)).body
-    seconds = _seconds()
-    by_result: dict[str, float] = {}
-    for statement, step in zip(body.instance.function.body, body.steps, strict=True):
-        by_result.update(dict.fromkeys(results(statement), seconds(step)))
-    by_result.pop(DISCARD, None)
+    by_result = _result_costs(reading.module, hardware)
 
     def cost(number: int) -> float:
         statement, _ = reading.statements[number]
         return max((by_result.get(name, 0.0) for name in statement.results), default=0.0)
 
     return cost
+
+
+@lru_cache(maxsize=4)  # the same for any number of microbatches
+def _result_costs(module: Module, hardware: str) -> Mapping[str, float]:
+    """Seconds that the statement takes which makes a value of the entry function, by the value."""
+    analysis, entry = checked(module), module.entry()
+    assert entry is not None
+    instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE)))
+    body = plan(module, analysis.domain, instance, load(hardware)).body
+    seconds = _seconds()
+    by_result: dict[str, float] = {}
+    for statement, step in zip(body.instance.function.body, body.steps, strict=True):
+        by_result.update(dict.fromkeys(results(statement), seconds(step)))
+    by_result.pop(DISCARD, None)
+    return by_result
 
 
 def call_costs(module: Module, called: Collection[str], count: int, hardware: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 
 from distir.analysis import Analysis, Checker, State, check
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -92,12 +93,24 @@ class Reading:
         return is_whole(self.values[name].shares)
 
 
+@lru_cache(maxsize=4)
+def checked(module: Module) -> Analysis:
+    """The module checked: a search asks again and again, for other numbers of stages and microbatches."""
+    return check(module)
+
+
 def read(module: Module, count: int) -> Reading:
     """Read the entry function of a module, for `count` microbatches. Raises ProgramError."""
+    found = _found(module, count)
+    return replace(found, values=dict(found.values), statements=list(found.statements))
+
+
+@lru_cache(maxsize=8)  # pipelines of a search have the same numbers of microbatches, for several numbers of stages
+def _found(module: Module, count: int) -> Reading:
     entry = module.entry()
     if entry is None:
         raise ProgramError([Diagnostic(codes.NO_ENTRY, None, "there is no function to make a pipeline of")])
-    analysis = check(module)
+    analysis = checked(module)
     if analysis.errors:
         raise ProgramError(analysis.errors)
     one_device(entry, analysis.states[entry.name])
@@ -111,7 +124,7 @@ def read(module: Module, count: int) -> Reading:
         if freed is module:
             raise
     again = freed.functions[entry.name]
-    return _read(check(freed), again, batch, count, _places(again, entry))
+    return _read(checked(freed), again, batch, count, _places(again, entry))
 
 
 def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int, places: Sequence[int]) -> Reading:

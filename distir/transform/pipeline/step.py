@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -35,8 +36,8 @@ from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
 
-FEW = 8
-"""How many microbatches more than fill and drain a pipeline are enough to see its steady state."""
+ENOUGH = (6, 8, 12)
+"""How many microbatches more than fill and drain a pipeline may be enough to see its steady state."""
 
 Rule = Callable[[int], Order]
 """From the number of microbatches to the order."""
@@ -66,61 +67,154 @@ def pp(
     `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
     are estimated on `hardware`; they also say where sends stand, and in `zb-h1` the gradients of weights.
     """
+    return _prepared(module, value, microbatches, schedule, virtual, balance, hardware).written
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A pipeline for many microbatches, told by one for `microbatches`: `more` says which calls it has more of.
+
+    That is: how many more, by the function that is called, after those that the shorter one has in a row.
+    """
+
+    microbatches: int
+    more: Mapping[str, int]
+
+
+def steady(
+    module: Module,
+    value: int,
+    *,
+    microbatches: int = 1,
+    schedule: str = "1f1b",
+    virtual: int = 1,
+    balance: str = "uniform",
+    hardware: str = "dgx-a100",
+) -> Steady | None:
+    """What the pipeline that `pp` makes with the same options only repeats; None where there is no shorter one.
+
+    Apart from those calls, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
+    ProgramError where `pp` does.
+    """
+    for few in _fewer(value, virtual, microbatches):
+        shorter = _prepared(module, value, few, schedule, virtual, balance, hardware)
+        timetable = shorter.stretched(microbatches)
+        if timetable is not None:
+            rounds = [f.name for f in shorter.written if f.name not in shorter.names]
+            more = [now.count - before.count for before, now in zip(shorter.timetable, timetable, strict=True)]
+            more = [count for count in more if count]
+            return Steady(few, dict(zip(rounds, more, strict=True))) if len(rounds) == len(more) else None
+    return None
+
+
+@lru_cache(maxsize=16)
+def _prepared(
+    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+) -> _Prepared:
     chosen = _schedule(schedule)
-    _check_options(value, microbatches, virtual, balance)
+    _check_options(devices, microbatches, virtual, balance)
     reading = read(module, microbatches)
     cost = _cost(reading, balance, hardware)
-    stages = cut(reading, value * virtual, balance, cost)
-    rule = _rule(reading, chosen, stages, value, virtual)
+    stages = cut(reading, devices * virtual, balance, cost)
+    rule = _rule(reading, chosen, stages, devices, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
-    if chosen.splits and stages.trained:
+    split = chosen.splits and stages.trained
+    if split:
         bodies, functions = split_backward(reading, bodies)
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
     passes = _outlined(reading, bodies, outside)
-    placement = place(reading, value, passes)
+    placement = place(reading, devices, passes)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
+    lengths = _lengths(stages, chosen, cost)
+    timed = hardware if split and cost is not None else None
+    return _Prepared(placement, virtual, functions_left, rule, lengths, timed)
 
-    def merged(order: Order, lengths: Lengths) -> Sequence[Event]:
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A pipeline cut into passes, each of which is a function; only their order is still to be found."""
+
+    placement: Placement
+    virtual: int
+    functions: Sequence[Function]
+    rule: Rule
+    lengths: Lengths
+    timed: str | None
+    """The hardware on which passes are to be timed again, as they are called, for an order that depends on it."""
+
+    @cached_property
+    def written(self) -> Module:
+        """The pipeline."""
+        made = write(self.placement, self.timetable, self.functions)
+        if self.timed is None:
+            return made
+        lengths, count = self.lengths, self.count
+        if exact := _exact_lengths(made, self.placement.passes, count, self.timed):  # only now this is known of halves
+            lengths = {where: exact.get(where, 0.0) for where in lengths}
+        orders = [self.rule(count), *split_orders(self.placement.devices, count, lengths)]
+        events = min((self.merged(one, lengths) for one in orders), key=lambda found: self.span(found, lengths))
+        return write(self.placement, folded(events, LEAST), self.functions)
+
+    @cached_property
+    def timetable(self) -> Timetable:
+        """The order with its messages.
+
+        It is played through for fewer microbatches, and stretched where it has come to a steady state, if that gives
+        the order.
+        """
+        order = self.rule(self.count)
+        for few in _fewer(self.placement.devices, self.virtual, self.count):
+            with suppress(ScheduleError):  # it may take only certain numbers
+                shorter = folded(self.merged(self.rule(few), self.lengths), LEAST)
+                found = self._fitting(stretched(shorter, self.count - few), order)
+                if found is not None:
+                    return found
+        return folded(self.merged(order, self.lengths), LEAST)
+
+    def stretched(self, count: int) -> Timetable | None:
+        """The order for more microbatches, where that only repeats something more often."""
+        if self.timed is not None:
+            return None
+        return self._fitting(stretched(self.timetable, count - self.count), self.rule(count))
+
+    @property
+    def count(self) -> int:
+        """How many microbatches there are."""
+        return self.placement.reading.count
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The functions that there are in any case."""
+        entry = self.placement.reading.entry.name
+        return frozenset([*(f.name for f in self.functions), entry, f"{entry}.scatter", f"{entry}.gather"])
+
+    def merged(self, order: Order, lengths: Lengths) -> Sequence[Event]:
         """An order with the messages that it needs."""
         count = sum(task.kind is Pass.FORWARD and task.stage == 0 for task in order[0])
-        return _merged(order, _messages(placement, count), tuple(lengths.items()))
+        return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
 
-    def span(events: Sequence[Event], lengths: Lengths) -> float:
-        return makespan(events, lambda task: task.stage % value, lambda task: lengths[task.stage, task.kind], value)
+    def span(self, events: Sequence[Event], lengths: Lengths) -> float:
+        """How long the passes take in all."""
+        devices = self.placement.devices
+        return makespan(events, lambda t: t.stage % devices, lambda t: lengths[t.stage, t.kind], devices)
 
-    lengths = _lengths(stages, chosen, cost)
-    made = write(placement, _timetable(rule, reading.count, virtual, lambda o: merged(o, lengths)), functions_left)
-    if not (chosen.splits and stages.trained and cost is not None):
-        return made
-    if exact := _exact_lengths(made, passes, reading.count, hardware):  # how long the halves take is known only now
-        lengths = {where: exact.get(where, 0.0) for where in lengths}
-    orders = [rule(reading.count), *split_orders(value, reading.count, lengths)]
-    events = min((merged(one, lengths) for one in orders), key=lambda found: span(found, lengths))
-    return write(placement, folded(events, LEAST), functions_left)
+    def _fitting(self, timetable: Timetable | None, order: Order) -> Timetable | None:
+        """The timetable if it has the tasks of the order."""
+        return timetable if timetable is not None and _tasks(timetable, self.placement.devices) == order else None
+
+
+def _fewer(devices: int, virtual: int, count: int) -> list[int]:
+    """For how many microbatches a schedule is played through to find what it repeats for `count`."""
+    least = [devices * virtual + more for more in ENOUGH]
+    few = [n + (count - n) % (devices if virtual > 1 else 1) for n in least]
+    return [n for n in few if n < count]
 
 
 @lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them
 def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
     known = dict(lengths)
     return merge(order, messages, lambda task: known[task.stage, task.kind])
-
-
-def _timetable(rule: Rule, count: int, virtual: int, merged: Callable[[Order], Sequence[Event]]) -> Timetable:
-    """The order for `count` microbatches, with its messages.
-
-    It is played through for fewer, and stretched where it has come to a steady state, if that gives the order.
-    """
-    order = rule(count)
-    devices = len(order)
-    few = devices * virtual + FEW
-    few += (count - few) % (devices if virtual > 1 else 1)
-    if few < count:
-        with suppress(ScheduleError):  # it may take only certain numbers
-            found = stretched(folded(merged(rule(few)), LEAST), count - few)
-            if found is not None and _tasks(found, devices) == order:
-                return found
-    return folded(merged(order), LEAST)
 
 
 def _tasks(timetable: Timetable, devices: int) -> Order:

@@ -1,0 +1,124 @@
+"""A plan carried out: transformed once, simulated for each batch size, and for other numbers of microbatches.
+
+Where all replicas and shards are alike, only one of them is looked at: the others do the same at the same times. And
+where a plan of many microbatches only repeats what one of few does, only that one is made: a step of the simulation is
+repeated instead (`distir.simulate.rounds`), to the last bit the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from distir.analysis import check
+from distir.diagnostics import ProgramError
+from distir.ir import Constant, Module
+from distir.ops import Reject
+from distir.search.space import Plan
+from distir.search.standing import interchangeable
+from distir.search.subject import Subject, batch_dimension
+from distir.simulate.rounds import Figures, Longer
+from distir.simulate.simulation import BindError, Simulation, arguments
+from distir.simulate.summary_sweep import Sweep
+from distir.transform.all_steps import transform
+from distir.transform.pipeline import Steady, steady
+from distir.transform.steps import StepError
+
+
+class Distributed:
+    """A plan carried out, ready to be simulated for any batch size. Raises ProgramError or StepError."""
+
+    def __init__(self, subject: Subject, plan: Plan) -> None:
+        self.subject = subject
+        name = subject.entry.name
+        ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
+        options = {}
+        if not plan.zero:  # which looks at them, and lets each replica keep something else
+            stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
+            options = {"ends": False, "representative": stands}
+        module = _before(subject.module, plan)
+        words = [word for word in plan.steps() if word != CHECKPOINT]
+        self.module = Module(f for f in transform(module, *words, **options) if f.name not in ends)
+        analysis = check(self.module, late=True)
+        if analysis.errors:
+            raise ProgramError(analysis.errors)
+        entry = self.module.entry(name)
+        assert entry is not None
+        self.entry = entry
+        self.sweep = Sweep(analysis, entry, subject.hardware)
+        self.dimension = batch_dimension(subject.entry)
+        self._kept: dict[int, Simulation] = {}
+
+    def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
+        """`alone`: no other batch size will be asked for.
+
+        Raises ProgramError or BindError where it cannot be simulated for this size.
+        """
+        bind = self.bind(batch_size)
+        return self.sweep.once(bind) if alone else self.sweep.at(bind)
+
+    def kept(self, batch_size: int) -> Simulation:
+        """The simulation for a batch size that will be asked for again. Raises as `simulation` does."""
+        if batch_size not in self._kept:
+            self._kept[batch_size] = self.simulation(batch_size)
+        return self._kept[batch_size]
+
+    def bind(self, batch_size: int | None) -> Mapping[str, Constant]:
+        """What the entry function's sizes and host values are for a batch size."""
+        sizes = {} if self.dimension is None or batch_size is None else {self.dimension: batch_size}
+        return dict(self.subject.bind) | sizes
+
+    def sizes(self, batch_size: int) -> Mapping[str, int]:
+        """The sizes alone."""
+        return {name: value for name, value in self.bind(batch_size).items() if isinstance(value, int)}
+
+
+@lru_cache(maxsize=2)  # plans that differ in the number of microbatches follow each other
+def carried_out(subject: Subject, plan: Plan) -> Distributed:
+    """A plan carried out. Raises as `Distributed` does."""
+    return Distributed(subject, plan)
+
+
+class Lengthened:
+    """A plan of many microbatches, told by one of few."""
+
+    def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
+        self.plan = plan
+        self.found = found
+        self.few = carried_out(subject, replace(plan, microbatches=found.microbatches))
+
+    def figures(self, batch_size: int) -> Figures | None:
+        """For a batch size, which microbatches divide; None where the plan itself must be asked."""
+        size = batch_size // self.plan.microbatches * self.found.microbatches  # microbatches are as large
+        try:
+            simulation = self.few.kept(size)
+            whole = arguments(self.few.entry, self.few.bind(batch_size))
+            return Longer(self.found.more, self.plan.microbatches).figures(simulation, self.few.sizes(size), whole)
+        except (ProgramError, BindError, Reject):
+            return None  # it may say other numbers than the plan itself
+
+
+def lengthened(subject: Subject, plan: Plan) -> Lengthened | None:
+    """The plan, told by one of fewer microbatches, if it can be."""
+    if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
+        return None
+    try:
+        found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+        return None if found is None else Lengthened(subject, plan, found)
+    except (ProgramError, StepError, Reject):
+        return None
+
+
+CHECKPOINT = "checkpoint"
+"""The step that goes before distributing."""
+
+
+@lru_cache(maxsize=4)
+def _recomputed(module: Module) -> Module:
+    return transform(module, CHECKPOINT)
+
+
+def _before(module: Module, plan: Plan) -> Module:
+    """The sequential program that is distributed."""
+    return _recomputed(module) if plan.checkpoint else module

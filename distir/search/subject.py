@@ -1,0 +1,67 @@
+"""What is searched for: a sequential program, the machine it is to run on, and the batch of the program."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from distir.cost import Hardware
+from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, types
+from distir.search.space import SpaceError
+from distir.syntax import print_module
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is searched for: a sequential program, the machine it is to run on, and sizes of its other dimensions."""
+
+    model: str
+    module: Module
+    hardware: Hardware
+    bind: tuple[tuple[str, Constant], ...] = ()
+
+    @property
+    def entry(self) -> Function:
+        """The function to be distributed. Raises SpaceError for an empty program."""
+        entry = self.module.entry()
+        if entry is None:
+            raise SpaceError("the program has no function")
+        return entry
+
+    def digest(self, version: str) -> str:
+        """Tells searches apart whose rows must not be mixed."""
+        machine = repr((self.hardware.name, self.hardware.physical, self.hardware.kinds, self.hardware.levels))
+        text = "\0".join([version, print_module(self.module), machine, repr(self.bind)])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def batch_dimension(entry: Function) -> str | None:
+    """The named dimension of the `{batch}` parameters; None where the program says the size.
+
+    Raises SpaceError where no parameter is marked, or the marked ones disagree.
+    """
+    found: dict[str | None, None] = {}
+    for param in entry.params:
+        axis = param.roles.get("batch")
+        if isinstance(axis, int) and not isinstance(axis, bool):
+            for leaf in types.leaves(param.type):
+                shape = leaf.shape if isinstance(leaf, TensorType) else None
+                size = shape[axis] if shape else None
+                found[str(size) if isinstance(size, SymbolicDim) else None] = None
+    if not found:
+        raise SpaceError(f"no parameter of `@{entry.name}` is marked as carrying the batch: write `{{batch = 0}}`")
+    if len(found) > 1:
+        raise SpaceError(f"the `{{batch}}` parameters of `@{entry.name}` have batches of different names")
+    return next(iter(found))
+
+
+def fixed_batch(entry: Function) -> int | None:
+    """The batch size that the program itself says."""
+    for param in entry.params:
+        axis = param.roles.get("batch")
+        if isinstance(axis, int) and not isinstance(axis, bool):
+            for leaf in types.leaves(param.type):
+                size = leaf.shape[axis] if isinstance(leaf, TensorType) and leaf.shape else None
+                if isinstance(size, int):
+                    return size
+    return None

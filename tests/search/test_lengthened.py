@@ -1,0 +1,107 @@
+"""A search makes a pipeline of few microbatches and repeats its rounds: its rows are those of the whole programs."""
+
+import pytest
+from search_samples import CALIBRATED, GPT2, MLP
+
+import distir
+from distir.cost import load
+from distir.models import gpt2
+from distir.search import Plan, Space, Subject, distributed, evaluate
+from distir.transform import transform
+
+SIZED = distir.parse("""
+func @main(%x: Tensor[Float32, (B, 4, 64), 1] {batch = 0}, %w1: Tensor[Float32, (64, 64), 1] {param},
+           %w2: Tensor[Float32, (64, 64), 1] {param}, %w3: Tensor[Float32, (64, 64), 1] {param},
+           %w4: Tensor[Float32, (64, 64), 1] {param}) {
+  %shape = Shape(%x)
+  %rows = Reshape(%x, [-1, 64])
+  %a = Gemm(%rows, %w1)
+  %b = Relu(%a)
+  %c = Gemm(%b, %w2)
+  %d = Gemm(%c, %w3)
+  %e = Gemm(%d, %w4)
+  %y = Reshape(%e, %shape)
+  return %y
+}
+""")
+"""It asks for the size of its batch, which is a microbatch in a pipeline; a mean asks for that of the whole one."""
+
+MODELS = {
+    "training": MLP,
+    "inference": GPT2,
+    "training that asks": transform(gpt2(2, 32, 4, 8, vocabulary=96), "grad", "loss=cross_entropy", "optimizer=adam"),
+    "inference that asks": SIZED,
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    """Plans are carried out anew."""
+    yield
+    distributed.carried_out.cache_clear()
+
+
+def as_a_whole(subject, plan, sizes, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate, "lengthened", lambda *_: None)
+        return list(evaluate.evaluate(subject, plan, sizes))
+
+
+@pytest.mark.parametrize("machine", ["dgx2-v100", "2x-dgx-a100", CALIBRATED], ids=["one", "two nodes", "calibrated"])
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
+    subject = Subject(model, MODELS[model], load(machine))
+    devices = min(4, subject.hardware.devices)
+    sizes = (240, 480)
+    trained = "inference" not in model
+    space = Space(
+        devices, sizes, (10, 24, 60), ("1f1b", "gpipe", "interleaved", "zb-h1") if trained else ("gpipe",),
+        zero=(0, 1, 2, 3) if trained else (0,), checkpoint=(False, True) if model == "training that asks" else (False,),
+    )  # fmt: skip
+    told = 0
+    for plan in space.plans():
+        if plan.pipeline == 1 or (plan.zero and plan.microbatches != 24):
+            continue
+        fitting = [size for size in sizes if space.allows(size, plan)]
+        lengthened = distributed.lengthened(subject, plan)
+        told += lengthened is not None and all(lengthened.figures(size) is not None for size in fitting)
+        found = list(evaluate.evaluate(subject, plan, fitting))
+        assert not any(row.reason for row in found) or plan.schedule in ("interleaved", "zb-h1") or plan.zero, plan
+        assert found == as_a_whole(subject, plan, fitting, monkeypatch), plan
+    assert bool(told) == (model != "training that asks")
+
+
+@pytest.mark.parametrize("model", ["training", "inference", "inference that asks"])
+def test_the_paper_s_numbers_of_microbatches_take_few_programs(model, monkeypatch):
+    subject = Subject(model, MODELS[model], load("dgx2-v100"))
+    made = []
+    carry_out = distributed.Distributed.__init__
+
+    def counted(self, subject, plan):
+        made.append(plan)
+        carry_out(self, subject, plan)
+
+    monkeypatch.setattr(distributed.Distributed, "__init__", counted)
+    for count in (2, 4, 8, 16, 32, 64, 128):
+        (row,) = evaluate.evaluate(subject, Plan(2, 1, 2, count), (1024,))
+        assert row.latency_s is not None
+    assert len(made) <= 4
+    assert max(plan.microbatches for plan in made) < 16
+
+
+def test_a_batch_that_is_used_as_a_whole_is_not_told_by_fewer_microbatches(monkeypatch):
+    """Here one device takes what the stages need no more, as large as the batch is: an op outside the pipeline."""
+    subject = Subject("two", WHOLE, load("dgx2-v100"))
+    for plan in Space(2, (480,), (24, 60), ("gpipe",)).plans():
+        found = list(evaluate.evaluate(subject, plan, (480,)))
+        assert found == as_a_whole(subject, plan, (480,), monkeypatch), plan
+
+
+WHOLE = distir.parse("""
+func @main(%x: Tensor[Float32, (B, 64), 1] {batch = 0}, %y: Tensor[Float32, (B, 64), 1] {batch = 0},
+           %w1: Tensor[Float32, (64, 64), 1] {param}, %w2: Tensor[Float32, (64, 64), 1] {param}) {
+  %a = Gemm(%x, %w1)
+  %b = Gemm(%a, %w2)
+  return %b, %y
+}
+""")
