@@ -1,18 +1,21 @@
 """Carrying out configurations, here or on several processes or machines; rows come as they are found.
 
-A unit of work is a plan with its batch sizes, since they share the transform. A worker is handed the subject once per
-unit; programs are small, because transforms emit calls.
+A unit of work is a plan with its batch sizes, since they share the transform. Units that differ in the number of
+microbatches alone share much, too: a worker is handed them together, unless there are too few such families for all.
 """
 
 from __future__ import annotations
 
+import pickle
 import signal
 import threading
 import warnings
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 
 from distir.ir.collection import paused_collection
@@ -22,11 +25,14 @@ from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject
 
-SMALL = 200
-"""Up to this many configurations, starting processes takes longer than doing without."""
+SMALL = 10_000
+"""Up to this many plans, times statements of the program, starting processes takes longer than doing without."""
 
 ORPHANED_S = 30
 """How long a process that has nothing to do waits for more, as where the one that started it was killed (`kill -9`)."""
+
+FAMILIES = 2
+"""So many for each worker even out that some take longer than others."""
 
 Unit = tuple[Plan, tuple[int | None, ...]]
 
@@ -42,11 +48,11 @@ class Workers:
     jobs: int = 0
     backend: str = "processes"
 
-    def many(self, configurations: int) -> bool:
-        """Whether to start any."""
+    def many(self, plans: int, statements: int) -> bool:
+        """Whether to start any for so many plans of a program that is so long."""
         if self.backend != "processes":
             return True
-        return self.jobs > 1 or (self.jobs == 0 and configurations > SMALL)
+        return self.jobs > 1 or (self.jobs == 0 and plans * statements > SMALL)
 
 
 def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
@@ -54,8 +60,7 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
 
     Raises SpaceError for a backend that is not there.
     """
-    count = sum(len(sizes) for _, sizes in units)
-    if not workers.many(count):
+    if not workers.many(len(units), len(subject.entry.body)):
         for plan, sizes in units:
             with paused_collection():
                 yield from evaluate(subject, plan, sizes)
@@ -63,7 +68,9 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
     scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
     with ended_on_termination():
         if scheme == "ray":
-            with closing(clusters.ray(workers.backend, _unit, subject, units)) as found:
+            with closing(
+                clusters.ray(workers.backend, _rows, pickle.dumps(subject), [[unit] for unit in units])
+            ) as found:
                 for rows in found:
                     yield from rows
             return
@@ -81,7 +88,9 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
         pre_dispatch="3*n_jobs",
         **(own if workers.backend == "processes" else {}),
     )
-    found: Generator[list[Row]] = parallel(joblib.delayed(_unit)(subject, unit) for unit in units)
+    handed = pickle.dumps(subject)
+    together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
+    found: Generator[list[Row]] = parallel(joblib.delayed(_rows)(handed, some) for some in together)
     with _told_of_no_stumble():
         try:
             for rows in found:
@@ -116,10 +125,26 @@ def _told_of_no_stumble() -> Generator[None]:
         threading.excepthook = before
 
 
-def _unit(subject: Subject, unit: Unit) -> list[Row]:
-    plan, sizes = unit
-    with paused_collection():
-        return list(evaluate(subject, plan, sizes))
+def _rows(handed: bytes, units: Sequence[Unit]) -> list[Row]:
+    """In a worker: the rows of some units, for the subject that is pickled."""
+    subject, found = _subject(handed), list[Row]()
+    for plan, sizes in units:
+        with paused_collection():
+            found += evaluate(subject, plan, sizes)
+    return found
+
+
+@lru_cache(maxsize=1)  # what is kept of a program, from one unit to the next, is kept of this very object
+def _subject(handed: bytes) -> Subject:
+    subject = pickle.loads(handed)
+    assert isinstance(subject, Subject)
+    return subject
+
+
+def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
+    """Units that differ in the number of microbatches together; each by itself if workers had nothing to do else."""
+    found = [list(group) for _, group in groupby(units, key=lambda unit: replace(unit[0], microbatches=0))]
+    return found if len(found) >= FAMILIES * workers else [[unit] for unit in units]
 
 
 @contextmanager
