@@ -1,8 +1,8 @@
 """A plan carried out: transformed once, simulated for each batch size, and for other numbers of microbatches.
 
 Where all replicas and shards are alike, only one of them is looked at: the others do the same at the same times. And
-where a plan of many microbatches only repeats what one of few does, only that one is made: a step of the simulation is
-repeated instead (`distir.simulate.rounds`), to the last bit the same.
+where a plan only repeats more often, or less, what one of another number of microbatches does, only that one is made: a
+step of the simulation is repeated instead (`distir.simulate.rounds`), to the last bit the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distir.ops import Reject
 from distir.search.space import Plan
 from distir.search.standing import interchangeable
 from distir.search.subject import Subject, batch_dimension
-from distir.simulate.rounds import Figures, Longer
+from distir.simulate.rounds import Figures, MoreRounds
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.summary_sweep import Sweep
 from distir.transform.all_steps import transform
@@ -80,32 +80,31 @@ def carried_out(subject: Subject, plan: Plan) -> Distributed:
     return Distributed(subject, plan)
 
 
-class Lengthened:
-    """A plan of many microbatches, told by one of few."""
+class Recounted:
+    """A plan, told by one of another number of microbatches. Raises as `Distributed` does."""
 
     def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
-        self.plan = plan
-        self.found = found
-        self.few = carried_out(subject, replace(plan, microbatches=found.microbatches))
+        self.microbatches, self.counted = plan.microbatches, found.microbatches
+        self.rounds = MoreRounds(found.more, plan.microbatches)
+        self.other = carried_out(subject, replace(plan, microbatches=found.microbatches))
 
     def figures(self, batch_size: int) -> Figures | None:
         """For a batch size, which microbatches divide; None where the plan itself must be asked."""
-        size = batch_size // self.plan.microbatches * self.found.microbatches  # microbatches are as large
+        size = batch_size // self.microbatches * self.counted  # microbatches are as large
         try:
-            simulation = self.few.kept(size)
-            whole = arguments(self.few.entry, self.few.bind(batch_size))
-            return Longer(self.found.more, self.plan.microbatches).figures(simulation, self.few.sizes(size), whole)
+            whole = arguments(self.other.entry, self.other.bind(batch_size))
+            return self.rounds.figures(self.other.kept(size), self.other.sizes(size), whole)
         except (ProgramError, BindError, Reject):
             return None  # it may say other numbers than the plan itself
 
 
-def lengthened(subject: Subject, plan: Plan) -> Lengthened | None:
-    """The plan, told by one of fewer microbatches, if it can be."""
+def recounted(subject: Subject, plan: Plan) -> Recounted | None:
+    """The plan, told by one of another number of microbatches, if it can be."""
     if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
-        return None if found is None else Lengthened(subject, plan, found)
+        return None if found is None else Recounted(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
 

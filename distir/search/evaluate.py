@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
-from distir.search.distributed import carried_out, lengthened
+from distir.search.distributed import carried_out, recounted
 from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
@@ -23,14 +23,14 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
         plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,
     )  # fmt: skip
     try:
-        shorter = lengthened(subject, plan)
-        whole = carried_out(subject, plan) if shorter is None else None
+        other = recounted(subject, plan)
+        whole = carried_out(subject, plan) if other is None else None
     except (ProgramError, StepError, Reject) as error:
         yield from (replace(blank, batch_size=size, reason=_reason(error)) for size in batch_sizes)
         return
     for size in batch_sizes:
         try:
-            figures = shorter.figures(size) if shorter is not None and size is not None else None
+            figures = other.figures(size) if other is not None and size is not None else None
             if figures is None:
                 whole = whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)

@@ -72,9 +72,9 @@ def pp(
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A pipeline for many microbatches, told by one for `microbatches`: `more` says which calls it has more of.
+    """A pipeline told by one for `microbatches`: `more` says which calls it has more of, or less.
 
-    That is: how many more, by the function that is called, after those that the shorter one has in a row.
+    That is: how many, by the function that is called, after those that the other one has in a row.
     """
 
     microbatches: int
@@ -91,19 +91,23 @@ def steady(
     balance: str = "uniform",
     hardware: str = "dgx-a100",
 ) -> Steady | None:
-    """What the pipeline that `pp` makes with the same options only repeats; None where there is no shorter one.
+    """How the pipeline that `pp` makes with the same options is told by another one; None where it is by none.
 
     Apart from those calls, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
     ProgramError where `pp` does.
     """
-    for few in _fewer(value, virtual, microbatches):
-        shorter = _prepared(module, value, few, schedule, virtual, balance, hardware)
-        timetable = shorter.stretched(microbatches)
+    for few in _some(value, virtual, microbatches):
+        if few == microbatches:
+            return None
+        other = _prepared(module, value, few, schedule, virtual, balance, hardware)
+        timetable = other.stretched(microbatches)
         if timetable is not None:
-            rounds = [f.name for f in shorter.written if f.name not in shorter.names]
-            more = [now.count - before.count for before, now in zip(shorter.timetable, timetable, strict=True)]
+            rounds = [f.name for f in other.written if f.name not in other.names]
+            more = [now.count - before.count for before, now in zip(other.timetable, timetable, strict=True)]
             more = [count for count in more if count]
             return Steady(few, dict(zip(rounds, more, strict=True))) if len(rounds) == len(more) else None
+        if few > microbatches:
+            return None
     return None
 
 
@@ -164,7 +168,9 @@ class _Prepared:
         the order.
         """
         order = self.rule(self.count)
-        for few in _fewer(self.placement.devices, self.virtual, self.count):
+        for few in _some(self.placement.devices, self.virtual, self.count):
+            if few >= self.count:
+                break
             with suppress(ScheduleError):  # it may take only certain numbers
                 shorter = folded(self.merged(self.rule(few), self.lengths), LEAST)
                 found = self._fitting(stretched(shorter, self.count - few), order)
@@ -173,10 +179,20 @@ class _Prepared:
         return folded(self.merged(order, self.lengths), LEAST)
 
     def stretched(self, count: int) -> Timetable | None:
-        """The order for more microbatches, where that only repeats something more often."""
+        """The order for another number of microbatches, where that only repeats something more often, or less."""
         if self.timed is not None:
             return None
-        return self._fitting(stretched(self.timetable, count - self.count), self.rule(count))
+        order = self.rule(count)
+        found = self._fitting(stretched(self.timetable, count - self.count), order)
+        if found is None or count > self.count:
+            return found
+        # That for more is found so. One for fewer is played through; its messages may stand elsewhere.
+        devices = self.placement.devices
+        return (
+            found
+            if _by_device(unfolded(found), devices) == _by_device(self.merged(order, self.lengths), devices)
+            else None
+        )
 
     @property
     def count(self) -> int:
@@ -204,11 +220,20 @@ class _Prepared:
         return timetable if timetable is not None and _tasks(timetable, self.placement.devices) == order else None
 
 
-def _fewer(devices: int, virtual: int, count: int) -> list[int]:
+def _some(devices: int, virtual: int, count: int) -> list[int]:
     """For how many microbatches a schedule is played through to find what it repeats for `count`."""
     least = [devices * virtual + more for more in ENOUGH]
-    few = [n + (count - n) % (devices if virtual > 1 else 1) for n in least]
-    return [n for n in few if n < count]
+    return [n + (count - n) % (devices if virtual > 1 else 1) for n in least]
+
+
+def _by_device(events: Sequence[Event], devices: int) -> list[list[Event]]:
+    """What each device does, in order: events elsewhere may come before or after it."""
+    found: list[list[Event]] = [[] for _ in range(devices)]
+    for event in events:
+        stages = (event.source.stage, event.target.stage) if isinstance(event, Message) else (event.stage,)
+        for stage in stages:
+            found[stage % devices].append(event)
+    return found
 
 
 @lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them

@@ -43,7 +43,7 @@ def nothing_known():
 
 def as_a_whole(subject, plan, sizes, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "lengthened", lambda *_: None)
+        patch.setattr(evaluate, "recounted", lambda *_: None)
         return list(evaluate.evaluate(subject, plan, sizes))
 
 
@@ -55,7 +55,7 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
     sizes = (240, 480)
     trained = "inference" not in model
     space = Space(
-        devices, sizes, (10, 24, 60), ("1f1b", "gpipe", "interleaved", "zb-h1") if trained else ("gpipe",),
+        devices, sizes, (4, 10, 24, 60), ("1f1b", "gpipe", "interleaved", "zb-h1") if trained else ("gpipe",),
         zero=(0, 1, 2, 3) if trained else (0,), checkpoint=(False, True) if model == "training that asks" else (False,),
     )  # fmt: skip
     told = 0
@@ -63,8 +63,8 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
         if plan.pipeline == 1 or (plan.zero and plan.microbatches != 24):
             continue
         fitting = [size for size in sizes if space.allows(size, plan)]
-        lengthened = distributed.lengthened(subject, plan)
-        told += lengthened is not None and all(lengthened.figures(size) is not None for size in fitting)
+        other = distributed.recounted(subject, plan)
+        told += other is not None and all(other.figures(size) is not None for size in fitting)
         found = list(evaluate.evaluate(subject, plan, fitting))
         assert not any(row.reason for row in found) or plan.schedule in ("interleaved", "zb-h1") or plan.zero, plan
         assert found == as_a_whole(subject, plan, fitting, monkeypatch), plan
