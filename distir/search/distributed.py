@@ -2,12 +2,12 @@
 
 Where all replicas and shards are alike, only one of them is looked at: the others do the same at the same times. And
 where a plan only repeats more often, or less, what one of another number of microbatches does, only that one is made: a
-step of the simulation is repeated instead (`distir.simulate.rounds`), to the last bit the same.
+step of the simulation is repeated instead (`distir.simulate.recounting`), to the last bit the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from distir.ops import Reject
 from distir.search.space import Plan
 from distir.search.standing import interchangeable
 from distir.search.subject import Subject, batch_dimension
-from distir.simulate.rounds import Figures, MoreRounds
+from distir.simulate.recounting import Figures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.summary_sweep import Sweep
 from distir.transform.all_steps import transform
@@ -49,6 +49,7 @@ class Distributed:
         self.sweep = Sweep(analysis, entry, subject.hardware)
         self.dimension = batch_dimension(subject.entry)
         self._kept: dict[int, Simulation] = {}
+        self._read: Pipeline | None = None
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
         """`alone`: no other batch size will be asked for.
@@ -63,6 +64,12 @@ class Distributed:
         if batch_size not in self._kept:
             self._kept[batch_size] = self.simulation(batch_size)
         return self._kept[batch_size]
+
+    def pipeline(self, batch_size: int, rounds: Collection[str]) -> Pipeline | None:
+        """The pipeline read, for plans of other numbers of microbatches; None where it cannot be. Raises likewise."""
+        if self._read is None:
+            self._read = read(self.kept(batch_size), rounds)
+        return self._read
 
     def bind(self, batch_size: int | None) -> Mapping[str, Constant]:
         """What the entry function's sizes and host values are for a batch size."""
@@ -85,15 +92,19 @@ class Recounted:
 
     def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
         self.microbatches, self.counted = plan.microbatches, found.microbatches
-        self.rounds = MoreRounds(found.more, plan.microbatches)
+        self.more = found.more
         self.other = carried_out(subject, replace(plan, microbatches=found.microbatches))
 
     def figures(self, batch_size: int) -> Figures | None:
         """For a batch size, which microbatches divide; None where the plan itself must be asked."""
         size = batch_size // self.microbatches * self.counted  # microbatches are as large
         try:
+            pipeline = self.other.pipeline(size, self.more)
+            if pipeline is None:
+                return None
             whole = arguments(self.other.entry, self.other.bind(batch_size))
-            return self.rounds.figures(self.other.kept(size), self.other.sizes(size), whole)
+            known, sizes = self.other.kept(size), self.other.sizes(size)
+            return pipeline.figures(known, sizes, whole, self.microbatches, self.more)
         except (ProgramError, BindError, Reject):
             return None  # it may say other numbers than the plan itself
 

@@ -11,7 +11,7 @@ from distir.search.distributed import carried_out, recounted
 from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
-from distir.simulate.rounds import Figures
+from distir.simulate.recounting import Figures
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.steps import StepError
 

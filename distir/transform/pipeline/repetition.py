@@ -55,7 +55,7 @@ def unfolded(timetable: Timetable) -> list[Event]:
 
 
 def stretched(timetable: Timetable, more: int) -> Timetable | None:
-    """The same for `more` microbatches more, or less: what repeats does so more often. None where not all repeats."""
+    """The same for `more` microbatches more: what repeats does so more often. None where not all of it repeats."""
     home = {
         kind_of(event): number
         for number, stretch in enumerate(timetable)
@@ -68,10 +68,7 @@ def stretched(timetable: Timetable, more: int) -> Timetable | None:
         if None in homes or (stretch.count > 1 and (set(homes) != {number} or more % stretch.step)):
             return None
         if stretch.count > 1:
-            count = stretch.count + more // stretch.step
-            if count < 0:
-                return None
-            found.append(Stretch(stretch.events, count, stretch.step))
+            found.append(Stretch(stretch.events, stretch.count + more // stretch.step, stretch.step))
         else:
             late = zip(stretch.events, homes, strict=True)
             found.append(Stretch(tuple(moved(e, more) if h is not None and h < number else e for e, h in late)))

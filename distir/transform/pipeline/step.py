@@ -20,7 +20,7 @@ from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
 from distir.transform.pipeline.placement import Place, Placement, place
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.repetition import Timetable, folded, stretched, unfolded
+from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
 from distir.transform.pipeline.schedules import (
     SCHEDULES,
     Lengths,
@@ -72,9 +72,10 @@ def pp(
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A pipeline told by one for `microbatches`: `more` says which calls it has more of, or less.
+    """A pipeline told by one for `microbatches`.
 
-    That is: how many, by the function that is called, after those that the other one has in a row.
+    `more`: by function that is called for what the other one repeats, how many more calls it has. Where it has fewer
+    microbatches, it has nothing of the last ones; each of its devices does the rest in the same order.
     """
 
     microbatches: int
@@ -93,18 +94,16 @@ def steady(
 ) -> Steady | None:
     """How the pipeline that `pp` makes with the same options is told by another one; None where it is by none.
 
-    Apart from those calls, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
+    Apart from what `Steady` says, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
     ProgramError where `pp` does.
     """
     for few in _some(value, virtual, microbatches):
         if few == microbatches:
             return None
         other = _prepared(module, value, few, schedule, virtual, balance, hardware)
-        timetable = other.stretched(microbatches)
-        if timetable is not None:
+        more = other.more(microbatches)
+        if more is not None:
             rounds = [f.name for f in other.written if f.name not in other.names]
-            more = [now.count - before.count for before, now in zip(other.timetable, timetable, strict=True)]
-            more = [count for count in more if count]
             return Steady(few, dict(zip(rounds, more, strict=True))) if len(rounds) == len(more) else None
         if few > microbatches:
             return None
@@ -178,21 +177,22 @@ class _Prepared:
                     return found
         return folded(self.merged(order, self.lengths), LEAST)
 
-    def stretched(self, count: int) -> Timetable | None:
-        """The order for another number of microbatches, where that only repeats something more often, or less."""
+    def more(self, count: int) -> list[int] | None:
+        """How often more each repetition comes in the order for another number of microbatches; for fewer, 0.
+
+        None where that order is another one.
+        """
+        repeated = [stretch.count for stretch in self.timetable if stretch.count > 1]
         if self.timed is not None:
             return None
         order = self.rule(count)
-        found = self._fitting(stretched(self.timetable, count - self.count), order)
-        if found is None or count > self.count:
-            return found
-        # That for more is found so. One for fewer is played through; its messages may stand elsewhere.
-        devices = self.placement.devices
-        return (
-            found
-            if _by_device(unfolded(found), devices) == _by_device(self.merged(order, self.lengths), devices)
-            else None
-        )
+        if count > self.count:
+            found = self._fitting(stretched(self.timetable, count - self.count), order)
+            counts = [stretch.count for stretch in found or () if stretch.count > 1]
+            return None if found is None else [now - then for now, then in zip(counts, repeated, strict=True)]
+        devices, left = self.placement.devices, [e for e in unfolded(self.timetable) if microbatch(e) < count]
+        alike = _by_device(left, devices) == _by_device(self.merged(order, self.lengths), devices)
+        return [0] * len(repeated) if alike else None
 
     @property
     def count(self) -> int:
