@@ -11,35 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from distir.ir import (
-    HOST,
-    Apply,
-    Arg,
-    Attributes,
-    Call,
-    Function,
-    Return,
-    Statement,
-    TensorType,
-    names,
-    operands,
-    results,
-)
+from distir.ir import HOST, Apply, Attributes, Call, Function, Return, Statement, TensorType, names, operands, results
 from distir.ir import types as typing
 from distir.ops import Value, type_of
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
+from distir.simulate.recounting_places import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
+from distir.simulate.recounting_sizes import are_numbers
 from distir.simulate.simulation import DeviceUse, Simulation
-
-LEAST = 4
-"""With fewer rounds in a row, there are no two between the first and the last that show that all do the same."""
-
-AFTER = -1
-"""In place of a microbatch: what is done when all are."""
 
 
 class Figures(NamedTuple):
@@ -55,32 +37,6 @@ class Move(NamedTuple):
     step: Effect | Body | None
     taken: Sequence[tuple[int, int]] = ()
     given: Sequence[tuple[int, int]] = ()
-
-
-class Role(Enum):
-    """What a statement for one microbatch has to do with others."""
-
-    PASS = "a pass of a stage"
-    TERM = "adds what a pass gives to the sum so far: done just before its device turns to the next pass"
-    MIXED = "takes values of several microbatches in some other way"
-    OTHER = "none of these"
-
-
-@dataclass(slots=True)
-class Place:
-    """A statement of the entry function, or of a round that it calls there: `inner` is its number in the round.
-
-    `microbatch`: the one that it is for, counted from 1; 0 for what is done before, or AFTER.
-    """
-
-    index: int
-    inner: int | None
-    statement: Statement
-    microbatch: int
-    kind: object
-    """What it does, for whichever microbatch."""
-    devices: tuple[int, ...] = ()
-    role: Role = Role.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +130,7 @@ class Pipeline:
             if place.microbatch == self.count:
                 last.setdefault(place.kind, []).append(place)
         number: Counter[object] = Counter()
-        inner = {index: list(_moves(step)) for index, (step, _, _) in enumerate(moves) if isinstance(step, Body)}
+        inner = {index: list(_inside(moves[index].step)) for row in self.rows.values() for index in row}
         found: list[Move] = []
         for place in _in_order([place for place in self.places if place.microbatch <= count]):
             source = place
@@ -188,29 +144,28 @@ class Pipeline:
 def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     """A pipeline, read; `rounds` are the functions that it calls for what it repeats.
 
-    None where something else is done with the `{batch}` than to cut it, or with a result that was joined, or where the
-    statements for some microbatch are not those for all.
+    None where something else is done with the `{batch}` than to cut it and to compute with its size, or with a result
+    that was joined, or where the statements for some microbatch are not those for all.
     """
     entry, body = known.function, known.planned
     batch = {p.name for p in entry.params if "batch" in p.roles}
-    cuts = [i for i, s in enumerate(entry.body) if not batch.isdisjoint(names(operands(s)))]
-    for index in cuts:
-        cut = entry.body[index]
-        if not isinstance(cut, Apply) or cut.op != "Split" or len(body.taken[index]) != len(cut.results):
-            return None
+    users = [i for i, s in enumerate(entry.body) if not batch.isdisjoint(names(operands(s)))]
+    cuts = [i for i in users if _cuts(entry.body[i], body, i)]
+    if not all(are_numbers(body, i) for i in users if i not in cuts):
+        return None
     counts = {len(results(entry.body[index])) for index in cuts}
     rows = {name: [i for i, s in enumerate(entry.body) if _calls(s, name)] for name in rounds}
     if len(counts) != 1 or not all(_is_row(row) for row in rows.values()):
         return None
     (count,) = counts
-    reader = _Reader(known, rows, cuts)
+    reader = Reader(known, rows, cuts)
     places = reader.places()
     joins = [place.index for place in places if place.inner is None and reader.joins(place.statement, count)]
     joined = {name for index in joins for name in results(entry.body[index])}
     users = [s for s in entry.body if not joined.isdisjoint(names(operands(s)))]
-    if not all(isinstance(user, Return) for user in users) or not _put_after(places, count):
+    if not all(isinstance(user, Return) for user in users) or not put_after(places, count):
         return None
-    return Pipeline(entry, count, places, rows, cuts, joins, _apart(places))
+    return Pipeline(entry, count, places, rows, cuts, joins, are_apart(places))
 
 
 def _in_order(places: Sequence[Place]) -> Iterator[Place]:
@@ -228,107 +183,8 @@ def _in_order(places: Sequence[Place]) -> Iterator[Place]:
     yield from waiting
 
 
-class _Reader:
-    """Goes through the statements in order, and into rounds."""
-
-    def __init__(self, known: Simulation, rows: Mapping[str, Sequence[int]], cuts: Sequence[int]) -> None:
-        self.known = known
-        self.rounds = {index: known.module.functions[name] for name, row in rows.items() for index in row}
-        self.cuts = set(cuts)
-        self.of: dict[str, Seen] = {}
-
-    def places(self) -> list[Place]:
-        """All statements."""
-        found: list[Place] = []
-        body = self.known.planned
-        for index, (statement, step) in enumerate(zip(self.known.function.body, body.steps, strict=True)):
-            if index in self.cuts:
-                self.of.update((name, Seen(k, False)) for k, name in enumerate(results(statement), 1))
-                found.append(Place(index, None, statement, 0, None))
-            elif index in self.rounds and isinstance(step, Body) and isinstance(statement, Call):
-                found += self._round(index, statement, self.rounds[index], step)
-            else:
-                found.append(self._place(index, None, statement, step, self.of))
-        return found
-
-    def joins(self, statement: Statement, count: int) -> bool:
-        """Whether a statement joins what each of the microbatches gives, one after the other."""
-        given = [_seen(arg, self.of).microbatch for arg in operands(statement)]
-        return isinstance(statement, Apply) and statement.op == "Concat" and given == [*range(1, count + 1)]
-
-    def _round(self, index: int, call: Call, function: Function, body: Body) -> Iterator[Place]:
-        of = {param.name: _seen(arg, self.of) for param, arg in zip(function.params, call.args, strict=True)}
-        for inner, (statement, step) in enumerate(zip(function.body, body.steps, strict=True)):
-            if not isinstance(statement, Return):
-                yield self._place(index, inner, statement, step, of)
-        for name, arg in zip(call.results, function.returned, strict=True):
-            self.of[name] = _seen(arg, of)
-
-    def _place(
-        self, index: int, inner: int | None, statement: Statement, step: Effect | Body | None, of: dict[str, Seen]
-    ) -> Place:
-        taken = [_seen(arg, of) for arg in operands(statement)]
-        latest = max((seen.microbatch for seen in taken), default=0)
-        role = Role.PASS if isinstance(statement, Call) and latest else _role(statement, taken)
-        given = Seen(latest, role in (Role.PASS, Role.TERM))
-        of.update(dict.fromkeys(results(statement), given))
-        devices = step.summary.devices if isinstance(step, Body) else step.devices if step is not None else ()
-        what = (statement.op, statement.attrs) if isinstance(statement, Apply) else getattr(statement, "function", None)
-        return Place(index, inner, statement, latest, (what, devices), devices, role)
-
-
-class Seen(NamedTuple):
-    """The latest microbatch that a value depends on, 0 for none; whether a pass gives it, or it is a sum of such."""
-
-    microbatch: int
-    passed: bool
-
-
-def _seen(arg: Arg, of: Mapping[str, Seen]) -> Seen:
-    found = [of[name] for name in names((arg,)) if name in of]
-    return Seen(max((seen.microbatch for seen in found), default=0), len(found) == 1 and found[0].passed)
-
-
-def _role(statement: Statement, taken: Sequence[Seen]) -> Role:
-    microbatches = {seen.microbatch for seen in taken} - {0}
-    if len(microbatches) < 2:
-        return Role.OTHER
-    adds = isinstance(statement, Apply) and statement.op == "Sum" and len(taken) == 2
-    adds &= max(microbatches) - min(microbatches) == 1 and all(seen.passed for seen in taken)
-    return Role.TERM if adds else Role.MIXED
-
-
-def _put_after(places: Sequence[Place], count: int) -> bool:
-    """Find what is done after all microbatches; says whether the rest is the same for each, but for the first one.
-
-    What is done at the end depends on the last microbatch, and is more than depends on any other.
-    """
-    kinds: dict[int, Counter[object]] = {}
-    for place in places:
-        kinds.setdefault(place.microbatch, Counter())[place.kind] += 1
-    if count < LEAST or any(kinds.get(k) != kinds.get(2) for k in range(2, count)) or kinds[1] - kinds[2]:
-        return False
-    left = kinds[count].copy()
-    left.subtract(kinds[2])
-    if min(left.values()) < 0:
-        return False
-    events = False
-    for place in reversed(places):
-        if place.microbatch == count and left[place.kind] > 0 and not events:
-            left[place.kind] -= 1
-            place.microbatch = AFTER
-        elif place.microbatch > 0:
-            events = True
-    return not any(left.values())
-
-
-def _apart(places: Sequence[Place]) -> bool:
-    """Whether statements for different microbatches have nothing in common."""
-    passes = [number for number, place in enumerate(places) if place.microbatch > 0]
-    between = places[passes[0] : passes[-1]]
-    return all(place.microbatch > 0 or not place.devices for place in between) and not any(
-        place.role is Role.MIXED for place in between
-    )
+def _cuts(statement: Statement, body: Body, index: int) -> bool:
+    return isinstance(statement, Apply) and statement.op == "Split" and len(body.taken[index]) == len(statement.results)
 
 
 def _calls(statement: Statement, function: str) -> bool:
@@ -343,6 +199,11 @@ def _moves(body: Body) -> Iterator[Move]:
     sizes = body.sizes
     for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
         yield Move(step, [sizes[s] for s in taken], [sizes[s] for s in given])
+
+
+def _inside(step: Effect | Body | None) -> Iterator[Move]:
+    assert isinstance(step, Body)
+    return _moves(step)
 
 
 def _body(like: Body, moves: Sequence[Move], parameters: list[tuple[int, int]]) -> Body:

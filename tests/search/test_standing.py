@@ -1,7 +1,7 @@
 """A search looks at one replica and one shard where all are alike: its rows are those of the whole programs."""
 
 import pytest
-from search_samples import CALIBRATED, GPT2, MLP
+from search_samples import CALIBRATED, GPT2, MLP, STREAMS
 
 from distir import models
 from distir.cost import load, parse
@@ -57,24 +57,6 @@ def test_what_is_not_alike_is_looked_at_as_a_whole(monkeypatch):
     distributed.carried_out.cache_clear()
     (wrong,) = evaluate.evaluate(subject, plan, (96,))
     assert wrong.latency_s < row.latency_s
-
-
-STREAMS = """
-title = "two devices of two streams each"
-groups = [{ kind = "gpu", count = 2, streams = 2 }]
-
-[kinds.gpu]
-title = "a GPU"
-memory = "1GB"
-launch = "1us"
-memory_bandwidth = { peak = "3GB/s", achieved = "1GB/s" }
-flops = { Float32 = { peak = "1TFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float32" } }
-
-[levels.link]
-devices = 2
-send = { startup = "2us", latency = "1us", bandwidth = "1GB/s" }
-collective = { startup = "3us", latency = "1us", bandwidth = "1GB/s" }
-"""
 
 
 def test_streams_of_one_device_share_its_memory():
