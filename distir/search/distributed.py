@@ -57,7 +57,7 @@ class Distributed:
         Raises ProgramError or BindError where it cannot be simulated for this size.
         """
         bind = self.bind(batch_size)
-        return self.sweep.once(bind) if alone else self.sweep.at(bind)
+        return self.sweep.once(bind) if alone and not self._kept else self.sweep.at(bind)
 
     def kept(self, batch_size: int) -> Simulation:
         """The simulation for a batch size that will be asked for again. Raises as `simulation` does."""

@@ -25,8 +25,9 @@ from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject
 
-SMALL = 10_000
-"""Up to this many plans, times statements of the program, starting processes takes longer than doing without."""
+SMALL = 50_000
+"""Up to this many configurations, times statements of the program, starting processes takes longer than doing without.
+"""
 
 ORPHANED_S = 30
 """How long a process that has nothing to do waits for more, as where the one that started it was killed (`kill -9`)."""
@@ -48,11 +49,11 @@ class Workers:
     jobs: int = 0
     backend: str = "processes"
 
-    def many(self, plans: int, statements: int) -> bool:
-        """Whether to start any for so many plans of a program that is so long."""
+    def many(self, configurations: int, statements: int) -> bool:
+        """Whether to start any for so many configurations of a program that is so long."""
         if self.backend != "processes":
             return True
-        return self.jobs > 1 or (self.jobs == 0 and plans * statements > SMALL)
+        return self.jobs > 1 or (self.jobs == 0 and configurations * statements > SMALL)
 
 
 def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
@@ -60,7 +61,8 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
 
     Raises SpaceError for a backend that is not there.
     """
-    if not workers.many(len(units), len(subject.entry.body)):
+    configurations = sum(len(sizes) for _, sizes in units)
+    if not workers.many(configurations, len(subject.entry.body)):
         for plan, sizes in units:
             with paused_collection():
                 yield from evaluate(subject, plan, sizes)

@@ -22,6 +22,7 @@ from distir.simulate.effects import Effect
 from distir.simulate.recounting_places import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
 from distir.simulate.recounting_sizes import are_numbers
 from distir.simulate.simulation import DeviceUse, Simulation
+from distir.simulate.storage import Leaves
 
 
 class Figures(NamedTuple):
@@ -130,14 +131,16 @@ class Pipeline:
             if place.microbatch == self.count:
                 last.setdefault(place.kind, []).append(place)
         number: Counter[object] = Counter()
-        inner = {index: list(_inside(moves[index].step)) for row in self.rows.values() for index in row}
+        rounds = {id(step): step for row in self.rows.values() for step in (moves[index].step for index in row)}
+        inner = {key: list(_moves(step)) for key, step in rounds.items() if isinstance(step, Body)}
         found: list[Move] = []
         for place in _in_order([place for place in self.places if place.microbatch <= count]):
             source = place
             if place.microbatch == count:
                 source = last[place.kind][number[place.kind]]
                 number[place.kind] += 1
-            found.append(moves[source.index] if source.inner is None else inner[source.index][source.inner])
+            move = moves[source.index]
+            found.append(move if source.inner is None else inner[id(move.step)][source.inner])
         return found
 
 
@@ -198,19 +201,18 @@ def _is_row(indices: Sequence[int]) -> bool:
 def _moves(body: Body) -> Iterator[Move]:
     sizes = body.sizes
     for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
-        yield Move(step, [sizes[s] for s in taken], [sizes[s] for s in given])
-
-
-def _inside(step: Effect | Body | None) -> Iterator[Move]:
-    assert isinstance(step, Body)
-    return _moves(step)
+        yield Move(step, [sizes[s] for s in taken] if taken else (), [sizes[s] for s in given] if given else ())
 
 
 def _body(like: Body, moves: Sequence[Move], parameters: list[tuple[int, int]]) -> Body:
     """A body that does all this, for its times and its use of memory."""
     numbers: dict[tuple[int, int], int] = {}
-    taken = [tuple([numbers.setdefault(size, len(numbers)) for size in move.taken]) for move in moves]
-    given = [tuple([numbers.setdefault(size, len(numbers)) for size in move.given]) for move in moves]
+
+    def numbered(sizes: Sequence[tuple[int, int]]) -> Leaves:
+        return tuple([numbers.setdefault(size, len(numbers)) for size in sizes])
+
+    taken = [numbered(move.taken) if move.taken else () for move in moves]
+    given = [numbered(move.given) if move.given else () for move in moves]
     steps = [move.step for move in moves]
     return replace(like, parameters=parameters, sizes=list(numbers), steps=steps, taken=taken, given=given)
 

@@ -65,7 +65,7 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
     sizes = (240, 480)
     trained, asks = "inference" not in model, model == "training that asks"
     space = Space(
-        devices, sizes, (4, 24) if asks else (2, 4, 10, 24, 60),
+        devices, sizes, (4, 24) if asks else (1, 2, 4, 10, 24, 60),
         ("1f1b", "gpipe") if asks else ("1f1b", "gpipe", "interleaved", "zb-h1") if trained else ("gpipe",),
         (0, 1, 2, 3) if trained else (0,), (False, True) if asks else (False,),
     )  # fmt: skip

@@ -97,6 +97,8 @@ def steady(
     Apart from what `Steady` says, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
     ProgramError where `pp` does.
     """
+    if microbatches == 1:
+        return None  # the batch is not cut
     for few in _some(value, virtual, microbatches):
         if few == microbatches:
             return None
