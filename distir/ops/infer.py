@@ -47,6 +47,8 @@ ADDRESSABLE = 1 << 63
 
 def type_of(value: Value) -> Type:
     """The type that describes a value; a left-out operand has none and counts as unknown."""
+    if isinstance(value, TensorType):
+        return value  # nearly all are
     match value:
         case Dense() | External():
             return value.type

@@ -63,9 +63,10 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
     """
     configurations = sum(len(sizes) for _, sizes in units)
     if not workers.many(configurations, len(subject.entry.body)):
-        for plan, sizes in units:
+        for some in families(units, 1):
             with paused_collection():
-                yield from evaluate(subject, plan, sizes)
+                for plan, sizes in some:
+                    yield from evaluate(subject, plan, sizes)
         return
     scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
     with ended_on_termination():

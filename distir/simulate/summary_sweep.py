@@ -118,9 +118,11 @@ class _OpenEffects(Effects):
             effect = elsewhere(first.effect, *self.way(first.devices, devices))
             group.append(_Found(effect, op, tuple(vs), tuple(ws), devices))
             return effect
-        probed = self.closed.found(op, _at(vs, self.probe), [types.substitute(w, self.probe) for w in ws])
+        closed = _at(vs, self.probe), _at(ws, self.probe)
+        probed = self.closed.found(op, closed[0], [type_of(w) for w in closed[1]])
         effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
-        self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, probed)]
+        open_sizes = closed != (tuple(vs), tuple(ws))
+        self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, probed, open_sizes)]
         return effect
 
 
@@ -136,6 +138,8 @@ class _Found:
     """Those of its operands and results."""
     probed: Effect | None = None
     """Of the first of a group: the effect for the sizes to see with."""
+    open_sizes: bool = True
+    """Whether it may be another one for other sizes."""
 
 
 class _Pattern:
@@ -186,7 +190,7 @@ class _Pattern:
         """Cost the ops of a group, which differ in their devices only."""
         first, effects = group[0], self.effects
         costed = first.effect
-        if sizes == effects.probe and first.probed is not None:
+        if first.probed is not None and (sizes == effects.probe or not first.open_sizes):
             costed = first.probed
         elif costed.devices:  # else it is a view, or of the host, and costs nothing
             ws = [types.substitute(w, sizes) for w in first.ws]

@@ -74,13 +74,15 @@ def dtp(
     form = {"ends": ends, "representative": representative}
     with paused_collection():
         piped = p > 1 or microbatches > 1
-        made, batch, analysis, flow = module, dict[str, Dim](), None, None
+        made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware)
         if piped and d == t == 1:
             return _pipeline(*options)
         if piped:
             analysis, flow, batch = _analysed(*options)
             made = analysis.module
+        else:
+            analysis, flow = _sequential(module)
 
         def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
             return parameter_states(analysis, entry, t, shard, flow)
@@ -90,7 +92,8 @@ def dtp(
 
         if t > 1:
             made = split(made, t, run("t", "p"), shards, sequence=sequence, analysis=analysis, **form)
-            analysis = checked(made, entry_of(made).name) if d > 1 else None
+            if d > 1:
+                analysis = checked(made, entry_of(made).name)
         if d > 1 or t == 1:
             made = split(made, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis, **form)
         return _resized(made, batch)
@@ -102,6 +105,13 @@ def _pipeline(
 ) -> Module:
     options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
     return pp(module, stages, microbatches=microbatches, **options)
+
+
+@lru_cache(maxsize=4)
+def _sequential(module: Module) -> tuple[Analysis, Flow]:
+    """A program without a pipeline, checked, and what is known of its dimensions."""
+    analysis = checked(module)
+    return analysis, Flow(analysis.domain)
 
 
 @lru_cache(maxsize=16)

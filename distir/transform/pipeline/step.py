@@ -82,6 +82,7 @@ class Steady:
     more: Mapping[str, int]
 
 
+@lru_cache(maxsize=64)  # plans of a search have the same pipelines with other degrees of the others
 def steady(
     module: Module,
     value: int,
