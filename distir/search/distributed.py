@@ -81,7 +81,7 @@ class Distributed:
         return {name: value for name, value in self.bind(batch_size).items() if isinstance(value, int)}
 
 
-@lru_cache(maxsize=2)  # plans that differ in the number of microbatches follow each other
+@lru_cache(maxsize=16)  # other searches than grids come back to plans that differ in the number of microbatches
 def carried_out(subject: Subject, plan: Plan) -> Distributed:
     """A plan carried out. Raises as `Distributed` does."""
     return Distributed(subject, plan)

@@ -1,5 +1,9 @@
 """Searching: the space, that rows are what simulating by hand gives, and that bounds lose nothing."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,11 +92,29 @@ def test_the_bound_is_below_every_simulation_and_prunes():
     assert len(searched(MLP, Space(4, (256,)), method="bounded")) < len(table)
 
 
+ANNEALED = """
+from distir.search import Plan, Space
+from distir.search.annealing import neighbours
+print(*neighbours(Plan(4, 2, 2, 8), Space(16, (64,)), 8), sep=", ")
+"""
+
+
 def test_annealing_is_the_same_for_the_same_seed():
     space = Space(2, (64,), (4,), fixed={"P": (2,)})
     subject = Subject("", UNEVEN, load("dgx2-v100"))
     first, second = (Search(subject, space, "anneal", HERE, Annealing(steps=20, seed=3)).table() for _ in range(2))
     assert list(first) == list(second)
+
+
+def test_annealing_has_the_same_choices_in_every_process():
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", ANNEALED], env=os.environ | {"PYTHONHASHSEED": str(number)}, text=True,
+            capture_output=True, check=True,
+        ).stdout
+        for number in range(4)
+    ]  # fmt: skip
+    assert len(set(found)) == 1
 
 
 def test_a_search_goes_on_where_it_was():
