@@ -6,13 +6,12 @@ microbatches alone share much, too: a worker is handed them together, unless the
 
 from __future__ import annotations
 
-import pickle
 import signal
 import threading
 import warnings
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
@@ -71,9 +70,8 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
     scheme = None if workers.backend == "processes" else clusters.scheme_of(workers.backend)
     with ended_on_termination():
         if scheme == "ray":
-            with closing(
-                clusters.ray(workers.backend, _rows, pickle.dumps(subject), [[unit] for unit in units])
-            ) as found:
+            alone = [[unit] for unit in units]
+            with closing(clusters.ray(workers.backend, _rows, Handed(subject.digest(""), subject), alone)) as found:
                 for rows in found:
                     yield from rows
             return
@@ -91,7 +89,7 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
         pre_dispatch="3*n_jobs",
         **(own if workers.backend == "processes" else {}),
     )
-    handed = pickle.dumps(subject)
+    handed = Handed(subject.digest(""), subject)
     together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
     found: Generator[list[Row]] = parallel(joblib.delayed(_rows)(handed, some) for some in together)
     with _told_of_no_stumble():
@@ -128,20 +126,27 @@ def _told_of_no_stumble() -> Generator[None]:
         threading.excepthook = before
 
 
-def _rows(handed: bytes, units: Sequence[Unit]) -> list[Row]:
-    """In a worker: the rows of some units, for the subject that is pickled."""
-    subject, found = _subject(handed), list[Row]()
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What workers are handed with each task. Two are the same thing if their digests are."""
+
+    digest: str
+    subject: Subject = field(compare=False)
+
+
+def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
+    """In a worker: the rows of some units."""
+    subject, found = _first(handed), list[Row]()
     for plan, sizes in units:
         with paused_collection():
             found += evaluate(subject, plan, sizes)
     return found
 
 
-@lru_cache(maxsize=1)  # what is kept of a program, from one unit to the next, is kept of this very object
-def _subject(handed: bytes) -> Subject:
-    subject = pickle.loads(handed)
-    assert isinstance(subject, Subject)
-    return subject
+@lru_cache(maxsize=1)
+def _first(handed: Handed) -> Subject:
+    """The subject as it came first: what is known of it from one task to the next is known of this very object."""
+    return handed.subject
 
 
 def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:

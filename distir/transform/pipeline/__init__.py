@@ -2,7 +2,8 @@
 
 The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by
 `costs` if asked; `splitting` makes two of a backward pass; `packing` and `outlining` make functions of stages;
-`schedules` and `order` say what runs when, `placement` what is where; `emission` writes it down. `step` does all that.
+`schedules` and `order` say what runs when, `placement` what is where; `emission` writes it down, which `prepared` puts
+together. `step` does all that.
 """
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, ScheduleError

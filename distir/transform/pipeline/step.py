@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ops import type_of
-from distir.transform.pipeline.costs import call_costs, statement_costs
-from distir.transform.pipeline.emission import on_device, write
-from distir.transform.pipeline.frames import LEAST
-from distir.transform.pipeline.order import NOMINAL, SPLIT, Event, Message, makespan, merge
+from distir.transform.pipeline.costs import statement_costs
+from distir.transform.pipeline.emission import on_device
+from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
-from distir.transform.pipeline.placement import Place, Placement, place
+from distir.transform.pipeline.placement import Place, place
+from distir.transform.pipeline.prepared import Prepared, Rule, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
-from distir.transform.pipeline.schedules import (
-    SCHEDULES,
-    Lengths,
-    Order,
-    Pass,
-    Schedule,
-    ScheduleError,
-    Task,
-    inference,
-    split_orders,
-)
+from distir.transform.pipeline.schedules import SCHEDULES, Pass, Schedule, ScheduleError, inference
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
-
-ENOUGH = (6, 8, 12)
-"""How many microbatches more than fill and drain a pipeline may be enough to see its steady state."""
-
-Rule = Callable[[int], Order]
-"""From the number of microbatches to the order."""
 
 
 @step
@@ -100,7 +82,7 @@ def steady(
     """
     if microbatches == 1:
         return None  # the batch is not cut
-    for few in _some(value, virtual, microbatches):
+    for few in some(value, virtual, microbatches):
         if few == microbatches:
             return None
         other = _prepared(module, value, few, schedule, virtual, balance, hardware)
@@ -116,7 +98,7 @@ def steady(
 @lru_cache(maxsize=16)
 def _prepared(
     module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
-) -> _Prepared:
+) -> Prepared:
     chosen = _schedule(schedule)
     _check_options(devices, microbatches, virtual, balance)
     reading = read(module, microbatches)
@@ -134,124 +116,7 @@ def _prepared(
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
     lengths = _lengths(stages, chosen, cost)
     timed = hardware if split and cost is not None else None
-    return _Prepared(placement, virtual, functions_left, rule, lengths, timed)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A pipeline cut into passes, each of which is a function; only their order is still to be found."""
-
-    placement: Placement
-    virtual: int
-    functions: Sequence[Function]
-    rule: Rule
-    lengths: Lengths
-    timed: str | None
-    """The hardware on which passes are to be timed again, as they are called, for an order that depends on it."""
-
-    @cached_property
-    def written(self) -> Module:
-        """The pipeline."""
-        made = write(self.placement, self.timetable, self.functions)
-        if self.timed is None:
-            return made
-        lengths, count = self.lengths, self.count
-        if exact := _exact_lengths(made, self.placement.passes, count, self.timed):  # only now this is known of halves
-            lengths = {where: exact.get(where, 0.0) for where in lengths}
-        orders = [self.rule(count), *split_orders(self.placement.devices, count, lengths)]
-        events = min((self.merged(one, lengths) for one in orders), key=lambda found: self.span(found, lengths))
-        return write(self.placement, folded(events, LEAST), self.functions)
-
-    @cached_property
-    def timetable(self) -> Timetable:
-        """The order with its messages.
-
-        It is played through for fewer microbatches, and stretched where it has come to a steady state, if that gives
-        the order.
-        """
-        order = self.rule(self.count)
-        for few in _some(self.placement.devices, self.virtual, self.count):
-            if few >= self.count:
-                break
-            with suppress(ScheduleError):  # it may take only certain numbers
-                shorter = folded(self.merged(self.rule(few), self.lengths), LEAST)
-                found = self._fitting(stretched(shorter, self.count - few), order)
-                if found is not None:
-                    return found
-        return folded(self.merged(order, self.lengths), LEAST)
-
-    def more(self, count: int) -> list[int] | None:
-        """How often more each repetition comes in the order for another number of microbatches; for fewer, 0.
-
-        None where that order is another one.
-        """
-        repeated = [stretch.count for stretch in self.timetable if stretch.count > 1]
-        if self.timed is not None:
-            return None
-        order = self.rule(count)
-        if count > self.count:
-            found = self._fitting(stretched(self.timetable, count - self.count), order)
-            counts = [stretch.count for stretch in found or () if stretch.count > 1]
-            return None if found is None else [now - then for now, then in zip(counts, repeated, strict=True)]
-        devices, left = self.placement.devices, [e for e in unfolded(self.timetable) if microbatch(e) < count]
-        alike = _by_device(left, devices) == _by_device(self.merged(order, self.lengths), devices)
-        return [0] * len(repeated) if alike else None
-
-    @property
-    def count(self) -> int:
-        """How many microbatches there are."""
-        return self.placement.reading.count
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The functions that there are in any case."""
-        entry = self.placement.reading.entry.name
-        return frozenset([*(f.name for f in self.functions), entry, f"{entry}.scatter", f"{entry}.gather"])
-
-    def merged(self, order: Order, lengths: Lengths) -> Sequence[Event]:
-        """An order with the messages that it needs."""
-        count = sum(task.kind is Pass.FORWARD and task.stage == 0 for task in order[0])
-        return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
-
-    def span(self, events: Sequence[Event], lengths: Lengths) -> float:
-        """How long the passes take in all."""
-        devices = self.placement.devices
-        return makespan(events, lambda t: t.stage % devices, lambda t: lengths[t.stage, t.kind], devices)
-
-    def _fitting(self, timetable: Timetable | None, order: Order) -> Timetable | None:
-        """The timetable if it has the tasks of the order."""
-        return timetable if timetable is not None and _tasks(timetable, self.placement.devices) == order else None
-
-
-def _some(devices: int, virtual: int, count: int) -> list[int]:
-    """For how many microbatches a schedule is played through to find what it repeats for `count`."""
-    least = [devices * virtual + more for more in ENOUGH]
-    return [n + (count - n) % (devices if virtual > 1 else 1) for n in least]
-
-
-def _by_device(events: Sequence[Event], devices: int) -> list[list[Event]]:
-    """What each device does, in order: events elsewhere may come before or after it."""
-    found: list[list[Event]] = [[] for _ in range(devices)]
-    for event in events:
-        stages = (event.source.stage, event.target.stage) if isinstance(event, Message) else (event.stage,)
-        for stage in stages:
-            found[stage % devices].append(event)
-    return found
-
-
-@lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them
-def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
-    known = dict(lengths)
-    return merge(order, messages, lambda task: known[task.stage, task.kind])
-
-
-def _tasks(timetable: Timetable, devices: int) -> Order:
-    """By device: its tasks."""
-    found: list[list[Task]] = [[] for _ in range(devices)]
-    for event in unfolded(timetable):
-        if isinstance(event, Task):
-            found[event.stage % devices].append(event)
-    return tuple(map(tuple, found))
+    return Prepared(placement, virtual, functions_left, rule, lengths, timed)
 
 
 def _schedule(name: str) -> Schedule:
@@ -327,29 +192,7 @@ def _lengths(stages: Stages, chosen: Schedule, cost: Cost | None) -> dict[Place,
         for stage in range(stages.count):
             half = found[stage, Pass.BACKWARD] / 2
             found[stage, Pass.BACKWARD] = found[stage, Pass.WEIGHT] = half
-    return _hundredths(found)
-
-
-def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, hardware: str) -> dict[Place, float]:
-    """The same by what each pass is made of, as the pipeline calls it; nothing if that cannot be told."""
-    try:
-        cost = call_costs(made, {o.function.name for o in passes.values()}, count, hardware)
-    except ProgramError:
-        return {}
-    return _hundredths({where: cost.get(o.function.name, 0.0) for where, o in passes.items()})
-
-
-def _hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:
-    longest = max(seconds.values()) or 1.0
-    return {where: round(100 * s / longest) for where, s in seconds.items()}
-
-
-def _messages(placement: Placement, count: int) -> tuple[Message, ...]:
-    return tuple(
-        Message(Task(source[0], k, source[1]), Task(target[0], k, target[1]))
-        for source, target in placement.messages
-        for k in range(count)
-    )
+    return hundredths(found)
 
 
 def _kept(functions: Mapping[str, Function], reading: Reading, passes: Mapping[Place, Outlined]) -> list[Function]:
