@@ -84,6 +84,7 @@ class DistirServer(LanguageServer):
         self.reported: set[str] = set()
         """The settings files of which something wrong has been told."""
         self._told: set[str] = set()
+        self._reporting = False
         self._analysis = Debounced(self._analyse)
         self._warming = Debounced(self._warm)
         self._background = Background()
@@ -226,9 +227,14 @@ class DistirServer(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Errors are logged; requests have their own answers, and a message on the screen helps nobody."""
         logging.getLogger(__name__).debug("%s", error, exc_info=error)
-        if self.protocol.writer is not None:
-            message = f"{type(error).__name__}: {error}"
+        if self.protocol.writer is None or self._reporting:
+            return  # what cannot be sent is an error, of which nobody can be told either
+        message = f"{type(error).__name__}: {error}"
+        self._reporting = True
+        try:
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+        finally:
+            self._reporting = False
 
     # ---- what is done by itself
 

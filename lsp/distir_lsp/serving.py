@@ -14,9 +14,18 @@ from distir_lsp.incoming import each
 from distir_lsp.server import DistirServer
 
 
+class Output(StdoutWriter):
+    """Where messages go. What is said after it was closed, as the server ends, is said to nobody: no error to tell."""
+
+    def write(self, data: bytes) -> None:
+        """Send one message."""
+        with contextlib.suppress(ValueError):  # that is, of a closed file
+            super().write(data)
+
+
 def on_standard_io(server: DistirServer, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
     """Serve on standard input and output, or other files; ends with the input, or when the client says so."""
-    server.protocol.set_writer(StdoutWriter(stdout or sys.stdout.buffer))
+    server.protocol.set_writer(Output(stdout or sys.stdout.buffer))
     descriptor = (stdin or sys.stdin.buffer).fileno()
     try:
         # a client that has gone away ends it too

@@ -375,3 +375,34 @@ def test_a_port_that_is_taken(command):
         )
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen on port {port}: ")
+
+
+GONE = """
+import io, sys
+from distir_lsp.server import DistirServer
+from distir_lsp.serving import Output
+
+class Broken(io.BytesIO):
+    def write(self, data):
+        raise OSError("no such device")
+
+server = DistirServer()
+stream = Broken() if sys.argv[1] == "broken" else io.BytesIO()
+server.protocol.set_writer(Output(stream))
+if sys.argv[1] == "closed":
+    stream.close()
+server.report_server_error(LookupError("late"), None)
+"""
+
+
+@pytest.mark.parametrize(("how", "lines"), [("closed", 0), ("broken", 40)])
+def test_a_client_that_is_gone_is_told_of_no_error_that_follows_from_another(how, lines):
+    run = subprocess.run(
+        [sys.executable, "-c", GONE, how],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert len(run.stderr.splitlines()) <= lines, run.stderr[:2000]
