@@ -127,7 +127,9 @@ def put_after(places: Sequence[Place], count: int) -> bool:
     kinds: dict[int, Counter[object]] = {}
     for place in places:
         kinds.setdefault(place.microbatch, Counter())[place.kind] += 1
-    if count < LEAST or any(kinds.get(k) != kinds.get(2) for k in range(2, count)) or kinds[1] - kinds[2]:
+    if count < LEAST or not all(k in kinds for k in range(1, count + 1)):
+        return False
+    if any(kinds[k] != kinds[2] for k in range(2, count)) or kinds[1] - kinds[2]:
         return False
     left = kinds[count].copy()
     left.subtract(kinds[2])
