@@ -89,26 +89,3 @@ def test_what_cannot_be_measured_is_refused(words, message, tmp_path, capsys):
     assert main(["calibrate", "-o", str(tmp_path / "x.toml"), *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "x.toml").exists()
-
-
-def test_two_calibrations_agree_or_the_machine_is_called_noisy(tiny, tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    from distir.cost import calibrate
-
-    found, fitted = [], calibrate.fit
-
-    def kept(samples):
-        found.append(fitted(samples))
-        return found[-1]
-
-    monkeypatch.setattr(calibrate, "fit", kept, raising=False)
-    for name in ("first", "second"):
-        words = ["calibrate", "--quick", "--rounds", "3", "--threads", "1", "-o", str(tmp_path / f"{name}.toml")]
-        assert main(words) == 0
-    first, second = found
-    noisy = [name for name, c in zip(("first", "second"), found, strict=True) if c.too_noisy]
-    for name in noisy:
-        assert "too noisy to be relied on" in (tmp_path / f"{name}.toml").read_text()
-    assert noisy or first.agrees(second) >= 0.7, (
-        f"{first.agrees(second):.0%} agree; noise {first.noise}, {second.noise}"
-    )
