@@ -14,6 +14,7 @@ from functools import lru_cache
 from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import Constant, Module
+from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject
 from distir.search.space import Plan
 from distir.search.standing import interchangeable
@@ -49,7 +50,7 @@ class Distributed:
         self.sweep = Sweep(analysis, entry, subject.hardware)
         self.dimension = batch_dimension(subject.entry)
         self._kept: dict[int, Simulation] = {}
-        self._read: Pipeline | None = None
+        self._read: list[Pipeline | None] = []
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
         """`alone`: no other batch size will be asked for.
@@ -67,9 +68,9 @@ class Distributed:
 
     def pipeline(self, batch_size: int, rounds: Collection[str]) -> Pipeline | None:
         """The pipeline read, for plans of other numbers of microbatches; None where it cannot be. Raises likewise."""
-        if self._read is None:
-            self._read = read(self.kept(batch_size), rounds)
-        return self._read
+        if not self._read:
+            self._read.append(read(self.kept(batch_size), rounds))
+        return self._read[0]
 
     def bind(self, batch_size: int | None) -> Mapping[str, Constant]:
         """What the entry function's sizes and host values are for a batch size."""
@@ -81,7 +82,7 @@ class Distributed:
         return {name: value for name, value in self.bind(batch_size).items() if isinstance(value, int)}
 
 
-@lru_cache(maxsize=16)  # other searches than grids come back to plans that differ in the number of microbatches
+@kept_per_thread(16)  # other searches than grids come back to plans that differ in the number of microbatches
 def carried_out(subject: Subject, plan: Plan) -> Distributed:
     """A plan carried out. Raises as `Distributed` does."""
     return Distributed(subject, plan)
@@ -100,7 +101,7 @@ class Recounted:
         size = batch_size // self.microbatches * self.counted  # microbatches are as large
         try:
             pipeline = self.other.pipeline(size, self.more)
-            if pipeline is None:
+            if pipeline is None or not pipeline.tells(self.microbatches):
                 return None
             whole = arguments(self.other.entry, self.other.bind(batch_size))
             known, sizes = self.other.kept(size), self.other.sizes(size)

@@ -71,7 +71,7 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
     with ended_on_termination():
         if scheme == "ray":
             alone = [[unit] for unit in units]
-            with closing(clusters.ray(workers.backend, _rows, Handed(subject.digest(""), subject), alone)) as found:
+            with closing(clusters.ray(workers.backend, _rows, Handed.of(subject), alone)) as found:
                 for rows in found:
                     yield from rows
             return
@@ -89,7 +89,7 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
         pre_dispatch="3*n_jobs",
         **(own if workers.backend == "processes" else {}),
     )
-    handed = Handed(subject.digest(""), subject)
+    handed = Handed.of(subject)
     together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
     found: Generator[list[Row]] = parallel(joblib.delayed(_rows)(handed, some) for some in together)
     with _told_of_no_stumble():
@@ -128,10 +128,16 @@ def _told_of_no_stumble() -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What workers are handed with each task. Two are the same thing if their digests are."""
+    """What workers are handed with each task. Two are the same thing if names and digests are."""
 
+    model: str
     digest: str
     subject: Subject = field(compare=False)
+
+    @classmethod
+    def of(cls, subject: Subject) -> Handed:
+        """A subject as it is handed on."""
+        return cls(subject.model, subject.digest(""), subject)
 
 
 def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:

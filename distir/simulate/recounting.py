@@ -57,6 +57,10 @@ class Pipeline:
     apart: bool
     """Whether all that is done from the first pass to the last is done for one microbatch, or adds a term to a sum."""
 
+    def tells(self, count: int) -> bool:
+        """Whether a pipeline of so many microbatches can be told at all."""
+        return count > self.count or self.apart
+
     def figures(
         self,
         known: Simulation,
@@ -124,8 +128,6 @@ class Pipeline:
         memories = [known.memory_of(device) for device in known.devices]
         if len(set(memories)) < len(memories):
             return None  # it counts in which order devices do things
-        if not self.apart:
-            return None
         last: dict[object, list[Place]] = {}
         for place in self.places:
             if place.microbatch == self.count:

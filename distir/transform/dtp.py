@@ -14,6 +14,7 @@ from functools import lru_cache
 from distir.analysis import Analysis
 from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
+from distir.ir.per_thread import kept_per_thread
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import pp
 from distir.transform.sharding import split
@@ -107,14 +108,14 @@ def _pipeline(
     return pp(module, stages, microbatches=microbatches, **options)
 
 
-@lru_cache(maxsize=4)
+@kept_per_thread(4)
 def _sequential(module: Module) -> tuple[Analysis, Flow]:
     """A program without a pipeline, checked, and what is known of its dimensions."""
     analysis = checked(module)
     return analysis, Flow(analysis.domain)
 
 
-@lru_cache(maxsize=16)
+@kept_per_thread(16)
 def _analysed(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
 ) -> tuple[Analysis, Flow, dict[str, Dim]]:

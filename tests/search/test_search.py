@@ -12,6 +12,7 @@ from search_samples import GPT2, MLP, UNEVEN
 import distir
 from distir.cost import load
 from distir.search import Annealing, Plan, Row, Search, Space, SpaceError, Subject, Table, Workers, pareto
+from distir.search.work import Handed
 
 HERE = Workers(jobs=1)
 
@@ -195,3 +196,11 @@ def _row(memory, speed, fits, number):
 def test_a_plan_is_written_as_the_paper_writes_it():
     assert str(Plan(2, 4, 2, 128)) == "2/4/2/128"
     assert str(Plan(2, 1, 2, 4, "gpipe", 1, True)) == "2/1/2/4 gpipe zero=1 checkpoint"
+
+
+def test_workers_tell_programs_of_two_names_apart():
+    """They stay for the next search, and keep what they were handed."""
+    subjects = [Subject(name, MLP, load("dgx2-v100")) for name in ("one", "one", "two")]
+    first, again, other = map(Handed.of, subjects)
+    assert first == again
+    assert first != other

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
 
 from distir.analysis import check
-from distir.cost import load
+from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Call, Function, Module, results, types
+from distir.ir.per_thread import kept_per_thread
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
@@ -18,12 +18,12 @@ ASSUMED_SIZE = 64
 """Stands for a named dimension: which layers are slow depends little on the size of the batch."""
 
 
-def statement_costs(reading: Reading, hardware: str) -> Callable[[int], float]:
-    """Seconds that a statement of the reading takes on `hardware`, by its number.
+def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], float]:
+    """Seconds that a statement of the reading takes on `machine`, by its number.
 
-    Raises ProgramError where the cost of an op cannot be told, HardwareError for unknown hardware.
+    Raises ProgramError where the cost of an op cannot be told.
     """
-    by_result = _result_costs(reading.module, hardware)
+    by_result = _result_costs(reading.module, machine)
 
     def cost(number: int) -> float:
         statement, _ = reading.statements[number]
@@ -32,13 +32,13 @@ def statement_costs(reading: Reading, hardware: str) -> Callable[[int], float]:
     return cost
 
 
-@lru_cache(maxsize=4)  # the same for any number of microbatches
-def _result_costs(module: Module, hardware: str) -> Mapping[str, float]:
+@kept_per_thread(4)  # the same for any number of microbatches
+def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
     """Seconds that the statement takes which makes a value of the entry function, by the value."""
     analysis, entry = checked(module), module.entry()
     assert entry is not None
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE)))
-    body = plan(module, analysis.domain, instance, load(hardware)).body
+    body = plan(module, analysis.domain, instance, machine).body
     seconds = _seconds()
     by_result: dict[str, float] = {}
     for statement, step in zip(body.instance.function.body, body.steps, strict=True):
@@ -47,17 +47,16 @@ def _result_costs(module: Module, hardware: str) -> Mapping[str, float]:
     return by_result
 
 
-def call_costs(module: Module, called: Collection[str], count: int, hardware: str) -> dict[str, float]:
+def call_costs(module: Module, called: Collection[str], count: int, machine: Hardware) -> dict[str, float]:
     """Seconds that a call of each of these functions takes in a pipeline, by function.
 
-    `count` is the number of microbatches. Raises ProgramError where the cost of an op cannot be told, HardwareError for
-    unknown hardware.
+    `count` is the number of microbatches. Raises ProgramError where the cost of an op cannot be told.
     """
     entry, analysis = module.entry(), check(module)
     if entry is None or analysis.errors:
         raise ProgramError(analysis.errors)
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE * count)))
-    body = plan(module, analysis.domain, instance, load(hardware)).body
+    body = plan(module, analysis.domain, instance, machine).body
     seconds = _seconds()
     found: dict[str, float] = {}
     seen: set[int] = set()

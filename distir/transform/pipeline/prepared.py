@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
 from distir.transform.pipeline.costs import call_costs
@@ -34,8 +35,8 @@ class Prepared:
     functions: Sequence[Function]
     rule: Rule
     lengths: Lengths
-    timed: str | None
-    """The hardware on which passes are to be timed again, as they are called, for an order that depends on it."""
+    timed: Hardware | None
+    """The machine on which passes are to be timed again, as they are called, for an order that depends on it."""
 
     @cached_property
     def written(self) -> Module:
@@ -142,10 +143,10 @@ def _tasks(timetable: Timetable, devices: int) -> Order:
     return tuple(map(tuple, found))
 
 
-def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, hardware: str) -> dict[Place, float]:
+def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, machine: Hardware) -> dict[Place, float]:
     """The same by what each pass is made of, as the pipeline calls it; nothing if that cannot be told."""
     try:
-        cost = call_costs(made, {o.function.name for o in passes.values()}, count, hardware)
+        cost = call_costs(made, {o.function.name for o in passes.values()}, count, machine)
     except ProgramError:
         return {}
     return hundredths({where: cost.get(o.function.name, 0.0) for where, o in passes.items()})

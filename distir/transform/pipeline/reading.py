@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 
 from distir.analysis import Analysis, Checker, State, check
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -34,6 +33,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject, Value, type_of
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (
@@ -93,7 +93,7 @@ class Reading:
         return is_whole(self.values[name].shares)
 
 
-@lru_cache(maxsize=4)
+@kept_per_thread(4)
 def checked(module: Module) -> Analysis:
     """The module checked: a search asks again and again, for other numbers of stages and microbatches."""
     return check(module)
@@ -105,7 +105,7 @@ def read(module: Module, count: int) -> Reading:
     return replace(found, values=dict(found.values), statements=list(found.statements))
 
 
-@lru_cache(maxsize=8)  # pipelines of a search have the same numbers of microbatches, for several numbers of stages
+@kept_per_thread(8)  # pipelines of a search have the same numbers of microbatches, for several numbers of stages
 def _found(module: Module, count: int) -> Reading:
     entry = module.entry()
     if entry is None:

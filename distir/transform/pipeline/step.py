@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from distir.cost import Hardware, load
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
+from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
 from distir.transform.pipeline.costs import statement_costs
 from distir.transform.pipeline.emission import on_device
@@ -49,7 +51,7 @@ def pp(
     `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
     are estimated on `hardware`; they also say where sends stand, and in `zb-h1` the gradients of weights.
     """
-    return _prepared(module, value, microbatches, schedule, virtual, balance, hardware).written
+    return _prepared(module, value, microbatches, schedule, virtual, balance, load(hardware)).written
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def steady(
     for few in some(value, virtual, microbatches):
         if few == microbatches:
             return None
-        other = _prepared(module, value, few, schedule, virtual, balance, hardware)
+        other = _prepared(module, value, few, schedule, virtual, balance, load(hardware))
         more = other.more(microbatches)
         if more is not None:
             rounds = [f.name for f in other.written if f.name not in other.names]
@@ -95,14 +97,14 @@ def steady(
     return None
 
 
-@lru_cache(maxsize=16)
+@kept_per_thread(16)
 def _prepared(
-    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, machine: Hardware
 ) -> Prepared:
     chosen = _schedule(schedule)
     _check_options(devices, microbatches, virtual, balance)
     reading = read(module, microbatches)
-    cost = _cost(reading, balance, hardware)
+    cost = _cost(reading, balance, machine)
     stages = cut(reading, devices * virtual, balance, cost)
     rule = _rule(reading, chosen, stages, devices, virtual)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
@@ -115,7 +117,7 @@ def _prepared(
     placement = place(reading, devices, passes)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
     lengths = _lengths(stages, chosen, cost)
-    timed = hardware if split and cost is not None else None
+    timed = machine if split and cost is not None else None
     return Prepared(placement, virtual, functions_left, rule, lengths, timed)
 
 
@@ -135,10 +137,10 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
         raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
 
 
-def _cost(reading: Reading, balance: str, hardware: str) -> Cost | None:
+def _cost(reading: Reading, balance: str, machine: Hardware) -> Cost | None:
     """What statements cost. Nobody needs to know where stages are not balanced by it: None if it cannot be told."""
     try:
-        return statement_costs(reading, hardware)
+        return statement_costs(reading, machine)
     except ProgramError:
         if balance == "cost":
             raise
