@@ -8,7 +8,7 @@ from distir.cost import show_seconds
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.mentions import Kind, piece, word_at
-from distir.ir import Call, Part, Site
+from distir.ir import Call
 from distir.simulate.show import moment
 from distir.syntax import FunctionSyntax
 
@@ -45,17 +45,21 @@ def prepare_calls(document: Document, offset: int) -> CallItem | None:
 def incoming(document: Document, function: str) -> list[CallEdge]:
     """The functions that call one, with the time of the calls in each as it is shown."""
     found: list[CallEdge] = []
-    for caller in document.program.syntax.by_name.values():
+    for caller in document.program.syntax.functions:
         at = [i for i, s in enumerate(caller.function.body) if isinstance(s, Call) and s.function == function]
         if at:
             found.append(CallEdge(_item(caller, _taken(document, caller, at)), _sites(document, caller, at)))
     return found
 
 
-def outgoing(document: Document, function: str) -> list[CallEdge]:
-    """The functions that one calls, with the time of its calls of each."""
+def outgoing(document: Document, function: str, offset: int | None = None) -> list[CallEdge]:
+    """The functions that one calls, with the time of its calls of each. `offset`: where it is, if that is known.
+
+    Of several functions of one name that tells which is meant; without it, the first.
+    """
     syntax = document.program.syntax
-    caller = syntax.by_name.get(function)
+    there = None if offset is None else syntax.function_at(offset)
+    caller = there if there is not None and there.function.name == function else syntax.by_name.get(function)
     if caller is None:
         return []
     called: dict[str, list[int]] = {}
@@ -75,18 +79,14 @@ def _item(written: FunctionSyntax, detail: str) -> CallItem:
 
 def _sites(document: Document, caller: FunctionSyntax, at: list[int]) -> tuple[Span, ...]:
     """Where the calls name the function."""
-    found: list[Span] = []
-    for index in at:
-        place = document.program.syntax.source_map(Site(caller.function.name, index, Part("callee")))
-        tokens = piece(document.program.syntax, caller, index).tokens
-        found.append(place or tokens[0].span)
-    return tuple(found)
+    pieces = (piece(document.program.syntax, caller, index) for index in at)
+    return tuple(found.tokens[min(found.callee, len(found.tokens) - 1)].span for found in pieces)
 
 
 def _taken(document: Document, caller: FunctionSyntax, at: list[int]) -> str:
     """How often a function is called by another one, and how long these calls take, each by itself, in sum."""
     count = f"{len(at)} call{'' if len(at) == 1 else 's'}"
-    occurrence = document.shown.get(caller.function.name)
+    occurrence = document.shown.get(caller.function.name) if document.is_simulated else None
     if occurrence is None or occurrence.body is None or document.simulation is None:
         return count
     timeline = document.simulation.timeline()
@@ -100,7 +100,8 @@ def _taken(document: Document, caller: FunctionSyntax, at: list[int]) -> str:
 def _total(document: Document, written: FunctionSyntax) -> str:
     """How long the program takes, for its entry function; for others how often they are called in the text."""
     name = written.function.name
-    if document.simulation is not None and document.simulation.function.name == name:
+    if document.is_simulated and document.simulation is not None and document.simulation.function.name == name:
         return f"entry, {show_seconds(document.simulation.latency_s)}"
-    count = sum(isinstance(s, Call) and s.function == name for f in document.program.module for s in f.body)
+    functions = document.program.syntax.functions
+    count = sum(isinstance(s, Call) and s.function == name for f in functions for s in f.function.body)
     return f"{count} call{'' if count == 1 else 's'}"

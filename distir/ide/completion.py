@@ -62,6 +62,7 @@ class Completions:
 
 def completions(document: Document, offset: int) -> Completions:
     """What can be written at an offset; never fails, whatever the text."""
+    document = document.seen_from(offset)
     context = context_at(document.program.syntax, offset)
     match context.role:
         case Role.OPERAND if context.typed[:1] not in ("@",):

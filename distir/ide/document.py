@@ -55,6 +55,8 @@ class Document:
     earlier: Plan | None = None
     _outcome: Plan | Exception | None = field(default=None, init=False)
     _arguments: Arguments | None = field(default=None, init=False)
+    _other: Document | None = field(default=None, init=False)
+    """What `seen_from` gave last for a function that shares its name with an earlier one."""
 
     @property
     def text(self) -> str:
@@ -131,6 +133,17 @@ class Document:
     def under(self, setup: Setup) -> Document:
         """The same text, looked at for something else."""
         return self._followed_by(self.program, setup, self.version)
+
+    def seen_from(self, offset: int) -> Document:
+        """The document for questions about a place in it: the function there counts, not an earlier one of its name."""
+        syntax = self.program.syntax
+        written = syntax.function_at(offset)
+        if written is None or syntax.by_name.get(written.function.name) is written:
+            return self
+        if self._other is None or self._other.program.syntax.preferred is not written:
+            analysis = self.program.analysis
+            self._other = Document(Program(syntax.preferring(written), analysis), self.setup, self.version)
+        return self._other
 
     def _followed_by(self, program: Program, setup: Setup, version: int) -> Document:
         following = Document(program, setup, version, self._last_plan())

@@ -32,8 +32,7 @@ def folds(document: Document) -> list[Fold]:
             if text.find("\n", start, end) >= 0
         )
         found += [Fold(Span(start, end), "region") for start, end in several]
-        is_first = syntax.by_name.get(written.function.name) is written
-        parts = [*sections(syntax, written), *(groups(document, written) if is_first else ())]
+        parts = [*sections(syntax, written), *groups(document, written)]
         found += [Fold(Span(written.starts[p.first], written.ends[p.last]), "region") for p in parts]
     position = syntax.source.position
     long = (f for f in found if position(f.span.start)[0] < position(f.span.end)[0])

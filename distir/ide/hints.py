@@ -73,12 +73,12 @@ def tooltip(view: View, function_name: str, kind: Kind, index: int, part: int) -
     if function is None or index >= len(function.body):
         return None
     if index == PARAMETER:
-        return about_value(view, function, function.params[part].name, None) if part < len(function.params) else None
+        return about_value(view, function, function.params[part].name, 0) if part < len(function.params) else None
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)) or part >= len(statement.results):
         return None
     if kind in ("type", "value"):
-        return about_value(view, function, statement.results[part], index)
+        return about_value(view, function, statement.results[part], index + 1)
     if isinstance(statement, Apply):
         return paragraphs([block(signature_here(view, function, statement)), items(run(view, function, index))])
     moment = view.moment(function, index)

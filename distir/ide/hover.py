@@ -23,12 +23,12 @@ class Hover:
 
 def hover(view: View, offset: int) -> Hover | None:
     """What is known of the word at an offset; None where there is nothing to say."""
-    program = view.document.program
-    target = target_at(program.syntax, offset)
-    if target is None or target.written.function is not program.module.functions.get(target.written.function.name):
-        return None  # a second function of that name: it has no analysis
-    said = about(view, target)
-    return Hover(said, target.span) if said else None
+    view = view.seen_from(offset)
+    target = target_at(view.document.program.syntax, offset)
+    said = about(view, target) if target is not None else None
+    if target is None or not said:
+        return None
+    return Hover(said, target.span)
 
 
 def about(view: View, target: Target) -> str | None:
@@ -36,7 +36,7 @@ def about(view: View, target: Target) -> str | None:
     function = target.written.function
     match target.kind:
         case "value":
-            return about_value(view, function, target.name, target.index)
+            return about_value(view, function, target.name, target.before)
         case "function":
             return about_function(view, target.name, (function, target.index) if target.index is not None else None)
         case "op" if target.index is not None:

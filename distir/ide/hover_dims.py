@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distir.ide.instances import Facts
-from distir.ir import Apply, Call, Dense, Dim, Function, Literal, Shape, TensorType, TupleType, Type, results
+from distir.ide.trail import Trail
+from distir.ir import Apply, Call, Dense, Dim, Function, Literal, Shape, TensorType, TupleType, Type
 from distir.ops import OPS, Value, type_of
 from distir.ops.splitting import layout
 from distir.ops.unify import Reject
@@ -36,113 +37,69 @@ class Origin:
     """Of a tuple: which item, from inside out."""
 
 
-class Definitions:
-    """Which statement defines a value. Looked for near where it is used; further away by a table of the function."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, dict[str, int]] = {}
-        self._params: dict[int, frozenset[str]] = {}
-        self._kept: list[Function] = []
-
-    def __call__(self, function: Function, name: str, before: int | None = None) -> int | None:
-        """The number of the statement; None for parameters. `before`: one that comes after it, or is it."""
-        key = id(function)
-        if key not in self._params:
-            self._params[key] = frozenset(param.name for param in function.params)
-            self._kept.append(function)  # so that its identity stays its own
-        if name in self._params[key]:
-            return None
-        known = self._known.get(key)
-        if known is None:
-            if before is not None:
-                for index in range(before, max(before - NEAR, -1), -1):
-                    if name in results(function.body[index]):
-                        return index
-            known = self._known[key] = {n: index for index, s in enumerate(function.body) for n in results(s)}
-        return known.get(name)
-
-
-NEAR = 1000
-"""So many statements are looked through before a table is made of all."""
-
 _TRAILS: dict[object, tuple[int, int] | None] = {}
 """By op, attributes and operands: which operand's dimension a result's dimension is. Layers repeat theirs."""
 
 MOST_TRAILS = 20_000
 
 
-def origin(
-    facts: Facts, definitions: Definitions, occurrence: Occurrence, name: str, axis: int, used: int | None = None
-) -> Origin:
-    """Where dimension `axis` of a tensor of an occurrence comes from. `used`: a statement that names the value."""
+def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: int) -> Origin:
+    """Where dimension `axis` of a tensor of an occurrence comes from. `before`: the statement that uses the value."""
     size = _dim(occurrence.instance.state[name], axis)
-    passed = 0
-    callers: list[tuple[Occurrence, int]] = []
-    inside: tuple[int, ...] = ()  # of the tuple that `name` is, if it is one: the item looked at, outermost first
+    trail = Trail(facts, occurrence, name, before)
+    inside: tuple[int, ...] = ()  # of the tuple that the value is, if it is one: the item looked at, outermost first
     while True:
-        function = occurrence.instance.function
-        index = definitions(function, name, used)
-        here = Origin(size, function, name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1])
+        index, passed = trail.definition, trail.passed
+        here = Origin(size, trail.function, trail.name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1])
         if passed >= LONGEST_TRAIL:
             return here
-        if index is None:  # a parameter: go on at the call
-            step = _argument(facts, occurrence, name, callers)
-            if step is None:
+        if index is None:
+            if not _at_the_call(trail):
                 return here
-            occurrence, name, used = step
-            passed += 1
             continue
-        statement = function.body[index]
+        statement = trail.function.body[index]
         if isinstance(statement, Call):
-            callee = facts.called(occurrence, index)
-            if callee is None:
+            if not trail.enter(index):
                 return here
-            returned = callee.instance.function.returned
-            position = statement.results.index(name)
-            inner = returned[position] if position < len(returned) else None
-            if not isinstance(inner, str):
-                return here
-            callers.append((occurrence, index))
-            occurrence, name, used = callee, inner, len(callee.instance.function.body) - 1
-            passed += 1
-            continue
         elif isinstance(statement, Apply) and statement.op == "UnpackTuple" and isinstance(statement.args[0], str):
-            inside = (statement.results.index(name), *inside)
-            name = statement.args[0]
+            inside = (statement.results.index(trail.name), *inside)
+            trail.up(index, statement.args[0])
         elif isinstance(statement, Apply) and statement.op == "MakeTuple" and inside:
             item = statement.args[inside[0]] if inside[0] < len(statement.args) else None
             if not isinstance(item, str):
                 return here
-            name, inside = item, inside[1:]
+            inside = inside[1:]
+            trail.up(index, item)
         elif isinstance(statement, Apply) and not inside:
-            step = _operand(statement, occurrence, name, axis)
+            step = _operand(statement, trail.occurrence, trail.name, axis)
             if step is None:
                 return here
-            name, axis = step
+            operand, axis = step
+            trail.up(index, operand)
         else:
             return here
-        passed, used = passed + 1, index
 
 
-def _argument(
-    facts: Facts, occurrence: Occurrence, name: str, callers: list[tuple[Occurrence, int]]
-) -> tuple[Occurrence, str, int] | None:
-    """What a parameter is at the call that is shown: the caller, its value, and the number of the call."""
-    if occurrence.caller is None:
-        return None
-    position = next(i for i, p in enumerate(occurrence.instance.function.params) if p.name == name)
-    if callers:
-        caller, index = callers.pop()
+def _at_the_call(trail: Trail) -> bool:
+    """Go on with what a parameter is at the call that was followed, or at the one that is shown; False if that ends."""
+    position, caller = trail.parameter, trail.occurrence.caller
+    if position is None or caller is None:
+        return False
+    if trail.entered:
+        outer, index = trail.entered.pop()
     else:
-        function, index = occurrence.caller
-        shown = facts.shown(function.name)
+        function, index = caller
+        shown = trail.facts.shown(function.name)
         if shown is None or shown.instance.function is not function:
-            return None
-        caller = shown
-    call = caller.instance.function.body[index]
+            return False
+        outer = shown
+    call = outer.instance.function.body[index]
     assert isinstance(call, Call)
-    arg = call.args[position] if position < len(call.args) else None
-    return (caller, arg, index) if isinstance(arg, str) else None
+    argument = call.args[position] if position < len(call.args) else None
+    if not isinstance(argument, str):
+        return False
+    trail.leave(outer, index, argument)
+    return True
 
 
 def _operand(statement: Apply, occurrence: Occurrence, name: str, axis: int) -> tuple[str, int] | None:

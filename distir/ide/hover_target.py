@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distir.diagnostics import Span
-from distir.ir import Apply
+from distir.ide.mentions import callee_number
+from distir.ir import Apply, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
@@ -18,13 +19,17 @@ Kind = Literal["value", "function", "op", "attribute", "word"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A word and what it is there. `name`: without `%` and `@`; `index`: the statement, None in a function's head."""
+    """A word and what it is there. `name`: without `%` and `@`; `index`: the statement, None in a function's head.
+
+    `before`: of a value, the statement that uses it, or for a result the one after that which makes it.
+    """
 
     kind: Kind
     name: str
     span: Span
     written: FunctionSyntax
     index: int | None
+    before: int = 0
 
 
 def target_at(syntax: Syntax, offset: int) -> Target | None:
@@ -43,7 +48,17 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     kind = _kind(piece, number, written, index)
     token = piece.tokens[number]
     place = Span(whole.start + span[0], whole.start + span[1])
-    return Target(kind, token.lstrip("%@") if kind in ("value", "function") else token, place, written, index)
+    if kind not in ("value", "function"):
+        return Target(kind, token, place, written, index)
+    name = token.lstrip("%@")
+    return Target(kind, name, place, written, index, _before(piece, number, name, written, index))
+
+
+def _before(piece: Words, number: int, name: str, written: FunctionSyntax, index: int | None) -> int:
+    if index is None:
+        return 0
+    is_result = name in results(written.function.body[index])
+    return index + (is_result and number < callee_number(zip(piece.tokens, piece.kinds, strict=True)))
 
 
 def _line(syntax: Syntax, head: Span, offset: int) -> Span:

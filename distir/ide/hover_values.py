@@ -7,10 +7,11 @@ import re
 from distir.cost import show_bytes
 from distir.diagnostics import Source
 from distir.ide.compact import in_full
-from distir.ide.hover_dims import Definitions, Origin, origin
-from distir.ide.instances import Facts, View
+from distir.ide.hover_dims import Origin, origin
+from distir.ide.instances import View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
 from distir.ide.mentions import last_mentioned
+from distir.ide.trail import defining_statement
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -20,13 +21,18 @@ WORTH_TELLING = 8
 """Of a tensor with more dimensions, only so many are traced back."""
 
 
-def about_value(view: View, function: Function, name: str, index: int | None) -> str | None:
-    """What is known of a value of a function. `index`: the statement that the question comes from."""
+def about_value(view: View, function: Function, name: str, before: int) -> str | None:
+    """What is known of a value of a function. `before`: the statement that uses it, after its definition.
+
+    Where nothing defines it before that, it is what is defined later.
+    """
     value = view.value(function.name, name)
-    parameter = next((p for p in function.params if p.name == name), None)
-    made = _definitions(view.facts)(function, name, index)
+    made = defining_statement(view.facts, function, name, before)
+    parameter = next((p for p in function.params if p.name == name), None) if made is None else None
     if parameter is None and made is None:
-        return None
+        made = defining_statement(view.facts, function, name, len(function.body))
+        if made is None:
+            return None
     parts = [
         block(f"%{name}: {in_full(type_of(value))}"),
         " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
@@ -99,10 +105,6 @@ class Lines:
         return lines[place] + text.count("\n", place * counted, offset)
 
 
-def _definitions(facts: Facts) -> Definitions:
-    return facts.remembered(Definitions)
-
-
 def _place(value: Value) -> str:
     found = type_of(value)
     where = sorted(types.devices(found))
@@ -170,7 +172,7 @@ def _shape(view: View, function: Function, name: str, value: Value, made: int | 
         return []
     lines: list[str] = []
     for axis, dim in enumerate(found.shape[:WORTH_TELLING]):
-        come = origin(facts, _definitions(view.facts), occurrence, name, axis, made)
+        come = origin(facts, occurrence, name, axis, 0 if made is None else made + 1)
         if dim is None or (come.function is function and come.name == name and come.index is None):
             continue  # a parameter's own
         lines.append(f"{code(dims.show(dim))} {_from(view, function, name, come)}")

@@ -193,6 +193,11 @@ class View:
         self.timed = facts(timed) if timed is not None and timed.simulation is not None else None
         self.is_current = self.timed is None or self.timed.program is document.program
 
+    def seen_from(self, offset: int) -> View:
+        """The view for questions about a place in the text. Nothing was simulated of a second function of a name."""
+        document = self.document.seen_from(offset)
+        return self if document is self.document else View(document, None)
+
     @property
     def simulation(self) -> Simulation | None:
         """The simulation, if there is one in time."""

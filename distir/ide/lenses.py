@@ -41,10 +41,12 @@ class Text:
 
 
 def lenses(document: Document) -> list[Lens]:
-    """All lenses of a text, in its order. The parse alone tells."""
+    """All lenses of a text, in its order; none above a second function of a name. The parse alone tells."""
     entry = document.entry
     found: list[Lens] = []
     for written in document.program.syntax.functions:
+        if document.program.module.functions.get(written.function.name) is not written.function:
+            continue
         kinds = OF_THE_ENTRY if entry is not None and written.function is entry else OF_EVERY_FUNCTION
         found += [Lens(written.name, written.function.name, kind) for kind in kinds]
     return found

@@ -7,7 +7,7 @@ strings do not count.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -50,14 +50,7 @@ class Piece:
     @property
     def callee(self) -> int:
         """The number of the token that names the op or function: the first after the results."""
-        depth = 0
-        for number, token in enumerate(self.tokens):
-            depth += (token.text in ("[", "(")) - (token.text in ("]", ")"))
-            if token.text == "=" and not depth:
-                return number + 1
-            if token.kind == IDENT and not depth and number == 0:
-                break  # no results
-        return 0
+        return callee_number((token.text, token.kind) for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +62,15 @@ class Word:
     span: Span
     piece: Piece
 
+    @property
+    def before(self) -> int:
+        """Of a value: the statement that uses it; of a result, the one after that which makes it.
+
+        What is defined from there on is another value, even if it has that name.
+        """
+        index = self.piece.index
+        return 0 if index is None else index + _is_result(self.piece, self.name, self.span)
+
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -78,6 +80,18 @@ class Mention:
     defines: bool
     function: FunctionSyntax
     index: int | None
+
+
+def callee_number(tokens: Iterable[tuple[str, str]]) -> int:
+    """Of a statement's tokens, each with its kind: the number of the one that names the op or function."""
+    depth = 0
+    for number, (text, kind) in enumerate(tokens):
+        depth += (text in ("[", "(")) - (text in ("]", ")"))
+        if text == "=" and not depth:
+            return number + 1
+        if kind == IDENT and not depth and number == 0:
+            break  # no results
+    return 0
 
 
 def piece_at(syntax: Syntax, offset: int) -> Piece | None:
@@ -193,7 +207,13 @@ def _defines(syntax: Syntax, sigil: str, name: str, function: FunctionSyntax, in
         return sigil == "%" or span == function.name
     if sigil != "%" or name not in results(function.function.body[index]):
         return False
-    found = piece(syntax, function, index)
+    return _is_result(piece(syntax, function, index), name, span)
+
+
+def _is_result(found: Piece, name: str, span: Span) -> bool:
+    """Whether a value that stands in a statement is one that the statement makes."""
+    if found.index is None or name not in results(found.function.function.body[found.index]):
+        return False
     callee = found.callee
     return callee >= len(found.tokens) or span.start < found.tokens[callee].span.start
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distir.analysis import Instance
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ide.hover_dims import Definitions
-from distir.ide.instances import called, facts
+from distir.ide.instances import facts
 from distir.ide.mentions import (
     Kind,
     Mention,
@@ -18,9 +16,11 @@ from distir.ide.mentions import (
     values_mentioned,
     word_at,
 )
+from distir.ide.trail import Trail
 from distir.ir import Apply, Call, Part, Shape, Site, TensorType, TupleType, Type
 from distir.ops import OPS, Op, type_of
 from distir.ops.signature import AnyPattern, Broadcast, Segment, TensorPattern
+from distir.simulate.show import Occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,64 +46,59 @@ def highlights(document: Document, offset: int) -> list[Highlight]:
     return [Highlight(m.span, m.defines) for m in _mentioned(document, offset)]
 
 
+LONGEST_TRAIL = 5_000
+"""After so many ops and calls the search for what fixed a shape ends where it has come."""
+
+
 def type_definition(document: Document, offset: int) -> list[Span]:
     """Where the shape of the value under the cursor was fixed: an op, a parameter's type, or an annotation.
 
     Ops that hand the shape of an operand on unchanged (`Relu`, `Send`, a broadcast that it survives) are passed, into
     the functions that are called and out of them again.
     """
+    document = document.seen_from(offset)
     word = word_at(document.program.syntax, offset)
     if word is None or word.kind is not Kind.VALUE:
         return []
-    site = shape_origin(document, word.piece.function.function.name, word.name, word.piece.index)
+    site = shape_origin(document, word.piece.function.function.name, word.name, word.before)
     span = None if site is None else document.program.syntax.source_map(site)
     return [] if span is None else [span]
 
 
-def shape_origin(document: Document, function: str, value: str, used: int | None = None) -> Site | None:
+def shape_origin(document: Document, function: str, value: str, before: int) -> Site | None:
     """The place that fixed the shape of a value of a function; None where the value has no tensor's type.
 
-    `used`: a statement that names the value.
+    `before`: the statement that uses the value.
     """
-    domain = document.program.analysis.domain
-    shown = document.shown.get(function)
-    instance = shown.instance if shown is not None else domain.own.get(function)
-    if instance is None:
+    own = document.program.analysis.domain.own.get(function)
+    if own is None:
         return None
-    callers: list[tuple[Instance, Call]] = []
-    definitions = facts(document).remembered(Definitions)
-    name = value
+    shown = document.shown.get(function) if document.is_simulated else None
+    trail = Trail(facts(document), shown or Occurrence(own, None, 0, None), value, before)
     while True:
-        shape = _shape(type_of(instance.state[name]))
-        index = definitions(instance.function, name, used)
+        name = trail.function.name
+        index = trail.definition
         if index is None:
-            if not callers:
-                return _parameter(instance, name)
-            params = instance.function.params
-            instance, call = callers.pop()
-            position = next((i for i, p in enumerate(params) if p.name == name), None)
-            if position is None:  # a value that nothing defines
-                return None
+            position = trail.parameter
+            if position is None or not trail.entered:
+                return None if position is None else Site(name, None, Part("param_type", position))
+            caller, index = trail.entered.pop()
+            call = caller.instance.function.body[index]
+            assert isinstance(call, Call)
             argument = call.args[position]
             if not isinstance(argument, str):
-                return Site(instance.function.name, instance.function.body.index(call), Part("operand", position))
-            name, used = argument, None
+                return Site(caller.instance.function.name, index, Part("operand", position))
+            trail.leave(caller, index, argument)
             continue
-        statement = instance.function.body[index]
-        passed: str | None = None
-        callee = called(domain, instance, statement) if isinstance(statement, Call) else None
-        if isinstance(statement, Call) and callee is not None:
-            place = statement.results.index(name)
-            returned = callee.function.returned
-            if place < len(returned) and isinstance(inside := returned[place], str):
-                callers.append((instance, statement))
-                instance, name, used = callee, inside, len(callee.function.body) - 1
+        statement = trail.function.body[index]
+        if trail.passed < LONGEST_TRAIL:
+            if isinstance(statement, Call) and trail.enter(index):
                 continue
-        elif isinstance(statement, Apply) and shape is not None:
-            passed = _handed_on(statement, statement.results.index(name), instance, shape)
-        if passed is None:
-            return Site(instance.function.name, index, Part("callee"))
-        name, used = passed, index
+            passed = _handed_on(statement, trail) if isinstance(statement, Apply) else None
+            if passed is not None:
+                trail.up(index, passed)
+                continue
+        return Site(name, index, Part("callee"))
 
 
 def _mentioned(document: Document, offset: int) -> list[Mention]:
@@ -126,18 +121,15 @@ def mentions(document: Document, word: Word) -> list[Mention]:
             return []
 
 
-def _parameter(instance: Instance, name: str) -> Site | None:
-    position = next((i for i, p in enumerate(instance.function.params) if p.name == name), None)
-    return None if position is None else Site(instance.function.name, None, Part("param_type", position))
-
-
-def _handed_on(statement: Apply, result: int, instance: Instance, shape: Shape) -> str | None:
+def _handed_on(statement: Apply, trail: Trail) -> str | None:
     """The operand whose shape the op hands on to a result, by its signature; None if it makes the shape."""
-    if statement.op not in OPS:
+    state = trail.occurrence.instance.state
+    shape = _shape(type_of(state[trail.name]))
+    if statement.op not in OPS or shape is None:
         return None
-    op = OPS[statement.op]
+    op, result = OPS[statement.op], statement.results.index(trail.name)
     for position, arg in enumerate(statement.args):
-        is_like = isinstance(arg, str) and arg and _shape(type_of(instance.state[arg])) == shape
+        is_like = isinstance(arg, str) and arg and _shape(type_of(state[arg])) == shape
         if is_like and _same_term(op, position, result):
             return str(arg)
     return None

@@ -10,6 +10,7 @@ from distir.ide.symbols import groups, sections
 
 def selections(document: Document, offset: int) -> list[Span]:
     """What the selection grows to from an offset, from the smallest to the whole text; each holds the one before."""
+    document = document.seen_from(offset)
     syntax = document.program.syntax
     found: list[Span] = []
     piece = piece_at(syntax, offset)

@@ -26,6 +26,7 @@ class SignatureHelp:
 
 def signature_help(document: Document, offset: int) -> SignatureHelp | None:
     """The signature of the op or function whose attributes or operands the cursor stands in."""
+    document = document.seen_from(offset)
     context = context_at(document.program.syntax, offset)
     if context.operation is None or context.function is None:
         return None

@@ -87,11 +87,14 @@ class _Known(dict[str, list[Group]]):
 
 
 def groups(document: Document, written: FunctionSyntax) -> list[Group]:
-    """The stages and microbatches of a function: statements in a row on the same devices, for the same microbatch."""
+    """The stages and microbatches of a function: statements in a row on the same devices, for the same microbatch.
+
+    Of a second function of a name there are none, but in the document as it is seen from there.
+    """
     known = facts(document).remembered(_Known)
     name = written.function.name
     if document.program.syntax.by_name.get(name) is not written:
-        return _groups(document, written.function)
+        return []
     if name not in known:
         known[name] = _groups(document, written.function)
     return known[name]
@@ -152,9 +155,8 @@ def next_statement(written: FunctionSyntax, offset: int) -> int | None:
 
 def _function(document: Document, written: FunctionSyntax, with_ops: bool) -> Symbol:
     syntax = document.program.syntax
-    is_first = syntax.by_name.get(written.function.name) is written
     headed = sections(syntax, written)
-    grouped = groups(document, written) if is_first else []
+    grouped = groups(document, written)
     body = _nested(syntax, written, headed, grouped, with_ops)
     count = len(written.starts)
     detail = f"{count} statement{'' if count == 1 else 's'}"

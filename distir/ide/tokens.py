@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from distir.analysis.revision import change
 from distir.ide.instances import View
-from distir.ir import DTYPES, Function, Statement, Type, results, types
-from distir.ops import type_of
+from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
+from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
 
@@ -114,9 +114,10 @@ class _Meaning(dict[str, Meant]):
 
     def __init__(self, view: View, function: Function) -> None:
         super().__init__()
-        self.value = view.values(function.name)
+        is_known = view.document.program.module.functions.get(function.name) is function  # not a second one of its name
+        self.value = view.values(function.name) if is_known else _unknown
         self.parameters = {param.name for param in function.params}
-        self.unused = view.facts.unused.get(function.name, frozenset[str]())
+        self.unused = view.facts.unused.get(function.name, frozenset[str]()) if is_known else frozenset[str]()
         self.by_type: dict[Type, tuple[int, Meant]] = {}
 
     def __missing__(self, name: str) -> Meant:
@@ -131,6 +132,10 @@ class _Meaning(dict[str, Meant]):
             meant = _meant(_PARAMETER if name in self.parameters else _VARIABLE, modifiers)
         self[name] = meant
         return meant
+
+
+def _unknown(_: str) -> Value:
+    return UNKNOWN
 
 
 def _meant(what: int, modifiers: int) -> Meant:
@@ -148,7 +153,8 @@ def _of_type(found: Type) -> int:
 def _critical(view: View, function: Function) -> frozenset[int]:
     """The statements of the latest version that have an event on the critical path, in the call shown."""
     occurrence, timed = view.shown(function.name), view.timed
-    if occurrence is None or occurrence.body is None or timed is None:
+    is_known = view.document.program.module.functions.get(function.name) is function
+    if occurrence is None or occurrence.body is None or timed is None or not is_known:
         return frozenset()
     then = timed.critical_statements(occurrence)
     before = occurrence.instance.function

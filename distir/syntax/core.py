@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.diagnostics import Code, Diagnostic, ProgramError, Source, Span
@@ -60,9 +60,9 @@ class FunctionSyntax:
 class Syntax:
     """A text and all that reading it gave, whatever the text.
 
-    `module` has the first of functions with equal names, `functions` has all in order; `duplicates` are the names with
-    the places of the first and of another function. The sites of `diagnostics` are spans. `comments` are those outside
-    of functions.
+    `module` has the first of functions with equal names (or the one of `preferring`), `functions` has all in order;
+    `duplicates` are the names with the places of the first and of another function. The sites of `diagnostics` are
+    spans. `comments` are those outside of functions.
     """
 
     source: Source
@@ -72,11 +72,20 @@ class Syntax:
     duplicates: tuple[tuple[str, Span, Span], ...]
     comments: tuple[tuple[int, int], ...]
     spelling: Spelling | None
+    preferred: FunctionSyntax | None = None
+    """The one that `module` has of functions with its name, where that is not the first."""
 
     @cached_property
     def by_name(self) -> dict[str, FunctionSyntax]:
         """The functions of `module`."""
-        return {f.function.name: f for f in reversed(self.functions)}
+        found = {f.function.name: f for f in reversed(self.functions)}
+        return found if self.preferred is None else {**found, self.preferred.function.name: self.preferred}
+
+    def preferring(self, written: FunctionSyntax) -> Syntax:
+        """The same text with a function in the place of the first one of its name."""
+        name = written.function.name
+        functions = (written.function if f.name == name else f for f in self.module)
+        return replace(self, module=Module(functions), preferred=written)
 
     def function_at(self, offset: int) -> FunctionSyntax | None:
         """The function whose text, from `func` to `}`, an offset stands in."""

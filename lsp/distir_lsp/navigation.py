@@ -159,7 +159,10 @@ def _register_calls(server: DistirServer) -> None:
         params: types.CallHierarchyOutgoingCallsParams,
     ) -> list[types.CallHierarchyOutgoingCall]:
         uri, document = params.item.uri, server.document(params.item.uri)
-        edges = [] if document is None else calls.outgoing(document, str(params.item.data))
+        if document is None:
+            return []
+        offset = server.positions(uri).offset(params.item.selection_range.start)
+        edges = calls.outgoing(document, str(params.item.data), offset)
         return [
             types.CallHierarchyOutgoingCall(item(uri, e.item), [server.span_to_range(uri, s) for s in e.sites])
             for e in edges

@@ -200,6 +200,7 @@ def test_functions_and_weights_are_found_by_name():
 
 def test_calls_tell_their_time():
     document = opened(PIPELINE)
+    document.simulate()
     item = prepare_calls(document, PIPELINE.index("@dense("))
     assert item.name == "dense"
     (edge,) = incoming(document, "dense")
