@@ -63,7 +63,7 @@ def find(start: Path) -> Config:
     A file that has not changed is not read again. Raises ConfigError.
     """
     absolute = Path(os.path.abspath(start))
-    folder = absolute if absolute.is_dir() else absolute.parent
+    folder = absolute if os.path.isdir(absolute) else absolute.parent
     for candidate in (folder, *folder.parents):
         path = candidate / FILE_NAME
         if os.path.lexists(path):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
-from pygls import uris
 
 from distir.diagnostics import Diagnostic, Span
 from distir.ide.actions.core import EXTRACT, FIX_ALL, INLINE, QUICK_FIX, REWRITE, Action
 from distir.ide.document import Document
+from distir_lsp.addresses import address_of
 from distir_lsp.editing import Refused, workspace_edit
 from distir_lsp.server import DistirServer
 
@@ -60,10 +61,10 @@ def register(server: DistirServer) -> None:
     def resolve(action: types.CodeAction) -> types.CodeAction:
         from distir.ide.actions import annotations, transforms
 
-        data = cast("list[Any] | None", action.data)
-        if data is None or len(data) != 3:
+        data: Any = action.data
+        if not _is_offer(data):
             return action
-        uri, function, steps = data
+        uri, function, steps = cast("list[Any]", data)
         document = server.document(uri)
         if document is None:
             return action
@@ -154,16 +155,25 @@ def _as_offer(uri: str, offer: Offer) -> types.CodeAction:
     return types.CodeAction(title=offer.title, kind=REWRITE, data=data)
 
 
+def _is_offer(data: Any) -> bool:
+    """Whether what an action carries is what `_as_offer` gave it; clients may send anything."""
+    if not isinstance(data, (list, tuple)) or len(cast("Sequence[Any]", data)) != 3:
+        return False
+    uri, function, steps = cast("Sequence[Any]", data)
+    texts = [uri, function, *cast("Sequence[Any]", steps)] if isinstance(steps, (list, tuple)) else [None]
+    return all(isinstance(text, str) for text in texts)
+
+
 def _free(path: str) -> str:
     """The path, or one like it of which there is no file yet."""
     wanted = Path(path)
     numbered = (wanted.with_name(f"{wanted.stem}.{number}{wanted.suffix}") for number in count(2))
-    return str(next(p for p in chain([wanted], numbered) if not p.exists()))
+    return str(next(p for p in chain([wanted], numbered) if not os.path.lexists(p)))
 
 
 def _new_file(path: str, text: str) -> types.WorkspaceEdit:
     """An edit that makes a file."""
-    uri = uris.from_fs_path(path) or path
+    uri = address_of(path)
     start = types.Position(0, 0)
     options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
     return types.WorkspaceEdit(

@@ -9,11 +9,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
-from pygls import uris
 
 from distir.diagnostics import Note, Report, Span
 from distir.diagnostics.explain import explain
 from distir.ide.diagnostics import Finding, Level, findings
+from distir_lsp.addresses import address_of
 from distir_lsp.cache import cache_folder
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
@@ -58,7 +58,7 @@ def publish_reports(server: DistirServer, reports: Sequence[Report]) -> None:
     """Send what is wrong with settings files; files of which nothing is said any more are cleared."""
     by_uri: dict[str, list[dict[str, Any]]] = {uri: [] for uri in server.reported}
     for report in reports:
-        uri = uris.from_fs_path(os.path.abspath(report.source.path)) or report.source.path
+        uri = address_of(os.path.abspath(report.source.path))
         writer = _Writer(server, uri, Positions(report.source.text, server.encoding))
         written = [writer.item(Finding(d, Level(d.severity.value))) for d in report.diagnostics]
         known = by_uri.get(uri, [])

@@ -15,12 +15,19 @@ from collections.abc import Callable, Iterator
 AT_ONCE = 1 << 20
 """The most bytes that are taken up in one turn."""
 
+LONGEST = 1 << 30
+"""Bytes of the longest message that is waited for."""
+
 _HEAD_END = b"\r\n\r\n"
-_LENGTH = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_LENGTH = re.compile(rb"content-length:[ \t]*(\d{1,10})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 class Frames:
-    """Cuts what comes in into the bodies of messages. What precedes a body and states no length is skipped."""
+    """Cuts what comes in into the bodies of messages. What precedes a body and states no length is skipped.
+
+    So is what follows a head that states no length that a message may have, up to the next head. As it is for
+    somebody to answer, the head is given in its place.
+    """
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -35,11 +42,14 @@ class Frames:
                 end = held.find(_HEAD_END)
                 if end < 0:
                     return
-                stated = _LENGTH.search(held[:end].replace(b"\r\n", b"\n"))
+                head = bytes(held[:end]).replace(b"\r\n", b"\n")
                 del held[: end + len(_HEAD_END)]
-                if stated is None:
+                stated = _LENGTH.findall(head)  # of several, the last: others stand in what is skipped
+                if not stated or int(stated[-1]) > LONGEST:
+                    if b"content-length" in head.lower():
+                        yield head
                     continue
-                self._length = int(stated[1])
+                self._length = int(stated[-1])
             if len(held) < self._length:
                 return
             body = bytes(held[: self._length])
@@ -48,11 +58,11 @@ class Frames:
             yield body
 
 
-async def each(descriptor: int, take: Callable[[bytes], None]) -> None:
+async def each(descriptor: int, take: Callable[[bytes], None], left: Callable[[], None] = lambda: None) -> None:
     """Hand on the body of every message that comes in on a file descriptor, until that ends or `take` raises.
 
     The descriptor is read as it is: a file object around it would be locked while its bytes are waited for, also when
-    the process ends.
+    the process ends. Where a thread reads it, `left` is called there at its end: the loop may be too busy to see that.
     """
     loop = asyncio.get_running_loop()
     frames, ended = Frames(), loop.create_future()
@@ -78,6 +88,7 @@ async def each(descriptor: int, take: Callable[[bytes], None]) -> None:
         try:
             while data := os.read(descriptor, AT_ONCE):
                 loop.call_soon_threadsafe(fed, data)
+            left()
             loop.call_soon_threadsafe(fed, b"")
         except (OSError, RuntimeError):  # the loop was closed: nobody reads any more
             return

@@ -6,15 +6,14 @@ What only commands need is imported when one runs: the server starts sooner.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types
-from pygls import uris
 
 from distir.ide import lenses as ide
 from distir.ir import Site
+from distir_lsp.addresses import file_of
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
@@ -43,13 +42,14 @@ def register(server: DistirServer) -> None:
     @server.feature(types.CODE_LENS_RESOLVE)
     def resolve(lens: types.CodeLens) -> types.CodeLens:  # pyright: ignore[reportUnusedFunction]
         lens.command = types.Command("…", "")
-        data = cast("Any", lens.data)
-        if isinstance(data, (list, tuple)) and len(cast("Sequence[Any]", data)) == 3:
-            uri, function, kind = cast("Sequence[Any]", data)
-            view = view_of(server, uri)
-            if view is not None:
-                said = ide.lens_text(view, function, kind, _why_not(server, uri))
-                lens.command = types.Command(said.title, said.command, arguments=[uri, *said.arguments])
+        match cast("Any", lens.data):
+            case [str(uri), str(function), ("cost" | "calls" | "timeline" | "compare" | "hardware") as kind]:
+                view = view_of(server, uri)
+                if view is not None:
+                    said = ide.lens_text(view, function, kind, _why_not(server, uri))
+                    lens.command = types.Command(said.title, said.command, arguments=[uri, *said.arguments])
+            case _:  # nothing that we gave
+                pass
         return lens
 
     @server.command("distir.nextCall")
@@ -81,8 +81,8 @@ def register(server: DistirServer) -> None:
 
         page = timeline_page(done.simulation, done.program.source, done.program.syntax.source_map)
         folder = Path(tempfile.mkdtemp(prefix="distir-"))
-        file = folder / f"{done.simulation.function.name}.html"
-        file.write_text(page, "utf-8")
+        file = folder / f"{done.simulation.function.name[:100]}.html"
+        file.write_text(page, "utf-8", "backslashreplace")
         can_show = server.client_capabilities.window
         if can_show is not None and can_show.show_document is not None and can_show.show_document.support:
             await server.window_show_document_async(types.ShowDocumentParams(file.as_uri(), external=True))
@@ -94,7 +94,7 @@ def register(server: DistirServer) -> None:
         from distir.ide.compare import compare, in_words
         from distir.ide.document import open_document
 
-        done, path = server.simulated(uri), uris.to_fs_path(uri)
+        done, path = server.simulated(uri), file_of(uri)
         try:
             text = Path(path).read_text("utf-8", "replace") if path else None
         except OSError:

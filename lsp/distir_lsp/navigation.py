@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types
-from pygls import uris
 
 from distir.diagnostics import Span
 from distir.ide import calls, folding, links, navigation, selection, symbols
 from distir.ide.document import Document
 from distir.ops import canonical
 from distir.syntax import Syntax, decode, parse
+from distir_lsp.addresses import address_of, file_of
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.server import DistirServer
@@ -112,7 +112,7 @@ def _register_symbols(server: DistirServer) -> None:
                 found += _informations(every, uri, server.positions(uri))
         for path in _files(server):
             await asyncio.sleep(0)
-            uri = uris.from_fs_path(str(path)) or ""
+            uri = address_of(path)
             if uri not in server.documents and len(found) < MOST_FOUND:
                 known = _read(str(path), *_version(path))
                 every = symbols.workspace_symbols(known, params.query) if known is not None else ()
@@ -228,7 +228,7 @@ def _uri(params: Any) -> str:
 
 def _file(folder: Path, name: str, is_certain: bool) -> str | None:
     path = folder / name
-    return uris.from_fs_path(str(path)) if is_certain or path.exists() else None
+    return address_of(path) if is_certain or os.path.exists(path) else None
 
 
 # ---- symbols as JSON: objects would be slow for long texts
@@ -285,8 +285,8 @@ def _informations(found: Iterable[symbols.Symbol], uri: str, positions: Position
 def _files(server: DistirServer) -> Iterator[Path]:
     """The programs in the folders that the editor has open, hidden folders apart."""
     left = MOST_FILES
-    for folder in list(server.workspace.folders):
-        root = uris.to_fs_path(folder)
+    for folder in list(server.workspace.folders.values()):
+        root = file_of(folder.uri)
         for here, inner, names in os.walk(root) if root else ():
             inner[:] = [name for name in inner if not name.startswith(".") and name != "node_modules"]
             for name in names:

@@ -10,12 +10,21 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from cattrs import ClassValidationError, transform_error
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcServerNotInitialized,
+)
 from pygls.protocol import LanguageServerProtocol, lsp_method
-from pygls.protocol.json_rpc import JsonRPCNotification
+
+from distir_lsp.messages import OWN, Reader, Unreadable
 
 if TYPE_CHECKING:
+    from cattrs import Converter
+
     from distir_lsp.server import DistirServer
 
 Steps = Generator[Any, Any, Any]
@@ -43,9 +52,14 @@ class Protocol(LanguageServerProtocol):
 
     _server: DistirServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    def __init__(self, server: DistirServer, converter: Converter) -> None:
+        super().__init__(server, converter)
+        self._reader = Reader()
+
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Steps:
         """Offer to be asked for diagnostics only to clients that can be told to ask again; others are sent them."""
+        params.root_uri = params.root_path = None  # which nobody asks for; pygls fails where they are no addresses
         result: types.InitializeResult = yield from super().lsp_initialize(params)
         if not self._server.is_asked_for_diagnostics:
             result.capabilities.diagnostic_provider = None
@@ -63,27 +77,60 @@ class Protocol(LanguageServerProtocol):
         self._server.closed(params.text_document.uri)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Steps:
+        """Run a command; one that is given no arguments is refused as one with too few is."""
+        params.arguments = params.arguments or []
+        return (yield from super().lsp_workspace__execute_command(params))
+
     def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, method: str
     ) -> type[Any] | None:
         """What a message is read as."""
-        return Own if method.startswith("distir/") else super().get_message_type(method)
-
-    def structure_message(self, data: dict[str, Any]) -> Any:
-        """A message from its JSON. A request that is malformed is answered with an error, so that nobody waits."""
-        try:
-            return _edit(data) or super().structure_message(data)
-        except JsonRpcException as error:
-            if "method" in data and isinstance(data.get("id"), (str, int)):
-                self._send_response(data["id"], error=error.to_response_error())
-            return JsonRPCNotification(method="$/malformed", jsonrpc="2.0", params=None)
+        return Own if method.startswith(OWN) else super().get_message_type(method)
 
     def handle_body(self, body: bytes) -> None:
-        """Take one message as it came in; what goes wrong is told in the client's log."""
+        """Take one message as it came in. What is no message is answered with why, a notification ignored."""
         try:
-            self.handle_message(json.loads(body, object_hook=self.structure_message))
+            data = self._reader.read(body)
+            self._check_order(data)
+        except Unreadable as unreadable:
+            self._refuse(unreadable.error, unreadable.id, unreadable.is_answered)
+            return
+        try:
+            message = _edit(data) or self.structure_message(data)
+        except Exception as error:
+            self._refuse(_told(error), data.get("id"), "method" in data and "id" in data)
+            return
+        if "id" in data and not hasattr(message, "id"):
+            error = JsonRpcInvalidRequest(f"Invalid Request: `{data['method']}` is a notification")
+            self._refuse(error, data["id"], is_answered=True)
+            return
+        try:
+            self.handle_message(message)
         except Exception as error:  # the next message is another one
             self._server.report_server_error(error, JsonRpcException)
+
+    def _check_order(self, data: dict[str, Any]) -> None:
+        """Whether a message may come now: `initialize` before all others, and after `shutdown` only `exit`."""
+        method = data.get("method")
+        if method is None or method == types.EXIT:
+            return
+        error: JsonRpcException | None = None
+        if self._shutdown:
+            error = JsonRpcInvalidRequest("Invalid Request: the server is shutting down")
+        elif method == types.INITIALIZE and self._workspace is not None:
+            error = JsonRpcInvalidRequest("Invalid Request: `initialize` has come before")
+        elif method != types.INITIALIZE and self._workspace is None:
+            error = JsonRpcServerNotInitialized("`initialize` comes first")
+        if error is not None:
+            raise Unreadable(error, data.get("id"), is_answered="id" in data)
+
+    def _refuse(self, error: JsonRpcException, id: str | int | None, is_answered: bool) -> None:
+        if is_answered:
+            response = {"jsonrpc": "2.0", "id": id, "error": {"code": error.code, "message": error.message}}
+            self.write(json.dumps(response))
+        self._server.report_server_error(error, JsonRpcException)
 
     def handle_message(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """An edit only changes a text, and many come at once: it takes none of the steps that other messages take."""
@@ -127,13 +174,10 @@ class Protocol(LanguageServerProtocol):
 
 def _edit(data: dict[str, Any]) -> types.DidChangeTextDocumentNotification | None:
     """The notification of an edit as most are, read without pygls's converters; None for all other messages."""
-    if data.get("method") != types.TEXT_DOCUMENT_DID_CHANGE or data.get("jsonrpc") != "2.0" or "id" in data:
+    if data.get("method") != types.TEXT_DOCUMENT_DID_CHANGE or "id" in data:
         return None
     try:
         document, changes = data["params"]["textDocument"], data["params"]["contentChanges"]
-        if not isinstance(document["uri"], str):
-            return None
-        identifier = types.VersionedTextDocumentIdentifier(document["version"], document["uri"])
         partial = [
             types.TextDocumentContentChangePartial(
                 types.Range(types.Position(**change["range"]["start"]), types.Position(**change["range"]["end"])),
@@ -141,6 +185,21 @@ def _edit(data: dict[str, Any]) -> types.DidChangeTextDocumentNotification | Non
             )
             for change in changes
         ]
+        texts = [document["uri"], *(change.text for change in partial)]
+        numbers = [document["version"]]
+        for change in partial:
+            start, end = change.range.start, change.range.end
+            numbers += start.line, start.character, end.line, end.character
+        if not all(isinstance(t, str) for t in texts) or any(type(n) is not int for n in numbers):
+            return None
+        identifier = types.VersionedTextDocumentIdentifier(document["version"], document["uri"])
     except (KeyError, TypeError, ValueError):
         return None
     return types.DidChangeTextDocumentNotification(types.DidChangeTextDocumentParams(identifier, partial))
+
+
+def _told(error: Exception) -> JsonRpcException:
+    """What is wrong with a message that is one, but not as its method has it."""
+    cause = error.__cause__ if isinstance(error, JsonRpcException) else error
+    first = next(iter(transform_error(cause, path="message")), "") if isinstance(cause, ClassValidationError) else ""
+    return JsonRpcInvalidParams(f"Invalid Params: {first}"[:500].removesuffix(": "))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any, cast
 
 from lsprotocol import types
@@ -58,11 +57,18 @@ def register(server: DistirServer) -> None:
 
     @server.feature(types.INLAY_HINT_RESOLVE)
     def resolve(hint: types.InlayHint) -> types.InlayHint:  # pyright: ignore[reportUnusedFunction]
-        data = cast("Any", hint.data)
-        if not isinstance(data, (list, tuple)) or len(cast("Sequence[Any]", data)) != 6:
-            return hint
-        uri, version, kind, function, index, part = cast("Sequence[Any]", data)
-        view = view_of(server, uri)
+        match cast("Any", hint.data):
+            case [
+                str(uri),
+                version,
+                ("type" | "value" | "time" | "wait") as kind,
+                str(function),
+                int(index),
+                int(part),
+            ] if index >= ide.PARAMETER and part >= 0:
+                view = view_of(server, uri)
+            case _:  # nothing that we gave
+                return hint
         if view is None:
             return hint
         said = ide.tooltip(view, function, kind, index, part)

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from pygls import uris
-
 from distir.cost import HardwareError, load
 from distir.diagnostics import Span
 from distir.ide.document import Document, Setup, open_document
+from distir_lsp.addresses import file_of, path_of
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
@@ -253,13 +252,16 @@ async def _other(
     target = str(given.get("uri", uri))
     if target != uri and server.document(target) is not None:
         other = await _simulated(server, target)
-        return lambda: (other.document, other.positions), _file(target)
+        return lambda: (other.document, other.positions), path_of(target)
+    path = file_of(target)
+    if path is None:
+        raise Refused(f"`{target}` is no file's address")
     try:
-        text = Path(_file(target)).read_text("utf-8", "replace")
+        text = Path(path).read_text("utf-8", "replace")
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot read `{_file(target)}`: {reason}") from None
-    return _opened(text, _file(target), document.setup, server)
+        raise Refused(f"cannot read `{path_of(target)}`: {reason}") from None
+    return _opened(text, path_of(target), document.setup, server)
 
 
 def _opened(
@@ -315,7 +317,7 @@ def _document(server: DistirServer, uri: str) -> Document:
     """The latest version. Raises Refused for a document that is too long to be looked at."""
     found = server.document(uri)
     if found is None:
-        raise Refused(f"`{uri}` is not open, or longer than what the settings let be looked at")
+        raise Refused(f"`{uri}` is not open, or not looked at: it is longer than the settings allow, or took too long")
     return found
 
 
@@ -325,19 +327,21 @@ def _devices(asked: Mapping[str, Any]) -> frozenset[int] | None:
     if devices is None:
         return None
     if not isinstance(devices, (list, tuple)) or not all(isinstance(d, int) for d in cast("Sequence[Any]", devices)):
-        raise Refused(f"expected a list of integers as `devices`, found `{devices}`")
+        raise Refused(f"expected a list of integers as `devices`, found `{_shown(devices)}`")
     return frozenset(cast("Sequence[int]", devices))
 
 
 def _integer(asked: Mapping[str, Any], name: str, default: int) -> int:
     value = asked.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise Refused(f"expected an integer as `{name}`, found `{value}`")
+        raise Refused(f"expected an integer as `{name}`, found `{_shown(value)}`")
     return int(value)
 
 
-def _file(uri: str) -> str:
-    return uris.to_fs_path(uri) or uri
+def _shown(value: Any) -> str:
+    """A parameter in a message, as far as it is short."""
+    text = "null" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _of(document: Document, found: Any, positions: Positions) -> Answer:

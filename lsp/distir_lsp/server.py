@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
 import importlib
 import logging
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from distir import __version__
@@ -24,11 +21,14 @@ from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.instances import facts
 from distir_lsp import diagnostics
+from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
+from distir_lsp.progress import progress
 from distir_lsp.protocol import Protocol, Raw
 from distir_lsp.scheduling import Background, Debounced, Found, pause_after
 from distir_lsp.settings import Client, Settings, settings_for
-from distir_lsp.workspace import Open, path_of
+from distir_lsp.watch import Overdue
+from distir_lsp.workspace import Open
 
 FEATURES = (
     "settings",
@@ -55,7 +55,8 @@ PATIENCE_S = 3.0
 WARMED_AFTER_S = 0.005
 """Where an analysis takes longer, what hints and colours need is found in the background before the client asks."""
 
-PROGRESS_AFTER_S = 0.2
+LONGEST_TURN_S, CHARACTER_S = 30.0, 2e-5
+"""How long a request may keep others waiting before it is given up; more for each character of the longest text."""
 
 SWITCH_S = 0.0005
 """How long messages wait for a simulation in the background, at each step that reading one takes."""
@@ -109,7 +110,7 @@ class DistirServer(LanguageServer):
     def document(self, uri: str) -> Document | None:
         """The latest version of an open document, parsed and (when looked at) checked.
 
-        None if it is not open, or longer than what the settings let be looked at.
+        None if it is not open, or longer than what the settings let be looked at, or given up.
         """
         found = self.documents.get(uri)
         return None if found is None else found.current()
@@ -155,6 +156,10 @@ class DistirServer(LanguageServer):
         if found is not None:
             found.chosen.update(changes)
             self._set_up(found)
+
+    def patience_s(self) -> float:
+        """How long a turn of the event loop may take: what looking at the longest text takes does not end it."""
+        return LONGEST_TURN_S + CHARACTER_S * max((len(d.text) for d in list(self.documents.values())), default=0)
 
     @property
     def encoding(self) -> str:
@@ -265,8 +270,17 @@ class DistirServer(LanguageServer):
             diagnostics.publish(self, found)
 
     async def _analyse(self, uri: str) -> None:
-        """Check the latest version of a document, then simulate it; said after each where that takes long."""
+        """Look at the latest version of a document; one that takes too long is left alone until it is edited."""
         found = self.documents[uri]
+        try:
+            await self._look_at(found)
+        except Overdue:
+            found.give_up()
+            self.tell(f"looking at `{found.path}` took too long and was given up; edit it to try again")
+            self._show(found)
+
+    async def _look_at(self, found: Open) -> None:
+        """Check the latest version of a document, then simulate it; said after each where that takes long."""
         document = found.current()
         if document is None:
             limit = f"{found.settings.read_at_most:,} characters"
@@ -363,32 +377,5 @@ class DistirServer(LanguageServer):
 
     async def _in_background(self, found: Open, document: Document) -> None:
         """Simulate in another thread, with progress; given up when the document is edited."""
-        async with self._progress(f"simulating {found.path.rpartition('/')[2]}"):
+        async with progress(self, f"simulating {found.path.rpartition('/')[2]}"):
             await self._background.run(functools.partial(found.simulate, document))
-
-    @contextlib.asynccontextmanager
-    async def _progress(self, title: str) -> AsyncGenerator[None]:
-        """Show progress, once the block has taken a while."""
-        window = self.client_capabilities.window
-        if window is None or not window.work_done_progress:
-            yield
-            return
-        begun: list[str] = []
-        task = asyncio.ensure_future(self._begin_later(title, begun))
-        try:
-            yield
-        finally:
-            task.cancel()
-            for token in begun:
-                self.work_done_progress.end(token, types.WorkDoneProgressEnd())
-
-    async def _begin_later(self, title: str, begun: list[str]) -> None:
-        await asyncio.sleep(PROGRESS_AFTER_S)
-        token = str(uuid4())
-        try:
-            create: Any = self.work_done_progress.create_async  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            await asyncio.shield(create(token))
-        except JsonRpcException:
-            return
-        self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title, cancellable=False))
-        begun.append(token)

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import sys
 import threading
-from typing import BinaryIO
+from collections.abc import Callable, Generator
 
-from pygls.io_ import StdoutWriter, run_async
+from pygls.io_ import StdoutWriter
 
-from distir_lsp.incoming import each
+from distir_lsp.incoming import AT_ONCE, Frames, each
 from distir_lsp.server import DistirServer
+from distir_lsp.watch import Watch, hung_up
 
 
 class Output(StdoutWriter):
@@ -23,36 +24,69 @@ class Output(StdoutWriter):
             super().write(data)
 
 
-def on_standard_io(server: DistirServer, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
-    """Serve on standard input and output, or other files; ends with the input, or when the client says so."""
-    server.protocol.set_writer(Output(stdout or sys.stdout.buffer))
-    descriptor = (stdin or sys.stdin.buffer).fileno()
+def on_standard_io(server: DistirServer) -> None:
+    """Serve on standard input and output; ends with the input, or when the client says so.
+
+    As on a port, the process must end after that: where a request does not, it is ended.
+    """
+    server.protocol.set_writer(Output(sys.stdout.buffer))
+    descriptor = sys.stdin.buffer.fileno()
+
+    async def serve() -> None:
+        with _watched(server, descriptor) as (take, left):
+            await each(descriptor, take, left)
+
     try:
         # a client that has gone away ends it too
         with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
-            asyncio.run(each(descriptor, server.protocol.handle_body))
+            asyncio.run(serve())
     finally:
         server.shutdown()
 
 
 def on_port(server: DistirServer, host: str, port: int) -> None:
     """Serve one client; ends when it goes away, however it does. Raises OSError where the port is taken."""
-    stop = threading.Event()
 
     async def serve() -> None:
-        gone = asyncio.Event()
+        gone = asyncio.get_running_loop().create_future()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             server.protocol.set_writer(writer)  # pyright: ignore[reportArgumentType]
-            with contextlib.suppress(ConnectionError):
-                await run_async(stop, reader, server.protocol, error_handler=server.report_server_error)
-            gone.set()
+            frames = Frames()
+            try:
+                with (
+                    contextlib.suppress(ConnectionError),
+                    _watched(server, writer.get_extra_info("socket").fileno()) as (take, _),
+                ):
+                    while data := await reader.read(AT_ONCE):
+                        for body in frames.feed(data):
+                            take(body)
+                gone.set_result(None)
+            except BaseException as error:  # `exit` is one that ends the process
+                gone.set_exception(error)
 
         listening = await asyncio.start_server(connected, host, port)
-        await gone.wait()
+        await gone
         listening.close()
 
     try:
-        asyncio.run(serve())
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            asyncio.run(serve())
     finally:
         server.shutdown()
+
+
+@contextlib.contextmanager
+def _watched(server: DistirServer, descriptor: int) -> Generator[tuple[Callable[[bytes], None], Callable[[], None]]]:
+    """Takes messages while somebody watches that none stops the next one, and that the server ends with its client."""
+    left = threading.Event()
+    watch = Watch(server.patience_s, lambda: left.is_set() or hung_up(descriptor))
+
+    def take(body: bytes) -> None:
+        watch.turn()
+        server.protocol.handle_body(body)
+
+    try:
+        yield take, left.set
+    finally:
+        watch.end()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types
-from pygls import uris
 
 from distir.ide.document import Document, open_document
 from distir.simulate.revision import go_on
+from distir_lsp.addresses import path_of
 from distir_lsp.positions import Positions
 from distir_lsp.settings import Settings
 
@@ -40,6 +40,7 @@ class Open:
     stamp: int = 0
     """Counts what changes the findings."""
     _document: Document | None = None
+    _is_given_up: bool = False
 
     @property
     def path(self) -> str:
@@ -57,8 +58,8 @@ class Open:
         return len(self.text) > self.settings.read_at_most
 
     def current(self) -> Document | None:
-        """The document of the latest version, parsed; checked where it is looked at. None if it is too long."""
-        if self.is_too_long:
+        """The document of the latest version, parsed; checked where it is looked at. None if it is not looked at."""
+        if self.is_too_long or self._is_given_up:
             self._document = self.simulated = None
             return None
         known = self._document
@@ -71,6 +72,12 @@ class Open:
         known.version = self.version
         self._document = known
         return known
+
+    def give_up(self) -> None:
+        """Looking at this version takes too long: it is left alone until the next one."""
+        self._is_given_up = True
+        self._document = self.simulated = None
+        self.stamp += 1
 
     def is_on_demand(self, document: Document) -> bool:
         """Whether a program is too long to be simulated unasked, and nobody asked for it."""
@@ -97,23 +104,10 @@ class Open:
                 positions = positions.edited(positions.span(change.range), change.text)
             else:
                 positions = Positions(change.text, positions.encoding)
-        self.positions, self.version = positions, version
+        self.positions, self.version, self._is_given_up = positions, version, False
         self.stamp += 1
 
 
 def statements(document: Document) -> int:
     """How many statements a text has, calls not followed."""
     return sum(len(function.body) for function in document.program.module)
-
-
-def path_of(uri: str) -> str:
-    """The path of a file's address; the address itself for what is no file.
-
-    Addresses `distir-…:` are texts that an editor makes of a program. Their paths are beside it: its settings hold.
-    """
-    try:
-        if uri.startswith("distir-"):
-            return uris.to_fs_path(f"file://{uri.partition(':')[2].partition('?')[0]}") or uri
-        return (uris.to_fs_path(uri) or uri) if uri.startswith("file:") else uri
-    except ValueError:
-        return uri
