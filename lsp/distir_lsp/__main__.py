@@ -38,7 +38,6 @@ def serve(port: int | None = None) -> None:
     gc.disable()  # while what stays is loaded; the server decides what follows
     from distir.ir.registry import import_plugins
     from distir.syntax import grammar
-    from distir_lsp import late_types  # noqa: F401 # isort: skip # pyright: ignore[reportUnusedImport] - before the server is
     from distir_lsp import serving
     from distir_lsp.cache import cache_folder
     from distir_lsp.server import DistirServer

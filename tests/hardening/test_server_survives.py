@@ -66,6 +66,83 @@ def request(dice):
             return "workspace/symbol", {"query": dice.choice(("", "m", "😀", "%" * 1000))}
 
 
+HOSTILE = [None, True, -1, 1.5, 2**31, 10**30, float("inf"), float("nan"), "", "x", "\0", "\ud800", "file://[", [], {}]
+HOSTILE += [[[]], {"uri": "\0"}, "file:///\0", "%" * 500, list(range(50)), 10**400]
+
+
+def spoiled(dice, value):
+    """Parameters of which one is what it should not be, or is not there."""
+    if not isinstance(value, (dict, list)) or not value or dice.random() < 0.2:
+        return dice.choice(HOSTILE)
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    key = dice.choice(list(copy)) if isinstance(copy, dict) else dice.randrange(len(copy))
+    if isinstance(copy, dict) and dice.random() < 0.1:
+        del copy[key]
+    else:
+        copy[key] = spoiled(dice, copy[key])
+    return copy
+
+
+def given_back(dice):
+    """A request about something that the server gave before, as far as the client remembers it."""
+    ends = {"start": place(dice), "end": place(dice)}
+    uri = URI if dice.random() < 0.9 else dice.choice(OTHERS)
+    item = {"name": "@main", "kind": 12, "uri": uri, "range": ends, "selectionRange": ends, "data": "main"}
+    return dice.choice(
+        [
+            ("inlayHint/resolve", {"position": place(dice), "label": "x", "data": [uri, 1, "type", "main", 0, 0]}),
+            ("codeLens/resolve", {"range": ends, "data": [uri, "main", "cost"]}),
+            ("codeAction/resolve", {"title": "x", "data": [uri, "main", ["grad"]]}),
+            ("completionItem/resolve", {"label": "x", "data": "Relu"}),
+            ("callHierarchy/incomingCalls", {"item": item}),
+            ("callHierarchy/outgoingCalls", {"item": item}),
+            ("textDocument/selectionRange", {"textDocument": {"uri": uri}, "positions": [place(dice), place(dice)]}),
+            ("textDocument/rename", {"textDocument": {"uri": uri}, "position": place(dice), "newName": "fresh"}),
+            ("textDocument/semanticTokens/full/delta", {"textDocument": {"uri": uri}, "previousResultId": "1"}),
+            ("textDocument/diagnostic", {"textDocument": {"uri": uri}, "previousResultId": "1"}),
+            ("textDocument/onTypeFormatting", typed(dice, uri)),
+            ("workspace/executeCommand", {"command": "distir.nextCall", "arguments": [uri, "main", 1]}),
+            ("workspace/executeCommand", {"command": "distir.showCalls", "arguments": [uri, "main"]}),
+            ("workspace/executeCommand", {"command": "distir.compare", "arguments": [uri]}),
+        ]
+    )
+
+
+def typed(dice, uri):
+    options = {"tabSize": 2, "insertSpaces": True}
+    return {
+        "textDocument": {"uri": uri},
+        "position": place(dice),
+        "ch": dice.choice(("\n", "}", "x")),
+        "options": options,
+    }
+
+
+NOTIFIED = [
+    (
+        "textDocument/didOpen",
+        {"textDocument": {"uri": "file:///b.dir", "languageId": "", "version": 1, "text": "func"}},
+    ),
+    ("textDocument/didClose", {"textDocument": {"uri": "file:///b.dir"}}),
+    ("textDocument/didSave", {"textDocument": {"uri": URI}}),
+    (
+        "textDocument/didChange",
+        {"textDocument": {"uri": "file:///b.dir", "version": 2}, "contentChanges": [{"text": "x"}]},
+    ),
+    (
+        "workspace/didChangeConfiguration",
+        {"settings": {"distir": {"hardware": "h100", "bind": {"x": 1}}}},
+    ),
+    (
+        "workspace/didChangeWorkspaceFolders",
+        {"event": {"added": [{"uri": "file:///nowhere", "name": ""}], "removed": []}},
+    ),
+    ("$/cancelRequest", {"id": 5}),
+    ("$/setTrace", {"value": "verbose"}),
+    ("window/workDoneProgress/cancel", {"token": "x"}),
+]
+
+
 def nonsense(dice):
     """A message that is none, or none that makes sense."""
     bodies = [
@@ -98,12 +175,17 @@ def test_every_request_is_answered_whatever_is_sent():
                 session.change(URI, (a["line"], a["character"], b["line"], b["character"], dice.choice(texts)[:40]))
             elif chosen < 0.35:
                 session.write(nonsense(dice))
+            elif chosen < 0.4:
+                method, params = dice.choice(NOTIFIED)
+                session.tell(method, spoiled(dice, params) if dice.random() < 0.8 else params)
             else:
-                method, params = request(dice)
-                asked[session.request(method, params)] = method
-        for number, method in asked.items():
+                method, params = request(dice) if dice.random() < 0.7 else given_back(dice)
+                if dice.random() < 0.4:
+                    params = spoiled(dice, params)
+                asked[session.request(method, params)] = method, params
+        for number, what in asked.items():
             answer = session.answer(number)
-            assert "error" not in answer or answer["error"]["code"] != INTERNAL_ERROR, (method, answer)
+            assert "error" not in answer or answer["error"]["code"] != INTERNAL_ERROR, (what, answer)
         session.change(URI, "func @main(%x) {\n  return %x\n}\n")
         symbols = session.ask("textDocument/documentSymbol", {"textDocument": {"uri": URI}})
         assert [symbol["name"] for symbol in symbols] == ["@main"]
