@@ -26,7 +26,7 @@ ASKED_EVERY_S = 3.0
 
 NAP_S = 0.2
 
-LEFT_S = 5.0
+LEFT_S = 10.0
 """How long the server may take to end once its client is gone."""
 
 STUCK_CPU_S = 600.0
