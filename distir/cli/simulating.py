@@ -44,12 +44,11 @@ class Limits:
 
 def machine(flag: str | None, config: Config) -> Machine:
     """The hardware named by the flag, else by the settings, else the default. Raises cost.HardwareError."""
-    from distir.config import DEFAULT_HARDWARE
     from distir.cost import load
 
     if flag is not None:
         return Machine(load(flag), "named by --hardware")
-    named = "the default" if config.hardware == DEFAULT_HARDWARE else "named in distir.toml"
+    named = f"named in {config.shown}" if config.names_hardware else "the default"
     return Machine(load(config.hardware), named)
 
 
@@ -74,7 +73,7 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
     names = bindable(function)
     with _asked():
         wanted = {name: value for name, value in config.bind.items() if name in names}
-        bound = setup.constants(wanted, f"`[bind]` of `{config.path}`")
+        bound = setup.constants(wanted, f"`[bind]` of `{config.shown}`")
         for flag in flags:
             name, equals, value = flag.partition("=")
             name = name.strip().removeprefix("%")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from distir.config.positions import Key, positions
-from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints
+from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints, display
 from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
 from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
 
@@ -52,7 +52,7 @@ def _located(source: Source, mistakes: Iterable[_Mistake]) -> Report:
 
 
 def _source(path: Path) -> Source:
-    name = _display(path)
+    name = display(path)
     empty = Source(name, "")
     try:
         if path.exists() and not path.is_file():
@@ -92,6 +92,7 @@ def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
     return Config(
         path=path,
         hardware=_hardware(_text(settings, ("hardware",), DEFAULT_HARDWARE, mistakes), path),
+        names_hardware="hardware" in settings,
         entry=entry and entry.removeprefix("@"),
         bind=_bind(_table(settings, "bind", mistakes), mistakes),
         budget=_budget(_table(settings, "budget", mistakes), mistakes),
@@ -213,9 +214,3 @@ def _described(value: object) -> str:
             return "a list"
         case _:
             return "a date or time"
-
-
-def _display(path: Path) -> str:
-    """Relative to the current folder where it is below it, as people name files."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -43,10 +43,17 @@ class Config:
 
     path: Path | None = None
     hardware: str = DEFAULT_HARDWARE
+    names_hardware: bool = False
+    """Whether the file names the hardware; else it is the default."""
     entry: str | None = None
     bind: Mapping[str, int | str] = field(default_factory=dict[str, int | str], hash=False)
     budget: Budget = Budget()
     hints: Hints = Hints()
+
+    @property
+    def shown(self) -> str:
+        """The file as messages name it."""
+        return FILE_NAME if self.path is None else display(self.path)
 
 
 class ConfigError(Exception):
@@ -79,6 +86,12 @@ def load(path: Path) -> Config:
     except OSError:
         return _read(path)  # which says why
     return _remembered(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+def display(path: Path) -> str:
+    """A path as people name it: relative to the current folder where it is below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 @lru_cache(maxsize=64)

@@ -113,7 +113,7 @@ def limits(
     """
     from distir.cost import parse_bytes, parse_seconds
 
-    toml = f"`[budget]` of `{config.path}`"
+    toml = f"`[budget]` of `{config.shown}`"
     budget = config.budget
     seconds = latency if latency[0] is not None else (budget.max_latency, f"`max_latency` in {toml}")
     nbytes = memory if memory[0] is not None else (budget.max_memory, f"`max_memory` in {toml}")

@@ -62,15 +62,27 @@ def test_lines_are_those_of_the_text(distir, file):
     ("settings", "flags", "named"),
     [
         (None, (), "dgx-a100 (the default)"),
+        ('entry = "main"', (), "dgx-a100 (the default)"),
         ('hardware = "h200"', (), "h200 (named in distir.toml)"),
+        ('hardware = "dgx-a100"', (), "dgx-a100 (named in distir.toml)"),
         ('hardware = "h200"', ("--hardware", "dgx-a100"), "dgx-a100 (named by --hardware)"),
     ],
 )
-def test_the_hardware_used_is_said_with_where_it_was_named(distir, file, settings, flags, named):
+def test_the_hardware_used_is_said_with_where_it_was_named(distir, file, settings, flags, named, monkeypatch):
     path = file("a.dir", SMALL)
+    monkeypatch.chdir(path.parent)
     if settings:
         file("distir.toml", settings)
     assert named in distir("simulate", path, *flags).out.split("\n")[0]
+
+
+def test_hardware_that_settings_elsewhere_name_is_said_with_their_path(distir, file, monkeypatch):
+    path, elsewhere = file("models/a.dir", SMALL), file("elsewhere/none.txt", "").parent
+    settings = file("models/distir.toml", 'hardware = "h200"')
+    monkeypatch.chdir(elsewhere)
+    assert f"h200 (named in {settings})" in distir("simulate", path).out.split("\n")[0]
+    monkeypatch.chdir(path.parent.parent)
+    assert "h200 (named in models/distir.toml)" in distir("simulate", path).out.split("\n")[0]
 
 
 def test_settings_name_function_and_sizes(distir, file):

@@ -52,6 +52,7 @@ def test_everything_that_can_be_set(folder):
     assert find(folder) == Config(
         path=path,
         hardware="dgx2-v100",
+        names_hardware=True,
         entry="main",
         bind={"B": 64, "axis": "[0, 1]"},
         budget=Budget("5ms", "32 GB"),
