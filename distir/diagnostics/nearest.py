@@ -8,6 +8,15 @@ from collections.abc import Iterable
 CUTOFF = 0.7
 """How alike two names must be: twice the letters they share in order, over the letters of both."""
 
+WHOLE_WORDS = 0.8
+"""How alike a name and one that it is whole words of are at least."""
+
+SHORTEST_PART = 3
+"""Parts of fewer letters say nothing: `x` is no hint at `x_1`."""
+
+SMALLEST_SHARE = 0.25
+"""A part that is less than this of a name says nothing of it."""
+
 LONGEST = 100
 """Longer names are not compared: nobody mistypes them, and comparing takes the square of their length."""
 
@@ -18,23 +27,72 @@ _ROUGHLY_COMPARED = 1_000
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like `name`, whatever the case of the letters; None if none is alike. Never `name` itself.
 
-    Of several as alike that with the longest common beginning and end, then the first. Fast for 100,000 candidates:
-    only those of fitting length that share the first or the last letter are considered, of many those with the longest
-    common beginning or end, and of those only the ones with the longest common beginning and end are compared letter
-    by letter.
+    A name that is part of another one counts as very like it: `h100` means `dgx-h100` rather than `h200`, `LayerNorm`
+    means `LayerNormalization`. Of several as alike that with the longest common beginning and end, then the first. Fast
+    for 100,000 candidates: mistyped ones are looked for among those of fitting length that share the first or the last
+    letter, of many those with the longest common beginning or end, and of those only the ones with the longest common
+    beginning and end are compared letter by letter.
     """
     wanted = name.casefold()
     if not wanted or len(wanted) > LONGEST:
         return None
+    others = [c for c in candidates if c != name]
     shortest, longest = CUTOFF * len(wanted) / (2 - CUTOFF), (2 - CUTOFF) * len(wanted) / CUTOFF
-    fitting = {c.casefold(): c for c in candidates if shortest <= len(c) <= longest and c != name}
+    fitting = {c.casefold(): c for c in others if shortest <= len(c) <= longest}
     if wanted in fitting:
         return fitting[wanted]
     folded = list(fitting)
     similar = _sharing(wanted, folded, from_end=False) | _sharing(wanted, folded, from_end=True)
     in_order = folded if len(similar) == len(folded) else [candidate for candidate in folded if candidate in similar]
     ranked = heapq.nlargest(_COMPARED, in_order, key=lambda candidate: _common(wanted, candidate))
-    return _most_alike(wanted, [(candidate, fitting[candidate]) for candidate in ranked])
+    best, alike = _most_alike(wanted, [(candidate, fitting[candidate]) for candidate in ranked])
+    part, share = _most_shared(name, others)
+    return part if share > alike else best
+
+
+def _most_shared(name: str, candidates: Iterable[str]) -> tuple[str | None, float]:
+    """The candidate that `name` is part of, or that is part of it, with how alike they count; of several the first."""
+    wanted = name.casefold()
+    if not _is_word(wanted):
+        return None, 0.0
+    best, most = None, 0.0
+    for candidate in candidates:
+        folded = candidate.casefold()
+        if wanted in folded:
+            alike = _part(wanted, candidate)
+        elif folded in wanted and _is_word(folded):
+            alike = _part(folded, name)
+        else:
+            continue
+        if alike > most:
+            best, most = candidate, alike
+    return best, most
+
+
+def _is_word(folded: str) -> bool:
+    """Whether a name says enough to be known again as a part of others."""
+    return len(folded) >= SHORTEST_PART and any(map(str.isalpha, folded))
+
+
+def _part(part: str, whole: str) -> float:
+    """How alike a name and a part of it count: much where it is whole words of it, less where a word goes on."""
+    folded = whole.casefold()
+    if len(part) < SMALLEST_SHARE * len(whole) or len(folded) != len(whole):  # `ß` is two letters when folded
+        return 0.0
+    best, at = 0.0, folded.find(part)
+    while at >= 0:
+        if _breaks(whole, at):
+            least = WHOLE_WORDS if _breaks(whole, at + len(part)) else CUTOFF
+            best = max(best, least + (1 - WHOLE_WORDS) * len(part) / len(whole))
+        at = folded.find(part, at + 1)
+    return best
+
+
+def _breaks(name: str, at: int) -> bool:
+    """Whether a word of a name ends before this place, and another one begins: `dgx|-|h100`, `Layer|Norm`."""
+    if at in (0, len(name)) or not (name[at - 1].isalnum() and name[at].isalnum()):
+        return True
+    return name[at - 1].islower() and name[at].isupper()
 
 
 def _sharing(wanted: str, candidates: list[str], from_end: bool) -> set[str]:
@@ -53,7 +111,8 @@ def _sharing(wanted: str, candidates: list[str], from_end: bool) -> set[str]:
     return set(found)
 
 
-def _most_alike(wanted: str, similar: list[tuple[str, str]]) -> str | None:
+def _most_alike(wanted: str, similar: list[tuple[str, str]]) -> tuple[str | None, float]:
+    """The candidate with the most letters in common, in order, with how alike they are."""
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(autojunk=False)
@@ -66,7 +125,7 @@ def _most_alike(wanted: str, similar: list[tuple[str, str]]) -> str | None:
             ratio = matcher.ratio()
             if ratio >= CUTOFF and ratio > best_ratio:
                 best, best_ratio = candidate, ratio
-    return best
+    return best, best_ratio
 
 
 def _common(a: str, b: str) -> int:

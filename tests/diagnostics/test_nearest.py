@@ -29,6 +29,35 @@ def test_did_you_mean(typed, meant):
     assert nearest(typed, OPS) == meant
 
 
+MACHINES = ["2x-dgx-a100", "2x-dgx-h100", "2x-h200", "dgx-a100", "dgx-h100", "dgx2-v100", "h200", "laptop-cpu"]
+NORMS = ["BatchNormalization", "InstanceNormalization", "LayerNormalization", "SoftmaxCrossEntropyLoss", "Softmax"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "candidates", "meant"),
+    [
+        ("h100", MACHINES, "dgx-h100"),
+        ("H100", MACHINES, "dgx-h100"),
+        ("dgxh100", MACHINES, "dgx-h100"),
+        ("v100", MACHINES, "dgx2-v100"),
+        ("laptop", MACHINES, "laptop-cpu"),
+        ("h20", MACHINES, "h200"),
+        ("dgx-h200", MACHINES, "h200"),
+        ("LayerNorm", NORMS, "LayerNormalization"),
+        ("CrossEntropy", NORMS, "SoftmaxCrossEntropyLoss"),
+        ("Softmaxx", NORMS, "Softmax"),
+        ("latency", ["max_latency", "max_memory"], "max_latency"),
+        ("bucket", ["bucket_bytes", "microbatches"], "bucket_bytes"),
+        ("weight", ["weights", "bias"], "weights"),
+        ("x", ["x_1"], None),
+        ("225", ["layer_225"], None),
+        ("norm", ["a_very_long_name_with_norm_in_it"], None),
+    ],
+)
+def test_a_part_of_a_name_means_the_whole(typed, candidates, meant):
+    assert nearest(typed, candidates) == meant
+
+
 @given(NAMES, st.lists(NAMES))
 def test_the_answer_is_another_candidate(name, candidates):
     answer = nearest(name, candidates)
