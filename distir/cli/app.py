@@ -19,7 +19,7 @@ from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.diff import diff
-from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, reason
+from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware, reason
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
 from distir.cli.hardware import hardware
@@ -155,9 +155,8 @@ def _explained(error: Exception) -> int:
         case ConfigError():
             terminal.write([error.report], sys.stderr)
         case HardwareError():
-            for problem in error.problems:
-                place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
-                output.complain("error", f"{place}: {problem.message}" if place else problem.message, problem.help)
+            for message, help in of_hardware(error):
+                output.complain("error", message, help)
         case OSError():
             name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
             output.complain("error", f"{name}{reason(error)}")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distir.cli import options, output, simulating
-from distir.cli.endings import REFUSED, WRONG, Refused, Wrong
+from distir.cli.endings import REFUSED, WRONG, Refused, Wrong, of_hardware
 from distir.cli.files import expand, shown
 from distir.cli.programs import read_program, settings
+from distir.cost.errors import HardwareError
 from distir.diagnostics import Report, Severity, nearest, terminal
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ class Demands:
     hardware: str | None
     max_latency: str | None
     max_memory: str | None
+
+    def check(self) -> None:
+        """Raises Refused and HardwareError for flags that are wrong whatever the program."""
+        from distir.config import Config
+
+        if self.max_latency is not None or self.max_memory is not None:
+            simulating.limits(self.max_latency, self.max_memory, Config())
+        if self.hardware is not None:
+            simulating.machine(self.hardware, Config())
 
 
 def check(
@@ -59,17 +69,20 @@ def check(
         known = ", ".join(f"`{name}`" for name in FORMAT_NAMES)
         raise Refused(f"unknown format `{format}`", f"did you mean `{likely}`?" if likely else f"there are {known}")
     demands = Demands(hardware, max_latency, max_memory)
+    demands.check()
     reports: list[Report] = []
-    unread: list[Refused] = []
+    unread: dict[tuple[str, str | None], None] = {}  # settings may be wrong for many programs: once is enough
     for path in expand(paths):
         try:
             with output.progress(f"checking {shown(path)}"):
                 reports += _reports(path, demands, reports)
         except Refused as refused:
-            unread.append(refused)
+            unread[refused.message, refused.help] = None
+        except HardwareError as error:
+            unread |= dict.fromkeys(of_hardware(error))
     _write(reports, format)
-    for refused in unread:
-        output.complain("error", refused.message, refused.help)
+    for message, help in unread:
+        output.complain("error", message, help)
     if unread:
         return REFUSED
     if any(d.severity is Severity.ERROR for report in reports for d in report.diagnostics):

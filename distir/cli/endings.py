@@ -10,6 +10,7 @@ from distir.diagnostics import ProgramError, Report
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
+    from distir.cost import HardwareError
 
 WRONG = 1
 REFUSED = 2
@@ -42,6 +43,15 @@ def judged(program: Program) -> Generator[None]:
         yield
     except ProgramError as error:
         raise Wrong([Report(program.source, program.located(error.diagnostics))]) from None
+
+
+def of_hardware(error: HardwareError) -> list[tuple[str, str | None]]:
+    """What is wrong with hardware: messages with their places, and what to do."""
+    found: list[tuple[str, str | None]] = []
+    for problem in error.problems:
+        place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
+        found.append((f"{place}: {problem.message}" if place else problem.message, problem.help))
+    return found
 
 
 def reason(error: OSError) -> str:

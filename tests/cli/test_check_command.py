@@ -134,6 +134,38 @@ def test_a_budget_that_is_no_time_is_refused(distir, file, budget):
     assert "`--max-latency`: expected a duration" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--max-latency", "5"), "`--max-latency`: expected a duration"),
+        (("--max-memory", "5ms"), "`--max-memory`: expected a memory size"),
+        (("--hardware", "h100"), "did you mean `dgx-h100`?"),
+    ],
+)
+def test_a_flag_that_is_wrong_is_said_once_however_many_files_there_are(distir, file, tmp_path, flags, said):
+    for name in ("a.dir", "b.dir", "c.dir"):
+        file(name, WRONG)
+    file("d.dir", SMALL)
+    ended = distir("check", tmp_path, *flags)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.count("error") == 1
+    assert said in ended.err
+
+
+@pytest.mark.parametrize("setting", ['hardware = "h100"\n[budget]\nmax_latency = "5s"', '[budget]\nmax_latency = "5GB"'])
+def test_a_setting_that_nothing_can_be_simulated_with_is_said_once_beside_what_else_is_found(
+    distir, file, tmp_path, setting
+):
+    file("distir.toml", setting)
+    for name in ("a.dir", "b.dir"):
+        file(name, SMALL)
+    file("c.dir", WRONG)
+    ended = distir("check", tmp_path)
+    assert ended.code == 2
+    assert ended.err.count("unknown hardware") + ended.err.count("`max_latency` in") == 1
+    assert "DIR301" in ended.err
+
+
 def test_broken_settings_are_reported_once_beside_what_else_is_found(distir, file, tmp_path):
     file("a.dir", WRONG)
     file("b.dir", SMALL)
