@@ -155,8 +155,8 @@ def _explained(error: Exception) -> int:
         case ConfigError():
             terminal.write([error.report], sys.stderr)
         case HardwareError():
-            for message, help in of_hardware(error):
-                output.complain("error", message, help)
+            for message, hint in of_hardware(error):
+                output.complain("error", message, hint)
         case OSError():
             name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
             output.complain("error", f"{name}{reason(error)}")

@@ -81,8 +81,8 @@ def check(
         except HardwareError as error:
             unread |= dict.fromkeys(of_hardware(error))
     _write(reports, format)
-    for message, help in unread:
-        output.complain("error", message, help)
+    for message, hint in unread:
+        output.complain("error", message, hint)
     if unread:
         return REFUSED
     if any(d.severity is Severity.ERROR for report in reports for d in report.diagnostics):

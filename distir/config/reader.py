@@ -16,6 +16,8 @@ from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
 from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
 
 Table = Mapping[str, object]
+
+TOP_LEVEL = ("hardware", "entry", "bind", "budget", "hints")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
 _SIZES = 2**63
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -87,7 +89,7 @@ def _parsed(source: Source) -> Table:
 
 
 def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
-    _check_names(settings, ("hardware", "entry", "bind", "budget", "hints"), (), mistakes)
+    _check_names(settings, TOP_LEVEL, (), mistakes)
     entry = _text(settings, ("entry",), "main", mistakes)
     return Config(
         path=path,
@@ -167,11 +169,23 @@ def _quantity(table: Table, key: Key, example: str, mistakes: list[_Mistake]) ->
 def _check_names(table: Table, known: Sequence[str], where: Key, mistakes: list[_Mistake]) -> None:
     for name in table:
         if name not in known:
-            closest = nearest(name, known)
+            closest = nearest(name, [k for k in known if k not in table])
             listed = ", ".join(f"`{k}`" for k in known)
             hint = f"did you mean `{closest}`?" if closest else f"what can be set here: {listed}"
+            hint = _home(name, table[name]) or hint
             place = f" in `[{'.'.join(where)}]`" if where else ""
             mistakes.append(_Mistake(UNKNOWN_SETTING, (*where, name), f"unknown setting `{name}`{place}", hint))
+
+
+def _home(name: str, value: object) -> str | None:
+    """Where a setting belongs that stands in the wrong table."""
+    if name in TOP_LEVEL and not isinstance(value, dict):
+        return "it belongs at the top, before the first `[table]`"
+    if name in TOP_LEVEL:
+        return f"write it as a table of its own, `[{name}]`"
+    return next(
+        (f"it belongs in `[{t}]`" for t, kind in (("budget", Budget), ("hints", Hints)) if name in _names(kind)), None
+    )
 
 
 def _wrong_value(key: Key, expected: str, found: object, hint: str | None, mistakes: list[_Mistake]) -> None:

@@ -74,6 +74,8 @@ class Document:
     def __init__(self, files: Sequence[File], atomic: int = 3, deeper: frozenset[str] = frozenset()) -> None:
         self.files = tuple(files)
         self.problems: list[Problem] = []
+        self.read: list[Section] = []
+        """The tables of which all keys were asked for that they may have."""
         table: Mapping[str, Any] = {}
         for file in reversed(self.files):
             table = _merge(table, file.table, atomic, deeper)
@@ -87,10 +89,23 @@ class Document:
             self.problems.append(found)
 
     def check(self) -> None:
-        """Raise HardwareError with all faults, if there was any."""
+        """Raise HardwareError with all faults, if there was any: keys that nobody asked for are faults, too."""
+        for section in self.read:
+            for name in section.table:
+                if name not in section.asked:
+                    unknown(section, name, section.asked, self.homes(name))
         if self.problems:
             order = [file.path for file in self.files]
             raise HardwareError(sorted(self.problems, key=lambda p: (order.index(p.path or ""), p.line or 0)))
+
+    def homes(self, name: str) -> list[str]:
+        """The tables that may have a key of this name, as they are headed."""
+        headed = (_headed(section.key) for section in self.read if name in section.asked and section.key)
+        return list(dict.fromkeys(headed))
+
+    def beside(self, key: Key, other: str) -> bool:
+        """Whether the file with this key has another one in the same table."""
+        return any(key in file.lines and (*key[:-1], other) in file.lines for file in self.files)
 
     def _place(self, key: Key) -> tuple[str, int | None]:
         for length in range(len(key), 0, -1):
@@ -101,7 +116,7 @@ class Document:
 
 
 class Section:
-    """One table. Keys that nobody asked for are unknown: `close` notes them."""
+    """One table. Once all keys were asked for that it may have (`close`), any other is unknown."""
 
     def __init__(self, document: Document, key: Key, table: Mapping[str, Any]) -> None:
         self.document = document
@@ -198,19 +213,27 @@ class Section:
         return PLACEHOLDER
 
     def close(self) -> None:
-        """Note the keys that nobody asked for."""
-        for name in self.table:
-            if name not in self.asked:
-                unknown(self, name, (known for known in self.asked if known not in self.table))
+        """Note that every key was asked for that this table may have."""
+        self.document.read.append(self)
 
 
-def unknown(section: Section, name: str, known: Iterable[str]) -> None:
-    """Note that a key is unknown, with the name that may have been meant."""
+def unknown(section: Section, name: str, known: Iterable[str], homes: Sequence[str] = ()) -> None:
+    """Note that a key is unknown, with where it belongs, or else the name that may have been meant."""
     names = list(known)
-    likely = nearest(name, names)
     where = f" in `{'.'.join(section.key)}`" if section.key else ""
-    advice = f"did you mean `{likely}`?" if likely else f"known here: {', '.join(names)}" if names else "remove it"
+    likely = nearest(name, [other for other in names if not section.document.beside((*section.key, name), other)])
+    if homes:
+        more = f", or in one of {len(homes) - 1} other tables" if len(homes) > 2 else ""
+        advice = f"it belongs in {' or '.join(f'`{home}`' for home in homes[: 1 if more else 2])}{more}"
+    else:
+        advice = f"did you mean `{likely}`?" if likely else f"known here: {', '.join(names)}"
     section.document.problem((*section.key, name), f"unknown key `{name}`{where}", advice)
+
+
+def _headed(key: Key) -> str:
+    """The line that a table begins with; `[[groups]]` for one of a list."""
+    *outer, last = key
+    return f"[[{'.'.join(outer)}]]" if last.isdigit() and outer else f"[{'.'.join(key)}]"
 
 
 _TOML_HELP = "quantities are texts in quotes, as in `memory = \"80GB\"`"  # fmt: skip

@@ -152,7 +152,9 @@ def test_a_flag_that_is_wrong_is_said_once_however_many_files_there_are(distir, 
     assert said in ended.err
 
 
-@pytest.mark.parametrize("setting", ['hardware = "h100"\n[budget]\nmax_latency = "5s"', '[budget]\nmax_latency = "5GB"'])
+@pytest.mark.parametrize(
+    "setting", ['hardware = "h100"\n[budget]\nmax_latency = "5s"', '[budget]\nmax_latency = "5GB"']
+)
 def test_a_setting_that_nothing_can_be_simulated_with_is_said_once_beside_what_else_is_found(
     distir, file, tmp_path, setting
 ):

@@ -285,3 +285,17 @@ def test_any_bytes_are_read_or_reported(tmp_path_factory, content):
         length = len(report.source.text)
         assert all(d.site is None or 0 <= d.site.start <= d.site.end <= length for d in report.diagnostics)
         assert text([report])
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        ('max_latency = "5ms"', "it belongs in `[budget]`"),
+        ("times = true", "it belongs in `[hints]`"),
+        ('[budget]\nhardware = "h200"', "it belongs at the top, before the first `[table]`"),
+        ("[hints.bind]\nB = 3", "write it as a table of its own, `[bind]`"),
+        ("streams = 2", "what can be set here: `hardware`, `entry`, `bind`, `budget`, `hints`"),
+    ],
+)
+def test_a_setting_in_the_wrong_table_is_told_where_it_belongs(folder, content, advice):
+    assert advice in problems(folder, content)

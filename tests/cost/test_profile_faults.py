@@ -265,6 +265,24 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
     assert problem.line == 2 or said == "cannot be read"
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "advice"),
+    [
+        ("streams = 2", "", "it belongs in `[[groups]]`"),
+        ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
+        ("streams = 2", "[kinds.a100]", "it belongs in `[[groups]]`"),
+        ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 2 other tables"),
+        ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
+        ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
+    ],
+)
+def test_a_key_in_the_wrong_table_is_told_where_it_belongs(line, place, advice):
+    with pytest.raises(HardwareError) as caught:
+        parse(f'extends = "dgx-a100"\n{place}\n{line}\n', "mine")
+    (problem,) = caught.value.problems
+    assert advice in problem.help
+
+
 def test_errors_read_as_lines_of_a_compiler():
     with pytest.raises(HardwareError) as caught:
         parse('title = "x"\nmemroy = "1GB"\n', "mine")
