@@ -418,6 +418,17 @@ def test_too_few_layers():
     assert refused(mlp(2, 2, 12), 4, balance="cost").code.number == "DIR642"
 
 
+def test_what_is_counted_is_called_what_it_is():
+    """A GPT-2 has statements with weights beside its layers, which serve as stages where layers are too few."""
+    assert refused(mlp(4, 2, 12), 5).message == "`@main` has 4 layers, too few for 5 stages"
+    two_layers = small_gpt2(layers=2)
+    too_few = refused(two_layers, 9)
+    assert too_few.message == "`@main` has 6 statements with weights (2 of them layers), too few for 9 stages"
+    assert too_few.help == "use at most 6 stages"
+    assert "add up to the 2 layers of `@main`, found 1,2" in refused(two_layers, 2, balance="1,2").message
+    assert "add up to the 6 statements with weights" in refused(two_layers, 3, balance="1,1,1").message
+
+
 def test_numbers_that_do_not_suit_the_schedule():
     module = mlp(8, 2, 12, training=True)
     assert refused(module, 4, 6, schedule="interleaved", virtual=2).code.number == "DIR643"

@@ -136,8 +136,8 @@ TOO_FEW_LAYERS = code(
     """
 A pipeline cannot be cut into that many stages, or not so as was said.
 
-Stages are runs of layers: calls that use weights, or else the statements that do. Each stage has at least one. With
-`balance=3,2,3` the numbers are layers, one number per stage, which together are all layers. Use fewer devices, fewer
+Stages are runs of layers: calls that use weights, or, if those are too few, statements that do. Each stage has at least
+one. In `balance=3,2,3` there is one number of layers per stage, and they add up to all layers. Use fewer devices, fewer
 stages per device (`virtual`), or other numbers.
 """,
 )

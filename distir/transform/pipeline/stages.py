@@ -32,6 +32,20 @@ class Stages:
     """Whether there is a backward pass."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What stages are made of: where each begins, as places in the forward pass."""
+
+    begins: Sequence[int]
+    called: str
+    """What one is called, with a place for the `s` of several."""
+
+    @property
+    def counted(self) -> str:
+        """`4 layers`."""
+        return f"{len(self.begins)} {self.called.format('' if len(self.begins) == 1 else 's')}"
+
+
 def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages:
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
@@ -48,7 +62,7 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     layers = _layers(reading, forward, count)
     if balance == "cost" and cost is not None:
         if len(forward) < count:
-            raise _too_few(reading, len(forward), count)
+            raise _too_few(reading, Layers(forward, "statement{} before the backward pass"), count)
         weights = [cost(i) for i in forward]
         for statement, anchor in anchors.items():
             weights[anchor] += cost(statement)
@@ -73,7 +87,7 @@ def layer_count(module: Module, stages: int = 2) -> int:
     """How many layers the entry function has that `balance` deals out to stages. Raises ProgramError."""
     reading = read(module, 1)
     forward, _ = _directions(reading)
-    return len(_layers(reading, forward, stages))
+    return len(_layers(reading, forward, stages).begins)
 
 
 def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) -> None:
@@ -227,29 +241,35 @@ def _anchor(mentioned: Sequence[str], places: Mapping[str, set[int]], made: Mapp
     return max(fitting, default=bound)
 
 
-def _layers(reading: Reading, forward: Sequence[int], count: int) -> list[int]:
-    """Where the layers begin: places in `forward`.
+def _layers(reading: Reading, forward: Sequence[int], count: int) -> Layers:
+    """What stages are made of.
 
     Layers are calls with weights, or, if they are too few, statements with weights; all where nothing has weights.
     """
     weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
     calls = [p for p in weighty if isinstance(reading.statements[forward[p]][0], Call)]
-    return calls if len(calls) >= count else weighty or list(range(len(forward)))
+    if len(calls) >= count or (calls and len(calls) == len(weighty)):
+        return Layers(calls, "layer{}")
+    if not weighty:
+        return Layers(list(range(len(forward))), "statement{}")
+    also = f" ({len(calls)} of them layer{'' if len(calls) == 1 else 's'})" if calls else ""
+    return Layers(weighty, f"statement{{}} with weights{also}")
 
 
-def _by_layers(reading: Reading, layers: Sequence[int], count: int, balance: str) -> list[int]:
+def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> list[int]:
     """The first place of each stage, for equally many layers each, or as many as `balance` says."""
-    if len(layers) < count:
-        raise _too_few(reading, len(layers), count)
+    begins = layers.begins
+    if len(begins) < count:
+        raise _too_few(reading, layers, count)
     if balance == "uniform":
-        starts = [-(-stage * len(layers) // count) for stage in range(count)]
+        starts = [-(-stage * len(begins) // count) for stage in range(count)]
     else:
         sizes = [int(size) for size in balance.split(",")]
-        if len(sizes) != count or sum(sizes) != len(layers) or min(sizes) < 1:
-            message = f"`balance` expected {count} numbers from 1 whose sum is {len(layers)}, the layers of `@{{}}`"
-            raise _refused(reading, f"{message}, found {balance}", "give the layers of each stage")
+        if len(sizes) != count or sum(sizes) != len(begins) or min(sizes) < 1:
+            message = f"`balance` expected {count} numbers from 1 that add up to the {layers.counted} of `@{{}}`"
+            raise _refused(reading, f"{message}, found {balance}", "give the number of them in each stage")
         starts = [sum(sizes[:stage]) for stage in range(count)]
-    return [0, *(layers[start] for start in starts[1:])]
+    return [0, *(begins[start] for start in starts[1:])]
 
 
 def _cheapest(weights: Sequence[float], count: int) -> list[int]:
@@ -277,9 +297,10 @@ def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:
     return starts
 
 
-def _too_few(reading: Reading, layers: int, count: int) -> ProgramError:
-    message = f"`@{{}}` has {layers} layer{'' if layers == 1 else 's'}, too few for {count} stages"
-    return _refused(reading, message, f"use at most {layers} stages")
+def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
+    most = len(layers.begins)
+    message = f"`@{{}}` has {layers.counted}, too few for {count} stages"
+    return _refused(reading, message, f"use at most {most} stage{'' if most == 1 else 's'}")
 
 
 def _refused(reading: Reading, message: str, hint: str) -> ProgramError:
