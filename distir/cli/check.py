@@ -13,7 +13,7 @@ from distir.cli.endings import REFUSED, WRONG, Refused, Wrong, of_hardware
 from distir.cli.files import expand, shown
 from distir.cli.programs import read_program, settings
 from distir.cost.errors import HardwareError
-from distir.diagnostics import Report, Severity, nearest, terminal
+from distir.diagnostics import Report, Severity, suggestion, terminal
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
@@ -65,9 +65,7 @@ def check(
         distir check program.dir --hardware dgx-a100 --max-latency 5ms --max-memory 32GB
     """
     if format not in FORMAT_NAMES:
-        likely = nearest(format, FORMAT_NAMES)
-        known = ", ".join(f"`{name}`" for name in FORMAT_NAMES)
-        raise Refused(f"unknown format `{format}`", f"did you mean `{likely}`?" if likely else f"there are {known}")
+        raise Refused(f"unknown format `{format}`", suggestion(format, FORMAT_NAMES))
     demands = Demands(hardware, max_latency, max_memory)
     demands.check()
     reports: list[Report] = []

@@ -60,10 +60,6 @@ def _list(as_json: bool) -> int:
 
     listed = output.table("code", "name", "severity", "meaning")
     for c in codes:
-        listed.add_row(Text(c.number), Text(c.name), Text(c.severity), Text(_first_sentence(c.title)))
+        listed.add_row(Text(c.number), Text(c.name), Text(c.severity), Text(c.title.rstrip(".").replace("`", "")))
     output.lay_out(listed)
     return 0
-
-
-def _first_sentence(text: str) -> str:
-    return text.split(". ")[0].rstrip(".").replace("`", "")

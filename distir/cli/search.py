@@ -30,7 +30,9 @@ def search(
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try; they bind the program's batch dimension.")
     ] = None,
     microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
-    schedule: Annotated[str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try.")] = "1f1b",
+    schedule: Annotated[
+        str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try: 1f1b, gpipe, interleaved, zb-h1.")
+    ] = "1f1b",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Hold D, T, P or K.")] = None,
@@ -116,15 +118,14 @@ def search(
 
 def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fix: Any, all_divisors: bool) -> Space:
     """What to try, on one device so far."""
-    from distir.diagnostics.nearest import nearest
+    from distir.diagnostics import suggestion
     from distir.search import MICROBATCHES, Space
     from distir.transform.pipeline import SCHEDULES
 
     schedules = tuple(part.strip() for part in schedule.split(","))
     for name in schedules:
         if name not in SCHEDULES:
-            near = nearest(name, SCHEDULES)
-            raise Refused(f"there is no schedule `{name}`", f"did you mean `{near}`?" if near else None)
+            raise Refused(f"there is no schedule `{name}`", suggestion(name, sorted(SCHEDULES)))
     recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(checkpoint)
     if recompute is None:
         raise Refused(f"`--checkpoint` expected off, on or both, found `{checkpoint}`")

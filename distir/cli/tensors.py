@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from distir.cli import safetensors
 from distir.cli.endings import Refused, reason
 from distir.cli.files import replacing
-from distir.diagnostics import nearest
+from distir.diagnostics import suggestion
 from distir.ir import DTYPES, DType, External, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def given_inputs(params: Sequence[Param], files: Sequence[str], archive: str | N
     arrays = {name: _plain(array, wanted.get(name)) for name, array in _spelled(arrays).items()}
     found = {param.name: value for param in params if (value := _taken(param.name, param.type, arrays)) is not None}
     for name in arrays:
-        likely = nearest(name, wanted)
-        known = ", ".join(f"`{known}`" for known in list(wanted)[:20]) or "none"
-        raise Refused(f"there is no input `{name}`", f"did you mean `{likely}`?" if likely else f"there are {known}")
+        raise Refused(f"there is no input `{name}`", suggestion(name, wanted) or "the function has no parameters")
     return found
 
 
@@ -94,8 +92,7 @@ def loader(folder: Path) -> Callable[[External], Any]:
             headers[path] = safetensors.read_header(path)
         found = headers[path].get(name)
         if found is None:
-            likely = nearest(name, headers[path])
-            raise Refused(f"`{file}` holds no tensor `{name}`", f"did you mean `{likely}`?" if likely else None)
+            raise Refused(f"`{file}` holds no tensor `{name}`", suggestion(name, headers[path]))
         expected, actual = (TensorType(t.dtype, t.shape, None) for t in (constant, found))
         if expected != actual:
             raise Refused(f"`{constant.reference}`: expected `{expected}`, found `{actual}` in the file")

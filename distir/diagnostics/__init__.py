@@ -1,7 +1,19 @@
 """One `Diagnostic` type for the command line, the editor and the API; each code once, with documentation."""
 
 from distir.diagnostics.core import CODES, Code, Diagnostic, Note, ProgramError, Severity, Source, Span
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.nearest import nearest, suggestion
 from distir.diagnostics.report import Report
 
-__all__ = ["CODES", "Code", "Diagnostic", "Note", "ProgramError", "Report", "Severity", "Source", "Span", "nearest"]
+__all__ = [
+    "CODES",
+    "Code",
+    "Diagnostic",
+    "Note",
+    "ProgramError",
+    "Report",
+    "Severity",
+    "Source",
+    "Span",
+    "nearest",
+    "suggestion",
+]

@@ -50,8 +50,21 @@ class Code:
     @property
     def title(self) -> str:
         """The first sentence of the documentation."""
-        return self.documentation.strip().split("\n\n")[0].replace("\n", " ")
+        return self._sentences[0]
 
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the documentation, without a sentence at its end that leads over to an example."""
+        first, *others = self._sentences
+        return " ".join((first, *(sentence for sentence in others if not sentence.endswith(":"))))
+
+    @property
+    def _sentences(self) -> list[str]:
+        paragraph = self.documentation.strip().split("\n\n")[0].replace("\n", " ")
+        return _SENTENCE_END.split(paragraph)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z`@%])")
 
 CODES: dict[str, Code] = {}
 """Every code by its number."""

@@ -17,6 +17,9 @@ SHORTEST_PART = 3
 SMALLEST_SHARE = 0.25
 """A part that is less than this of a name says nothing of it."""
 
+LISTED = 20
+"""How many known names a suggestion lists."""
+
 LONGEST = 100
 """Longer names are not compared: nobody mistypes them, and comparing takes the square of their length."""
 
@@ -48,6 +51,21 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     best, alike = _most_alike(wanted, [(candidate, fitting[candidate]) for candidate in ranked])
     part, share = _most_shared(name, others)
     return part if share > alike else best
+
+
+def suggestion(name: str, known: Iterable[str], sign: str = "") -> str | None:
+    """What to write instead of a name that is not `known`: the nearest, or else what there is; None where nothing is.
+
+    `sign` stands before each name, as in `@main`.
+    """
+    names = list(known)
+    if near := nearest(name, names):
+        return f"did you mean `{sign}{near}`?"
+    shown = [f"`{sign}{known}`" for known in names[:LISTED]]
+    if not shown:
+        return None
+    more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 
 def _most_shared(name: str, candidates: Iterable[str]) -> tuple[str | None, float]:

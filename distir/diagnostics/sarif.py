@@ -47,7 +47,7 @@ def _rule(code: Code) -> dict[str, object]:
         "id": code.number,
         "name": code.name,
         "shortDescription": {"text": code.title},
-        "fullDescription": {"text": code.title},
+        "fullDescription": {"text": code.summary},
         "help": {"text": code.documentation, "markdown": code.documentation},
         "defaultConfiguration": {"level": code.severity.value},
     }

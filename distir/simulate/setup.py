@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from distir.diagnostics import nearest
+from distir.diagnostics import suggestion
 from distir.ir import HOST, Constant, Function, Module, types
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ def entry(module: Module, path: str, given: str | None, config: Config) -> Funct
     if found is None and not module.functions:
         raise SetupError(f"`{path}` has no function")
     if found is None:
-        likely = nearest(named, module.functions)
-        known = ", ".join(f"`@{name}`" for name in list(module.functions)[:20])
-        hint = f"did you mean `@{likely}`?" if likely else f"there are {known}"
-        raise SetupError(f"there is no function `@{named}` in `{path}`", hint)
+        raise SetupError(f"there is no function `@{named}` in `{path}`", suggestion(named, module.functions, "@"))
     return found
 
 

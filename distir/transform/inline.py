@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.nearest import suggestion
 from distir.ir import (
     DISCARD,
     UNKNOWN,
@@ -37,9 +37,8 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """
     chosen = {name.removeprefix("@") for name in functions or module.functions}
     for name in chosen - set(module.functions):
-        near = nearest(name, module.functions)
-        hint = f"; did you mean `{near}`?" if near else ""
-        raise StepError(f"`inline` expected functions of the program, found `{name}`{hint}")
+        hint = suggestion(name, module.functions, "@")
+        raise StepError(f"`inline` expected functions of the program, found `{name}`" + (f"; {hint}" if hint else ""))
     chosen -= set(entry_names(module))
     done: dict[str, Function] = {}
     for function in callees_first(module):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distir.diagnostics import Diagnostic, Note, Report, Source, Span
+from distir.diagnostics.explain import all_codes
 from distir.diagnostics.sarif import sarif
 
 
@@ -141,3 +142,15 @@ def test_columns_count_utf16_units(text, data):
 @given(REPORTS)
 def test_any_text_and_any_spans(reports):
     assert len(run_of(*reports)["results"]) == sum(len(r.diagnostics) for r in reports)
+
+
+def test_every_code_is_described_in_whole_sentences():
+    for code in all_codes().values():
+        (rule,) = json.loads(sarif([Report(Source("a.dir", "x"), (Diagnostic(code, None, "wrong"),))]))["runs"][0][
+            "tool"
+        ]["driver"]["rules"]
+        short, full = rule["shortDescription"]["text"], rule["fullDescription"]["text"]
+        assert short.endswith("."), code.number
+        assert full.endswith("."), code.number
+        assert full.startswith(short)
+        assert ". " not in short.replace("`. ", ""), "one sentence"
