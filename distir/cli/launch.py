@@ -256,6 +256,7 @@ def _trace(found: Lowered, entry: Function, report: Mapping[str, Any]) -> str:
 
 
 def _print(document: Mapping[str, Any], compared: list[Verdict] | None) -> None:
+    from distir.cli.verifying import tell
     from distir.cost import show_bytes, show_seconds
 
     runs = len(document["latencies_s"])
@@ -265,12 +266,6 @@ def _print(document: Mapping[str, Any], compared: list[Verdict] | None) -> None:
         memory = show_bytes(own["peak_memory_bytes"])
         listed.add_row(device, show_seconds(own["busy_s"]), show_seconds(own["comm_s"]), memory)
     output.lay_out(listed)
-    for v in compared or ():
-        rounding = "" if v.rounding is None else f"; rounding may make {v.rounding:.1e} of it"
-        output.tell(f"{'same' if v.same else 'DIFFERENT'}: %{v.name}, largest difference {v.error:.1e}{rounding}")
-    if compared is None:
-        return
-    if document["verified"]:
-        output.tell("verified: the results are those of the reference executor")
-    else:
-        output.complain("error", "the results differ from those of the reference executor")
+    if compared is not None:
+        agree = "the results are those of the reference executor"
+        tell(compared, agree, "the results differ from those of the reference executor")

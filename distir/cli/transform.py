@@ -111,6 +111,7 @@ def _verified(
     original: Module, result: Module, words: Sequence[str], seed: int, sizes: dict[str, int], most: int | None
 ) -> int:
     from distir.analysis import InputError, TooLargeError
+    from distir.cli.verifying import Verdict, tell
     from distir.transform import VerifyError, reference
     from distir.transform import verify as compare
 
@@ -118,14 +119,9 @@ def _verified(
         found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
         raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
-    for compared in found.results:
-        sign = "same" if compared.equal else "DIFFERENT"
-        output.tell(f"{sign}: %{compared.name}, largest difference {compared.max_abs_error:.1e}")
-    if found.equal:
-        output.tell("verified: both programs give the same results")
-        return 0
-    output.complain("error", "the programs give different results")
-    return 1
+    verdicts = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
+    tell(verdicts, "both programs give the same results", "the programs give different results")
+    return 0 if found.equal else 1
 
 
 def _text(module: Module) -> str:

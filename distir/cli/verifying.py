@@ -1,10 +1,11 @@
-"""What `distir launch --verify` says: whether results are those that the reference executor gives.
+"""What `--verify` says: whether results are those that they should be.
 
-A result may be off by what its element type allows, relative to the largest element (`transform/verification.py`).
-Where it is off by more, it is asked how well the program determines it: the reference executor runs again, on inputs
-that differ in their last digits. What that changes an element by, rounding may change it by too: the sign of a sum near
-zero, which decides what passes a ReLU, depends on the order of its terms. A program that is wrong is off where the
-reference does not move.
+`distir transform` compares two programs. `distir launch` compares with what the reference executor gives: a result may
+be off by what its element type allows, relative to the largest element (`transform/verification.py`). Where it is off
+by more, it is asked how well the program determines it: the reference executor runs again, on inputs that differ in
+their last digits. What that changes an element by, rounding may change it by too: the sign of a sum near zero, which
+decides what passes a ReLU, depends on the order of its terms. A program that is wrong is off where the reference does
+not move.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from distir.cli import memory
+from distir.cli import memory, output
 from distir.cli.endings import Refused
 
 if TYPE_CHECKING:
@@ -27,32 +28,55 @@ CHANGES = (2, 2, 4, 4, 8, 8)
 MARGIN = 4.0
 """How many times what a few changed inputs show may be rounding."""
 
+SHOWN = 20
+"""How many results that are wrong are described."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One result: the largest difference from the reference executor's, and whether that is allowed.
+    """One result: the largest difference of an element from what it should be, and whether that is allowed.
 
-    `rounding`: how far rounding may move an element of it, where that was asked.
+    `rounding`: how far rounding may move an element of it, where that was asked. `difference`: of a result that is
+    wrong, where and by how much.
     """
 
     name: str
     error: float
     same: bool
     rounding: float | None = None
+    difference: str | None = None
+
+
+def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
+    """Say in a line that results agree, or else which do not, where and by how much; the worst first."""
+    for v in verdicts:
+        if v.same and v.rounding is not None:
+            output.tell(f"%{v.name} is off by {v.error:.1e}, where rounding may make {v.rounding:.1e}")
+    wrong = sorted((v for v in verdicts if not v.same), key=lambda v: -v.error)
+    if not wrong:
+        worst = max(verdicts, key=lambda v: v.error, default=None)
+        most = f"apart by at most {worst.error:.1e} in %{worst.name}" if worst and worst.error else "no difference"
+        output.tell(f"verified: {agree} ({len(verdicts)}, {most})")
+        return
+    lines = [f"  %{v.name}: {v.difference}" for v in wrong[:SHOWN]]
+    lines += [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+    output.complain("error", "\n".join([f"{differ}: {len(wrong)} of {len(verdicts)}", *lines]))
 
 
 def verdicts(
     program: Program, entry: Function, values: Mapping[str, Any], measured: Mapping[str, Any], home: Path
 ) -> list[Verdict]:
     """A verdict for each result. `measured`: arrays by name, parts of tuples as `w.0`. Raises Refused."""
-    from distir.transform.verification import largest_difference
+    from distir.transform.verification import described, largest_difference
 
     expected = _executed(program, entry, values, home)
     found: list[Verdict] = []
     wide: list[str] = []
     for name, array in expected.items():
         error, allowed = largest_difference(array, measured[name])
-        found.append(Verdict(name, error, error <= allowed))
+        same = error <= allowed
+        difference = None if same else described(array, measured[name], allowed)
+        found.append(Verdict(name, error, same, difference=difference))
         if error > allowed and array.shape == measured[name].shape and _is_float(array):
             wide.append(name)
     if not wide:
@@ -81,16 +105,15 @@ def changed(values: Mapping[str, Any], units: int, seed: int) -> dict[str, Any]:
 
 def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
     from distir.ops.numeric import np
-    from distir.transform.verification import largest_difference
+    from distir.transform.verification import described, largest_difference
 
     error, allowed = largest_difference(expected, found)
-    a, b = expected.astype(np.float64), found.astype(np.float64)
+    a = expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         spread = np.max([np.abs(other.astype(np.float64) - a) for other in others], axis=0)
     rounding = MARGIN * np.where(np.isfinite(spread), spread, 0.0)
-    same = bool(np.all(apart <= allowed + rounding))
-    return Verdict(name, error, same, float(np.max(rounding, initial=0.0)))
+    difference = described(expected, found, allowed + rounding) or None
+    return Verdict(name, error, difference is None, float(np.max(rounding, initial=0.0)), difference)
 
 
 def _executed(program: Program, entry: Function, values: Mapping[str, Any], home: Path) -> dict[str, Any]:

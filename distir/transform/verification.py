@@ -6,7 +6,7 @@ parameters and results belong to the sequential ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,6 +36,8 @@ class Compared:
     """The greatest difference of two elements; `inf` where shapes differ or one is not a number."""
     tolerance: float
     """The greatest one allowed."""
+    difference: str | None = None
+    """Of results that do not agree: in how many elements, by how much, and where most."""
 
     @property
     def equal(self) -> bool:
@@ -141,12 +143,45 @@ def largest_difference(expected: Any, found: Any) -> tuple[float, float]:
     return difference, TOLERANCES.get(dtype_of(expected).name, 0.0) * max(1.0, scale)
 
 
+def described(expected: Any, found: Any, allowed: Any) -> str:
+    """How two results differ that are further apart than is allowed: in how many elements, by how much, where most.
+
+    `allowed`: the greatest difference of two elements, or one for each.
+    """
+    said: list[str] = []
+    for part, a, b in _parts(expected, found):
+        if a is None or b is None:
+            said.append(f"{part}expected a tuple of as many parts")
+        elif a.shape != b.shape:
+            said.append(f"{part}expected the shape {a.shape}, found {b.shape}")
+        elif sentence := _described(a, b, allowed):
+            said.append(part + sentence)
+    return "; ".join(said)
+
+
+def _described(expected: Any, found: Any, allowed: Any) -> str:
+    """The same of two arrays of one shape; nothing where they agree."""
+    from distir.ops.numeric import np
+
+    apart = _apart(expected, found)
+    wrong = apart > allowed
+    if not wrong.any():
+        return ""
+    worst = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), apart.shape)
+    count = f"{np.count_nonzero(wrong):,} of {apart.size:,} elements differ" if apart.size > 1 else "differs"
+    place = f", most at [{', '.join(map(str, worst))}]" if worst else ""
+    a, b = (f"{np.asarray(array)[worst]!s}" for array in (expected, found))
+    return f"{count} by up to {apart[worst]:.1e}{place}: expected {a}, found {b}"
+
+
 def _compared(expected: Output, found: Output, tolerance: float | None) -> Compared:
     pairs = _differences(expected.value, found.value)
     relative = _tolerance(expected) if tolerance is None else tolerance
     scale = max((largest for largest, _ in pairs), default=0.0)
     error = max((difference for _, difference in pairs), default=0.0)
-    return Compared(expected.name, error, relative * max(1.0, scale))
+    allowed = relative * max(1.0, scale)
+    difference = None if error <= allowed else described(expected.value, found.value, allowed)
+    return Compared(expected.name, error, allowed, difference)
 
 
 def _tolerance(output: Output) -> float:
@@ -156,22 +191,43 @@ def _tolerance(output: Output) -> float:
 
 def _differences(expected: Any, found: Any) -> list[tuple[float, float]]:
     """By tensor: the greatest element, and the greatest difference."""
-    if isinstance(expected, tuple) or isinstance(found, tuple):
-        if not (isinstance(expected, tuple) and isinstance(found, tuple)):
-            return [(0.0, float("inf"))]
-        left, right = cast("tuple[Any, ...]", expected), cast("tuple[Any, ...]", found)
-        if len(left) != len(right):
-            return [(0.0, float("inf"))]
-        return [pair for e, f in zip(left, right, strict=True) for pair in _differences(e, f)]
-    if expected.shape != found.shape:
-        return [(0.0, float("inf"))]
+    return [_difference(a, b) for _, a, b in _parts(expected, found)]
+
+
+def _difference(expected: Any, found: Any) -> tuple[float, float]:
+    if expected is None or found is None or expected.shape != found.shape:
+        return 0.0, float("inf")
     if not expected.size:
-        return []
+        return 0.0, 0.0
+    from distir.ops.numeric import np
+
+    a = expected.astype(np.float64)
+    finite = a[np.isfinite(a)]
+    return float(np.max(np.abs(finite))) if finite.size else 0.0, float(np.max(_apart(expected, found)))
+
+
+def _parts(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The tensors of two results, side by side: which part of a tuple they are; None where the tuples differ."""
+    if not (isinstance(expected, tuple) or isinstance(found, tuple)):
+        yield f"part {path}: " if path else "", expected, found
+        return
+    left, right = _tuple(expected), _tuple(found)
+    if left is None or right is None or len(left) != len(right):
+        yield f"part {path}: " if path else "", None, None
+        return
+    for number, (e, f) in enumerate(zip(left, right, strict=True)):
+        yield from _parts(e, f, f"{path}.{number}" if path else str(number))
+
+
+def _tuple(value: Any) -> tuple[Any, ...] | None:
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else None
+
+
+def _apart(expected: Any, found: Any) -> Any:
+    """By element: how far two arrays are apart; 0 where neither is a number, `inf` where one is not."""
     from distir.ops.numeric import np
 
     a, b = expected.astype(np.float64), found.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    apart = np.abs(np.where(same, 0.0, a - b))
-    finite = a[np.isfinite(a)]
-    largest = float(np.max(np.abs(finite))) if finite.size else 0.0
-    return [(largest, float(np.max(np.where(np.isnan(apart), np.inf, apart))))]
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, a - b))
+    return np.where(np.isnan(apart), np.inf, apart)

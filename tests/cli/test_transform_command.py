@@ -1,8 +1,12 @@
 """`distir transform`."""
 
+import re
+
 import pytest
 
+from distir import format  # noqa: A004
 from distir.syntax import parse
+from distir.transform.steps import STEPS, step
 
 TRAINING = """
 func @dense(%w, %x) {
@@ -33,9 +37,31 @@ def test_a_strategy_is_written_and_verified(distir, forward, tmp_path):
     steps = ["grad", "loss=mse", "optimizer=sgd", "pp=2", "microbatches=3", "dp=2"]
     ended = distir("transform", *steps, forward, "-o", out, "--verify")
     assert ended.code == 0
-    assert "verified: both programs give the same results" in ended.err
+    (verified,) = [line for line in ended.err.splitlines() if "%" in line or "verified" in line]
+    assert verified.startswith("verified: both programs give the same results (3, no difference)")
     assert "main.scatter" in parse(out.read_text()).module.functions
     assert distir("check", out).code == 0
+
+
+@pytest.fixture
+def wrong_step():
+    """A step that gives other results: none that comes with DistIR does."""
+
+    @step
+    def half_as_much_again(module):
+        return parse(format(module).replace("  return %p", "  %q = Mul(%p, 1.5)\n  return %q")).module
+
+    yield half_as_much_again.__name__
+    del STEPS[half_as_much_again.__name__]
+
+
+def test_verification_that_fails_says_which_results_differ_where_and_by_how_much(distir, forward, wrong_step):
+    ended = distir("transform", wrong_step, forward, "--verify", "-o", "/dev/null")
+    assert ended.code == 1
+    first, second = ended.err.splitlines()
+    assert first == "error: the programs give different results: 1 of 1"
+    apart = r"  %p: \d+ of 24 elements differ by up to \S+, most at \[\d, \d\]: expected \S+, found \S+"
+    assert re.fullmatch(apart, second)
 
 
 def test_without_an_output_the_program_is_printed(distir, forward):

@@ -3,7 +3,7 @@
 | block | it is true if |
 |---|---|
 | any, with `title="name"` | it is the file of that name for the blocks after it, and holds for its own kind |
-| `console` | each `$ ` line runs, and prints what stands below it; `…` stands for lines left out |
+| `console` | each `$ ` line runs, and prints what stands below it; `…` stands for lines, or the rest of one, left out |
 | `python` | it runs, after those before it |
 | `dir` | the program checks, but for the diagnostics that its comments state |
 | `toml`, `json`, `yaml` | it parses; a table of settings or a profile is used by a command that follows |
@@ -55,7 +55,7 @@ def blocks(text):
 def left_out(shown, printed):
     """The first of the passages shown, with `…` between them, that is not printed after those before it."""
     printed = "".join(line.rstrip() + "\n" for line in printed.splitlines())
-    for passage in filter(None, re.split(r"^…\n", shown, flags=re.MULTILINE)):
+    for passage in filter(None, re.split(r"…\n", shown)):
         _, found, printed = printed.partition(passage)
         if not found:
             return passage
@@ -70,7 +70,7 @@ def renewed(shown, printed):
     lines, left = [], printed.splitlines()
     for line in shown.splitlines():
         found = next((i for i, now in enumerate(left) if worded(now) == worded(line)), None)
-        if line == "…" or found is None:
+        if line.endswith("…") or found is None:
             lines.append(line)
         else:
             lines.append(left[found].rstrip())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from distir.analysis.program import read
-from distir.cli.verifying import changed, verdicts
+from distir.cli.verifying import Verdict, changed, tell, verdicts
 
 STEP = """\
 func @main(
@@ -70,8 +70,20 @@ def test_what_rounding_decides_is_allowed(step):
     ids=["scale", "swapped shards", "order", "offset", "a column is missing", "nan", "shape"],
 )
 def test_what_is_wrong_is_not_allowed(step, wrong):
-    assert not verdict(step, wrong(results(step[2]))).same
+    found = verdict(step, wrong(results(step[2])))
+    assert not found.same
+    assert "elements differ by up to" in found.difference or "expected the shape" in found.difference
     assert not verdict(step, wrong(results(step[2], flipped=True))).same
+
+
+def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):
+    fine = [Verdict(f"r{i}", i * 1e-9, same=True) for i in range(52)]
+    tell(fine, "the same", "not the same")
+    assert capsys.readouterr().err == "verified: the same (52, apart by at most 5.1e-08 in %r51)\n"
+    tell([*fine, Verdict("w", 2.0, same=False, difference="3 of 4 elements differ")], "the same", "not the same")
+    assert capsys.readouterr().err == "error: not the same: 1 of 53\n  %w: 3 of 4 elements differ\n"
+    tell([Verdict("w", 1e-2, same=True, rounding=2e-2)], "the same", "not the same")
+    assert "%w is off by 1.0e-02, where rounding may make 2.0e-02" in capsys.readouterr().err
 
 
 def test_inputs_change_in_their_last_digits_only():

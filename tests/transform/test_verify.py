@@ -11,6 +11,7 @@ from distir.analysis import InputError
 from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
 from distir.transform import StepError, VerifyError, reference, verify
+from distir.transform.verification import described
 
 SEQUENTIAL = """
 func @main(%w: Tensor[Float64, (3, 2), 1] {param}, %x: Tensor[Float64, (4, 3), 1] {batch = 0}) {
@@ -61,6 +62,24 @@ def test_a_wrong_program_is_found_out_with_the_result_that_is_wrong():
     assert not found.equal
     assert [result.equal for result in found.results] == [True, False]
     assert found.max_abs_error == found.results[1].max_abs_error > found.results[1].tolerance
+    assert found.results[0].difference is None
+    assert "differ" in found.results[1].difference
+
+
+def test_what_differs_is_said_with_its_place_and_both_values():
+    expected, found = np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4)
+    found[2, 1] += 0.5
+    found[0, 3] -= 0.25
+    assert described(expected, found, 0.0) == (
+        "2 of 12 elements differ by up to 5.0e-01, most at [2, 1]: expected 9.0, found 9.5"
+    )
+    assert described(expected, found, 0.3).startswith("1 of 12 elements differ")
+    assert described(expected, found, 1.0) == ""
+    assert described((expected, (expected, expected)), (expected, (expected, found)), 0.3).startswith("part 1.1: 1 of")
+    assert described(expected, found[:2], 1.0) == "expected the shape (3, 4), found (2, 4)"
+    assert described((expected, expected), (expected,), 1.0) == "expected a tuple of as many parts"
+    found[1, 1] = np.nan
+    assert "by up to inf, most at [1, 1]: expected 5.0, found nan" in described(expected, found, 1.0)
 
 
 def test_a_small_error_is_within_a_tolerance_that_is_given():
