@@ -142,9 +142,9 @@ def test_importing_the_api_loads_nothing_heavy():
     assert not HEAVY & loaded_after("import distir")
 
 
-@pytest.mark.parametrize("example", ["mlp_pipeline", "paper_fig2_mlp_pipeline", "mlp_zero"])
+@pytest.mark.parametrize("example", ["examples/mlp_pipeline", "tests/paper/fig2_mlp_pipeline", "examples/mlp_zero"])
 def test_checking_a_program_loads_nothing_heavy(example):
-    script = f"import distir\nassert not distir.check_text(open('examples/{example}.dir').read())"
+    script = f"import distir\nassert not distir.check_text(open('{example}.dir').read())"
     assert not HEAVY & loaded_after(script)
 
 

@@ -1,11 +1,15 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 from cli_samples import MACHINE, PIPELINE, SMALL, UNUSED, WRONG
+from command_line import Ended
 
 from distir.cli.check import FORMAT_NAMES
 from distir.diagnostics.formats import FORMATS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_a_right_program_says_nothing_to_a_script(distir, file):
@@ -184,3 +188,9 @@ def test_an_unreadable_file_does_not_hide_what_is_found_in_others(distir, file, 
     assert ended.code == 2
     assert "DIR301" in ended.err
     assert "missing.dir`: no such file or directory" in ended.err
+
+
+@pytest.mark.parametrize("words", [("check",), ("fmt", "--check")])
+def test_nothing_is_said_of_the_examples(distir, words):
+    """What `make demo` begins with."""
+    assert distir(*words, EXAMPLES) == Ended(0, "", "")
