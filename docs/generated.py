@@ -33,6 +33,15 @@ TAKEN_IN = {
 }
 """Pages of the repository that are pages of the site, where they exist."""
 
+MADE_OF = {
+    "distir/cli/app.py": "reference/commands.md",
+    "distir/transform/all_steps.py": "reference/steps.md",
+    "distir/ops": "reference/ops.md",
+    "distir/ops/signature.py": "reference/signatures.md",
+    "distir/diagnostics/codes": "reference/diagnostics.md",
+}
+"""Definitions that pages are made of: a link to them leads there, and in the repository to the definitions."""
+
 PLACES = {
     "First steps": ("examples/README.md", "examples/strategies/README.md"),
     "How to": ("docs/calibration.md", "examples/plugin/README.md"),
@@ -85,7 +94,8 @@ def _link(found: re.Match[str], source: str, here: str, known: set[str]) -> str:
     if not path or re.match(r"\w+:", path):
         return found.group()
     wanted = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    to = TAKEN_IN.get(wanted) or TAKEN_IN.get(f"{wanted}/README.md") or wanted.removeprefix("docs/")
+    to = TAKEN_IN.get(wanted) or TAKEN_IN.get(f"{wanted}/README.md") or MADE_OF.get(wanted)
+    to = to or wanted.removeprefix("docs/")
     inside = wanted.startswith("docs/")
     if to not in known:
         return found.group() if inside else text  # mkdocs complains of a page that is not there

@@ -109,3 +109,36 @@ def test_links_to_files_lead_somewhere(page):
         if generated and (page.parent / target).stem in made:
             continue  # the site has these; building it checks that
         assert (page.parent / target).exists(), target
+
+
+def headings(text):
+    """The anchors that GitHub gives to the headings of a page."""
+    titles = re.findall(r"^#+ +(.+?)#*$", CODE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+CODE = re.compile(r"^(```|~~~).*?^\1$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[(?:[^\]\[`]|`[^`]*`)*\]\(([^()\s]+)\)")
+MARKDOWN = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not {"node_modules", "build", "golden"} & set(path.parts)
+    and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+]
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_of_the_repository(path):
+    """As GitHub shows pages; `test_site` sees to the same links on the site."""
+    text = re.sub(
+        r"`[^`\n]*`", lambda found: found.group() if "](" not in found.group() else "", CODE.sub("", path.read_text())
+    )
+    broken = []
+    for target in LINK.findall(text):
+        file, _, anchor = target.partition("#")
+        if re.match(r"\w+:", target):
+            continue
+        to = (path.parent / file).resolve() if file else path
+        if not to.exists() or (anchor and anchor not in headings(to.read_text())):
+            broken.append(target)
+    assert broken == []

@@ -59,6 +59,11 @@ def test_links_lead_to_pages_and_places_that_exist(site):
     assert broken == []
 
 
+def test_links_to_definitions_lead_to_the_pages_made_of_them(site):
+    assert 'href="../reference/signatures.html"' in (site / "how-to" / "ops.html").read_text()
+    assert 'href="hardware.html#streams"' in (site / "reference" / "language.html").read_text()
+
+
 def test_pages_fetch_nothing(site):
     loaded = re.compile(r'<(?:script|img|iframe|link(?! rel="canonical"))[^>]*(?:src|href)="((?:https?:)?//[^"]*)"')
     assert {url for page in site.rglob("*.html") for url in loaded.findall(page.read_text())} == set()
