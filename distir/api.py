@@ -109,7 +109,7 @@ def search(
 
     `batch_sizes` bind the named dimension of the program's `{batch}` parameters; `space` says more of what is tried
     than `devices` and `batch_sizes` do. Gives rows with the columns of `distir search --csv`: seconds, examples per
-    second, bytes; `table.best` is the fastest that fits in memory. A configuration that cannot be is a row with its
+    second, bytes; `table.best` is the fastest that fits in memory. An infeasible configuration is a row with its
     reason. Raises search.SpaceError (a ValueError) where there is nothing to search, models.ModelError for an unknown
     name, ProgramError for a program that does not check, cost.HardwareError for an unknown or broken profile.
     """

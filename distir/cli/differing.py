@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.output import table
 from distir.cli.report import lines, placed
 from distir.cli.simulating import Machine
-from distir.cost import show_bytes, show_seconds
+from distir.cost import show_bytes, show_seconds, show_speedup
 from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
 from distir.transform import Difference, Side, difference
@@ -107,7 +107,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>&|~])")
 def _head(compared: Compared, machine: Machine) -> str:
     first, second = (f"@{side.simulation.function.name} of {side.name}" for side in compared.sides)
     speedup = compared.difference.speedup
-    said = "is as fast as A" if speedup == 1 else f"is {speedup:.3g} times as fast as A"
+    said = f"is {show_speedup(speedup)} {'as' if speedup == 1 else 'than'} A"
     if not compared.difference.right.latency_s:
         said = "takes no time"
     return f"A is {first}, B is {second}. On {machine}, B {said}."

@@ -39,7 +39,7 @@ def search(
     all_divisors: Annotated[bool, typer.Option("--all-divisors", help="Try other degrees than powers of two.")] = False,
     method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="How to search.")] = "grid",
     steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: how many steps.")] = 200,
-    seed: Annotated[int, typer.Option(metavar="N", help="anneal: where the dice start.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
     bind: options.Bindings = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="Processes; 0 for as many as there are cores.")] = 0,
     backend: Annotated[
@@ -48,10 +48,10 @@ def search(
     csv: Annotated[str | None, typer.Option(metavar="OUT.csv", help="Write rows here as they are found.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the rows that the CSV file has.")] = False,
     plot: Annotated[
-        list[str] | None, typer.Option(metavar="OUT", help="Memory against throughput: .png, .svg, .pdf or .html.")
+        list[str] | None, typer.Option(metavar="OUT", help="Throughput over memory: .png, .svg, .pdf or .html.")
     ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows are listed.")] = 10,
-    pareto: Annotated[bool, typer.Option("--pareto", help="List the front of memory against throughput.")] = False,
+    pareto: Annotated[bool, typer.Option("--pareto", help="List the Pareto front of memory and throughput.")] = False,
     measure: Annotated[
         int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and time them.")
     ] = 0,
@@ -68,9 +68,9 @@ def search(
     """Find the best way to distribute a program.
 
     Tries data, tensor and pipeline parallelism, microbatches and batch sizes. A configuration that does not fit into
-    the devices' memory is kept, and not ranked; one that cannot be is a row with its reason. `bounded` passes over what
-    cannot be the best and finds the grid's best; `anneal` goes on from there, to stages of unequal size. With --csv, a
-    search that was interrupted goes on with --resume.
+    the devices' memory is kept, and not ranked; an infeasible one is a row with its reason. `bounded` skips what its
+    lower bounds exclude and finds the grid's best; `anneal` goes on from there, to stages of unequal size. With --csv,
+    a search that was interrupted goes on with --resume.
 
     For instance:
 

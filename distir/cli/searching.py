@@ -110,7 +110,7 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
 
 
 def show(table: Table, chosen: Search, top: int, front: bool) -> None:
-    """Print the best rows, or those of the front, as a table."""
+    """Print the best rows, or those of the Pareto front, as a table."""
     from rich.text import Text
 
     from distir.cost import show_bytes, show_seconds
@@ -130,12 +130,12 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     text = f"{chosen.subject.model} on {machine}, {_counted(chosen.space.devices, 'device')}: "
     text += _counted(len(table), "configuration")
     text += f", {over} need more memory than there is" if over else ""
-    text += f", {failed} cannot be" if failed else ""
+    text += f", {failed} infeasible" if failed else ""
     uneven = chosen.uneven
     text += (
         f"\n{uneven} more {'is' if uneven == 1 else 'are'} left out: D·K does not divide the batch" if uneven else ""
     )
-    nothing = "none fits into memory" if failed < len(table) else "none can be"
+    nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}
     for row in table.failed:

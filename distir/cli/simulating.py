@@ -68,6 +68,7 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
 
     Raises Refused.
     """
+    from distir.diagnostics import suggestion
     from distir.simulate import setup
 
     names = bindable(function)
@@ -80,8 +81,8 @@ def binding(flags: Sequence[str], config: Config, function: Function) -> dict[st
             if not (equals and name):
                 raise Refused(f"`--bind {flag}`: expected a name and a value", "write for example `--bind B=64`")
             if name not in names:
-                known = ", ".join(f"`{n}`" for n in sorted(names)) or "nothing"
-                raise Refused(f"`--bind {flag}`: `@{function.name}` has no `{name}`", f"what can be bound: {known}")
+                hint = suggestion(name, sorted(names)) or "it has no named dimensions and no host parameters"
+                raise Refused(f"`--bind {flag}`: `@{function.name}` has no dimension or host value `{name}`", hint)
             bound[name] = setup.literal(value, f"`--bind {flag}`")
         return setup.fitting(bound, function)
 

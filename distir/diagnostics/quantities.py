@@ -15,6 +15,14 @@ def show_bytes(nbytes: float) -> str:
     return _show(nbytes, (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
 
 
+def show_speedup(speedup: float) -> str:
+    """How one time compares with another that is `speedup` times as long: `1.08× faster`, `1.08× slower`, `as fast`."""
+    if speedup == 1:
+        return "as fast"
+    factor, way = (speedup, "faster") if speedup > 1 else (1 / speedup, "slower")
+    return f"{factor:.3g}× {way}" if factor >= 1.01 else f"{100 * (factor - 1):.2g}% {way}"
+
+
 def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
     base = next(unit for unit, size in units if size == 1)
     if value == 0 or not math.isfinite(value):

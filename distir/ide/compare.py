@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from distir.cost import show_bytes, show_seconds
+from distir.cost import show_bytes, show_seconds, show_speedup
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ir import Site
@@ -79,7 +79,7 @@ def in_words(found: Comparison) -> str:
     before, now = found.other, found.this
     most = [max(cost.peak_memory_bytes.values(), default=0) for cost in (before, now)]
     times = f"{show_seconds(before.latency_s)} → {show_seconds(now.latency_s)}"
-    speed = f" ({found.speedup:.3g} times as fast)" if found.speedup is not None and found.speedup != 1 else ""
+    speed = f" ({show_speedup(found.speedup)})" if found.speedup is not None and found.speedup != 1 else ""
     return f"{before.name} → {now.name}: {times}{speed}, most memory {show_bytes(most[0])} → {show_bytes(most[1])}"
 
 

@@ -20,7 +20,7 @@ BATCH = dims.named("B")
 """The batch dimension wherever it is not a number. In functions of layers it always has a name: they fit any batch."""
 
 LARGEST: Final = 2**31 - 1
-"""No dimension of a model is larger: sizes beyond it are slips of the pen."""
+"""No dimension of a model is larger: sizes beyond it are typos."""
 
 
 class ModelError(ValueError):

@@ -25,7 +25,7 @@ HOT, COLD = 0.1, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """How long to look, and where the dice start."""
+    """How many steps to take, and the random seed."""
 
     steps: int = 200
     seed: int = 0
@@ -38,7 +38,7 @@ def anneal(
 
     `layers`: how many the program has, to be dealt out to stages. `known`: rows that need not be simulated again.
     """
-    dice = random.Random(settings.seed)
+    draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
     here = start
     cooling = (COLD / HOT) ** (1 / max(1, settings.steps - 1))
@@ -47,13 +47,13 @@ def anneal(
         options = [plan for plan in neighbours(here.plan, space, layers) if _allowed(plan, start, space)]
         if not options:
             return
-        plan = dice.choice(options)
+        plan = draw.choice(options)
         row = known.get(plan)
         if row is None:
             (row,) = evaluate(subject, plan, [start.batch_size])
             known[plan] = row
             yield row
-        if _accepted(here, row, temperature, dice):
+        if _accepted(here, row, temperature, draw):
             here = row
         temperature *= cooling
 
@@ -101,10 +101,10 @@ def _allowed(plan: Plan, start: Row, space: Space) -> bool:
     return space.holds(plan) and (start.batch_size is None or space.allows(start.batch_size, plan))
 
 
-def _accepted(here: Row, row: Row, temperature: float, dice: random.Random) -> bool:
+def _accepted(here: Row, row: Row, temperature: float, draw: random.Random) -> bool:
     if not row.fits or row.latency_s is None:
         return False
     if here.latency_s is None or row.latency_s <= here.latency_s:
         return True
     rise = (row.latency_s - here.latency_s) / here.latency_s
-    return dice.random() < math.exp(-rise / temperature)
+    return draw.random() < math.exp(-rise / temperature)

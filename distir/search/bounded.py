@@ -1,4 +1,4 @@
-"""Best-first search with a bound: the best row of the grid, without simulating what cannot be it.
+"""Best-first search with a bound: the best row of the grid, without simulating what its bounds exclude.
 
 Plans are tried by their lower bounds. Once the next bound is no better than the best that fits in memory, the rest is
 passed over: every plan in it takes at least as long. So the best row is that of the whole grid; a test compares.

@@ -17,7 +17,7 @@ from distir.transform.steps import StepError
 
 
 def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) -> Iterator[Row]:
-    """A row for each batch size. Never raises for a configuration that cannot be: the row says why."""
+    """A row for each batch size. Never raises for an infeasible configuration: its row says why."""
     blank = Row(
         subject.model, None, plan.data, plan.tensor, plan.pipeline, plan.microbatches, None, None, None, False,
         plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,

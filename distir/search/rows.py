@@ -99,7 +99,7 @@ class Table(Sequence[Row]):
 
 
 def pareto(rows: Iterable[Row]) -> list[Row]:
-    """The front of memory against throughput: each row is faster than all that need no more memory."""
+    """The Pareto front of memory and throughput: each row is faster than all that need no more memory."""
     front: list[Row] = []
     for row in sorted((r for r in rows if r.fits), key=lambda r: (r.peak_memory_bytes or 0, *_rank(r))):
         if not front or (row.throughput or 0.0) > (front[-1].throughput or 0.0):

@@ -258,8 +258,8 @@ def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()
     hosts = {p.name for p in function.params if p.type in of_host} if of_host else set[str]()
     for name in bind:
         if name not in names and name not in hosts:
-            known = ", ".join(f"`{n}`" for n in sorted(names | hosts)) or "none"
-            raise BindError(f"`@{function.name}` has nothing called `{name}` to bind; it has {known}")
+            known = ", ".join(f"`{n}`" for n in sorted(names | hosts)) or "no named dimensions"
+            raise BindError(f"`@{function.name}` has no dimension or host value `{name}`; it has {known}")
     sizes = {name: value for name, value in bind.items() if name in names and isinstance(value, int)}
     unsized = sorted(set(bind) & names - set(sizes))
     if unsized or any(size < 0 for size in sizes.values()):

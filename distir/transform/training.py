@@ -60,7 +60,7 @@ def grad(
     """The training step of a forward program: loss, gradients, and new weights.
 
     The weights are the parameters marked `{param}`; without any marks, all floating-point ones. `loss` is `mse`,
-    `cross_entropy` (scores along the last dimension, integer labels) or `none` (the first result is the loss already);
+    `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first result is the loss already);
     by default `none` for a scalar, `cross_entropy` where the input is integers, else `mse`. `optimizer` is `sgd`,
     `momentum`, `adam` or `none`, which returns gradients. The step takes a target and the optimizer's state in
     addition, and returns the loss, the new weights (or gradients) and the new state, in the order of the parameters.
@@ -180,7 +180,7 @@ def _cross_entropy(
 ) -> _Loss:
     shape = type.shape if isinstance(type, TensorType) else None
     if shape is None or len(shape) < 2:
-        message = f"`loss=cross_entropy` expected scores with two dimensions or more, found `{type}`"
+        message = f"`loss=cross_entropy` expected logits with two dimensions or more, found `{type}`"
         raise _bad_loss(entry, message)
     target = f.fresh("target")
     rows, labels = scores, target

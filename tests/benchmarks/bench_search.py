@@ -67,7 +67,7 @@ def grid(name: str) -> None:
     spent, passed = time.process_time() - start, time.perf_counter() - begin
     failed = sum(bool(row.reason) for row in rows)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{name}: {len(rows)} configurations ({failed} cannot be), {spent:.1f} s of CPU, {passed:.1f} s", end=", ")
+    print(f"{name}: {len(rows)} configurations ({failed} infeasible), {spent:.1f} s of CPU, {passed:.1f} s", end=", ")
     print(f"{len(rows) / spent:.1f} per CPU second, {memory:.0f} MB")
 
 

@@ -63,7 +63,7 @@ def swapped():
 
 
 SENTENCES = [
-    ("README.md", r"makes it ([\d.]+) times as fast", lambda: 1 + swapped() / 100, ".2f"),
+    ("README.md", r"makes it ([\d.]+)× faster", lambda: 1 + swapped() / 100, ".2f"),
     ("docs/tutorial.md", r"stages save (\d+) % only", stages_save, ".0f"),
     ("docs/tutorial.md", r"where the estimate says (\d+):", lambda: 1e3 * launched(), ".0f"),
     ("examples/walkthrough.md", r"Still ([\d.]+) GB too much", too_much, ".1f"),

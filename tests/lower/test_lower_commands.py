@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -113,7 +114,7 @@ def test_a_program_is_launched_verified_and_traced(distir, pipeline, tmp_path):
     assert found["latency_s"] == sorted(found["latencies_s"])[1]
     assert set(found["ranks"]) == {"1", "2"}
     for own in found["ranks"].values():
-        assert own["busy_s"] >= own["comm_s"] > 0
+        assert found["observed_s"] >= own["busy_s"] >= own["comm_s"] > 0
     # w1, x, h and y of the first layer, half of the pair and its negative: all of rank 1 that is alive at once
     assert found["ranks"]["1"]["peak_memory_bytes"] == 4 * (64 + 32 + 32 + 32) + 2 * 4
     events = json.loads(trace.read_text())["traceEvents"]
@@ -124,6 +125,18 @@ def test_a_program_is_launched_verified_and_traced(distir, pipeline, tmp_path):
     assert sends[0]["ts"] == sends[1]["ts"]
     assert {e["cat"] for e in slices} == {"compute", "communication"}
     assert "@main › %y = @layer" in {e["args"].get("calls") for e in slices}
+
+
+def test_what_was_measured_is_said_with_the_run_that_it_is_of(distir, pipeline):
+    pytest.importorskip("torch")
+    ended = distir("launch", pipeline, "--bind", "B=4", "--repeat", 3, "--timeout", "500s")
+    assert ended.code == 0, ended.err
+    median, nothing, watched, head, *ranks = ended.out.splitlines()
+    assert re.fullmatch(r"@main: \S+ per run, the median of 3 runs", median)
+    assert nothing == ""
+    assert re.fullmatch(r"one more run, watched op by op, which slows it down: \S+", watched)
+    assert head.split() == ["rank", "busy", "communicating", "peak", "memory"]
+    assert [rank.split()[0] for rank in ranks] == ["1", "2"]
 
 
 def test_running_out_of_memory_names_the_statement(distir, tmp_path):

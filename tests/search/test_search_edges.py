@@ -64,11 +64,11 @@ def test_without_a_number_all_devices_of_the_hardware_are_used(search):
 def test_fewer_layers_than_stages(search):
     some = search("two.dir", "--devices", "4", "--batch-size", "64", "--microbatches", "2", *HARDWARE)
     assert some.code == 0
-    assert "1 cannot be" in some.out
+    assert "1 infeasible" in some.out
     assert "`@main` has 2 statements with weights, too few for 4 stages" in some.out
     none = search("two.dir", "--devices", "4", "--batch-size", "64", "--fix", "P=4", *HARDWARE)
     assert none.code == 2  # nothing that was asked for can be
-    assert "none can be" in none.out
+    assert "none is feasible" in none.out
     assert "too few for 4 stages" in none.out
 
 

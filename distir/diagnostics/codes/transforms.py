@@ -38,7 +38,7 @@ BAD_LOSS = code(
     """
 The loss does not fit what the entry function returns.
 
-`loss=mse` compares the first result with a target of the same shape; `loss=cross_entropy` takes it as scores along its
+`loss=mse` compares the first result with a target of the same shape; `loss=cross_entropy` takes it as logits along its
 last dimension, with a label for each row; `loss=none` takes the first result as the loss, which must then be a scalar.
 """,
 )

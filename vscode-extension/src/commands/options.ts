@@ -21,7 +21,7 @@ export function options(devices: number, before: Readonly<Record<string, string>
     { name: "schedule", label: "Schedules", detail: "Of pipelines, with commas between them.", value: "1f1b" },
     { name: "zero", label: "ZeRO stages", detail: "Of 0 to 3, with commas between them.", value: "0", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
-    { name: "method", label: "Method", detail: "All; all but what cannot be best; or from there on to unequal stages.", value: "grid", choices: ["grid", "bounded", "anneal"] },
+    { name: "method", label: "Method", detail: "All; all but what bounds exclude; or from there on to unequal stages.", value: "grid", choices: ["grid", "bounded", "anneal"] },
   ];
   return fields.map((field) => ({ ...field, value: before[field.name] ?? field.value }));
 }
