@@ -1,6 +1,7 @@
 """What `distir simulate` says of a simulation, as text and as JSON.
 
-Times are in seconds, memory in bytes. Lines are those of the program's text, from 1; null where there is none.
+Times are in seconds, memory in bytes; bubble and exposed communication are shares from 0 to 1. Lines are those of the
+program's text, from 1; null where there is none.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "latency_s": simulation.latency_s,
         "latency_band_s": None if simulation.band is None else list(simulation.band),
         "ops": simulation.ops,
+        "bubble": simulation.bubble,
+        "exposed_communication": simulation.exposed_communication,
         "devices": {
             str(device): {
                 "busy_s": use.busy_s,
@@ -127,6 +130,9 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
     line_of = lines(program)
     head = f"@{simulation.function.name} on {machine.hardware.name} ({machine.named}): {machine.hardware.title}"
     latency = f"{show_seconds(simulation.latency_s)}{_band(simulation)} latency, {simulation.ops} ops"
+    if len(simulation.devices) > 1:
+        shares = (simulation.bubble, "bubble"), (simulation.exposed_communication, "exposed communication")
+        latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
     sections = (
         ("devices", _devices(simulation)),
@@ -150,7 +156,7 @@ def _band(simulation: Simulation) -> str:
 
 
 def _devices(simulation: Simulation) -> Any:
-    listed = table("device", "busy", "idle", "of the time", "communication", "peak memory", "of", right="0123456")
+    listed = table("device", "busy", "idle", "idle %", "communication", "peak memory", "capacity", right="0123456")
     for device, use in simulation.devices.items():
         listed.add_row(
             str(device),

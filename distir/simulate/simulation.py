@@ -30,6 +30,7 @@ from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects
+from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
@@ -138,6 +139,26 @@ class Simulation:
             peak = peaks.get(self._effects.memory(device), 0)
             found[device] = DeviceUse(busy, idle, comm, peak, self.hardware.capacity(position))
         return found
+
+    @property
+    def bubble(self) -> float:
+        """The share of (devices × latency) in which a device neither computes nor communicates, from 0 to 1.
+
+        A device with several streams is one device, and idle while all of them are. 0 for a program that takes no time.
+        """
+        return self._exposure.bubble
+
+    @property
+    def exposed_communication(self) -> float:
+        """The share of (devices × latency) in which a device communicates and does not compute, from 0 to 1.
+
+        Where a device has one stream, that is all of its communication; another stream that computes hides it.
+        """
+        return self._exposure.exposed_communication
+
+    @cached_property
+    def _exposure(self) -> Exposure:
+        return self._timeline.exposure({device: self._effects.memory(device) for device in self._effects.place})
 
     @cached_property
     def peaks(self) -> dict[int, int]:

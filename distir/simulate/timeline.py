@@ -11,13 +11,14 @@ last bit.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from distir.ir import Apply, Function
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect, to_seconds
+from distir.simulate.exposure import Exposure, exposure
 from distir.simulate.summary import Clocks, run, totals
 from distir.simulate.summary_run import Descent, Place
 
@@ -94,6 +95,14 @@ class Timeline:
     def latency(self) -> float:
         """When the last device is done, in seconds."""
         return max(self.clocks.values(), default=0.0)
+
+    def exposure(self, memories: Mapping[int, int]) -> Exposure:
+        """How much of the devices' time is unused, and how much goes into exposed communication.
+
+        `memories`: by device of the program, the memory that its streams share.
+        """
+        latency = max(self._ends.values(), default=0)
+        return exposure(self.body, self._busy, self._communication, latency, memories)
 
     @cached_property
     def descent(self) -> Descent:

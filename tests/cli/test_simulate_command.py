@@ -44,6 +44,18 @@ def test_json_says_what_the_api_says(distir, file):
     }
 
 
+def test_bubble_and_exposed_communication_are_said(distir, file):
+    path = file("a.dir", PIPELINE)
+    found = json.loads(distir("simulate", path, *BOUND, "--json").out)
+    whole = found["latency_s"] * len(found["devices"])
+    assert found["bubble"] == pytest.approx(sum(use["idle_s"] for use in found["devices"].values()) / whole)
+    alone = sum(use["comm_s"] for use in found["devices"].values()) / whole
+    assert found["exposed_communication"] == pytest.approx(alone), "each device has one stream"
+    text = distir("simulate", path, *BOUND).out
+    bubble, exposed = (f"{100 * found[name]:.1f}%" for name in ("bubble", "exposed_communication"))
+    assert f", {bubble} bubble, {exposed} exposed communication" in text
+
+
 def test_costs_by_op_add_up_to_the_busy_time(distir, file):
     found = json.loads(distir("simulate", file("a.dir", PIPELINE), *BOUND, "--json", "--top", "100").out)
     assert sum(entry["share"] for entry in found["costliest"]) == pytest.approx(1)
@@ -102,6 +114,14 @@ def test_without_budget_memory_that_overflows_is_a_warning(distir, file):
     ended = distir("simulate", huge, "--hardware", MACHINE, "--max-latency", "1h")
     assert ended.code == 1
     assert "DIR505" in ended.err
+
+
+def test_a_size_that_there_is_not_is_met_with_what_there_is(distir, file):
+    none = distir("simulate", file("a.dir", SMALL), "--bind", "N=3")
+    assert none.code == 2
+    assert "it has no named dimensions" in none.err
+    some = distir("simulate", file("b.dir", PIPELINE), "--bind", "Q=3")
+    assert "there is `B`" in some.err
 
 
 def test_sizes_left_open_are_an_error_with_a_place(distir, file):

@@ -69,7 +69,8 @@ def renewed(shown, printed):
     """
     lines, left = [], printed.splitlines()
     for line in shown.splitlines():
-        found = next((i for i, now in enumerate(left) if worded(now) == worded(line)), None)
+        exact = (i for i, now in enumerate(left) if now.rstrip() == line)
+        found = next(exact, next((i for i, now in enumerate(left) if worded(now) == worded(line)), None))
         if line.endswith("…") or found is None:
             lines.append(line)
         else:

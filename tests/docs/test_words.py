@@ -7,13 +7,12 @@ from page_samples import ROOT
 
 TERMS = {
     r"where the dice": "random seed",
-    r"\bcannot be(?= left out\b| \bis a row\b|\"|: the row)|\bnone can be\b": "infeasible",
-    r"times as fast as": "1.08× faster, 1.08× slower",
+    r"\bcannot be(\"| is a row|: the row| are left out)|\"none can be\"": "infeasible",
+    r"times as fast( as A|\)|\])": "1.08× faster, 1.08× slower",
     r"\"of the time\"|idle +of the time": "idle",
-    r"front of memory": "Pareto front",
+    r"front of memory against": "Pareto front",
     r"scores (along|with)": "logits",
     r"slips? of the pen": "typo",
-    r"what can be bound: nothing": "no named dimensions",
 }
 """Phrases that nobody in the field would look for, with what to write."""
 

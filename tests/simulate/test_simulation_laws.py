@@ -12,6 +12,7 @@ from simulate_reference import reference
 from simulate_samples import inlined, machine, random_module
 
 from distir.analysis import check
+from distir.ops import OPS
 from distir.simulate import simulate
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
@@ -78,6 +79,35 @@ def test_calls_mean_the_same_as_inlined_bodies(module):
                 assert event.start == pytest.approx(start, rel=CLOSE, abs=0)
                 assert event.effect.cost.seconds == seconds
             assert nonzero(found.peaks) == nonzero(expected.peaks)
+
+
+@quick
+@given(modules())
+def test_what_no_device_uses_and_what_communication_takes_alone(module):
+    """Straight from the definitions: between any two moments at which something begins or ends."""
+    right(module)
+    flat = inlined(module)
+    found, alone = simulate(module, MACHINE), simulate(flat, MACHINE)
+    expected = reference(flat, MACHINE)
+    streams = {}
+    for device in found.devices:
+        streams.setdefault(found.memory_of(device), set()).add(device)
+    pieces = [
+        (set(on), start, start + s, OPS[op.op].communication is not None) for op, on, s, start in expected.events if s
+    ]
+    moments = sorted({moment for _, start, end, _ in pieces for moment in (start, end)} | {0.0})
+    idle = exposed = 0.0
+    for own in streams.values():
+        ours = [piece for piece in pieces if piece[0] & own]
+        for a, b in pairwise(moments):
+            kinds = {communicates for _, start, end, communicates in ours if start <= a and b <= end}
+            idle += (b - a) * (not kinds)
+            exposed += (b - a) * (kinds == {True})
+    whole = expected.latency * len(streams)
+    with shown(module, flat):
+        assert (found.bubble, found.exposed_communication) == (alone.bubble, alone.exposed_communication)
+        assert found.bubble == pytest.approx(idle / whole if whole else 0.0, rel=1e-9, abs=1e-12)
+        assert found.exposed_communication == pytest.approx(exposed / whole if whole else 0.0, rel=1e-9, abs=1e-12)
 
 
 @quick
