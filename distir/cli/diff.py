@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distir.cli import options, output, simulating
-from distir.cli.endings import Refused
+from distir.cli.endings import WRONG, Refused
 from distir.cli.files import shown
 from distir.cli.programs import settings, sound_program
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from distir.cli.conditions import Judged
     from distir.cli.traces import Run
     from distir.ir import Function
 
@@ -32,11 +33,22 @@ def diff(
     as_json: options.AsJson = False,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Of traces: how many ops are shown.")] = 20,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown, as for a pull request.")] = False,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'CONDITION'", help="End with exit code 1 if this holds of B; may be given several times."
+        ),
+    ] = None,
 ) -> int:
     """Compare two programs, as simulated.
 
     Latency, memory, communication, and where their critical paths part. Settings are those of A's distir.toml. A size
     that --bind gives need be known to one of the programs only.
+
+    A condition of --fail-if is a metric (latency, memory, communication, bubble, exposed-communication, ops), > or <,
+    and an amount: latency>+5% is more than 5 % above A, latency>+1ms more than 1 ms above A, latency>20ms is about B
+    alone. A bubble is a percentage itself: bubble>+2% is more than 2 points above A. Quotes keep the shell from
+    reading > as a redirection.
 
     With a trace (.json), as launch --trace and simulate --trace write it, the other is a trace too, or the program,
     which is simulated then: how long each op and each device took, simulated and measured. Measured ops are watched one
@@ -46,12 +58,13 @@ def diff(
 
         distir diff sequential.dir pipeline.dir --hardware dgx-a100
 
-        distir diff before.dir after.dir --markdown
+        distir diff before.dir after.dir --markdown --fail-if 'latency>+5%' --fail-if 'memory>40GB'
 
         distir diff program.dir measured.json --hardware here.toml
     """
-    from distir.cli import differing, traces
+    from distir.cli import conditions, differing, traces
 
+    asked = conditions.parsed(fail_if or ())
     if as_json and markdown:
         raise Refused("expected either `--json` or `--markdown`, found both")
     if any(map(traces.is_trace, (first, second))):
@@ -60,6 +73,7 @@ def diff(
         return _written(
             as_json,
             markdown,
+            traces.judged(asked, beside),
             lambda: traces.as_document(beside),
             lambda: traces.as_markdown(beside, top),
             lambda: traces.as_text(beside, top),
@@ -82,6 +96,7 @@ def diff(
     return _written(
         as_json,
         markdown,
+        conditions.judged(asked, found.difference.left, found.difference.right),
         lambda: differing.as_document(found),
         lambda: differing.as_markdown(found, machine),
         lambda: differing.as_text(found, machine),
@@ -91,18 +106,24 @@ def diff(
 def _written(
     as_json: bool,
     markdown: bool,
-    document: Callable[[], object],
+    judged: Sequence[Judged],
+    document: Callable[[], dict[str, object]],
     page: Callable[[], str],
     parts: Callable[[], Iterable[RenderableType]],
 ) -> int:
     """Write what was found in the form that is asked for, and give the exit code. Only that form is made."""
+    from distir.cli import conditions
+
     if as_json:
-        output.write_json(document())
+        output.write_json({**document(), "conditions": conditions.as_document(judged)})
     elif markdown:
-        output.write(page())
+        output.write(page() + conditions.as_markdown(judged))
     else:
         output.lay_out(*parts())
-    return 0
+    held = [one for one in judged if one.holds]
+    for one in held:
+        output.complain("error", f"{one.condition.metric} {one}, which `--fail-if '{one.condition.text}'` rules out")
+    return WRONG if held else 0
 
 
 def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[str]) -> Run:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from distir.cli.conditions import percent, points
 from distir.cli.output import table
 from distir.cli.report import lines, placed
 from distir.cli.simulating import Machine
@@ -159,14 +160,19 @@ def _totals(a: Side, b: Side) -> list[tuple[str, ...]]:
         _total("latency", show_seconds, a.latency_s, b.latency_s),
         _total("most memory of a device", show_bytes, a.most_memory_bytes, b.most_memory_bytes),
         _total("communication", show_bytes, a.total_communication_bytes, b.total_communication_bytes),
+        _shares("bubble", a.bubble, b.bubble),
+        _shares("exposed communication", a.exposed_communication, b.exposed_communication),
         _total("ops", str, a.ops, b.ops),
         _total("devices", str, len(a.busy_s), len(b.busy_s)),
     ]
 
 
 def _total(name: str, show: Callable[[Any], str], a: float, b: float) -> tuple[str, ...]:
-    change = "" if a == b or not a else f"{100 * (b - a) / a:+.1f}%"
-    return name, show(a), show(b), change
+    return name, show(a), show(b), percent(a, b)
+
+
+def _shares(name: str, a: float, b: float) -> tuple[str, ...]:
+    return name, f"{100 * a:.1f}%", f"{100 * b:.1f}%", points(a, b)
 
 
 def _both(show: Callable[[Any], str], a: Mapping[Any, Any], b: Mapping[Any, Any], key: Any) -> tuple[str, str]:
@@ -200,6 +206,8 @@ def _side(named: Named, side: Side) -> dict[str, Any]:
         "file": named.name,
         "function": named.simulation.function.name,
         "latency_s": side.latency_s,
+        "bubble": side.bubble,
+        "exposed_communication": side.exposed_communication,
         "ops": side.ops,
         "op_counts": dict(sorted(side.op_counts.items())),
         "devices": {

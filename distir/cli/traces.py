@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from distir.cli.conditions import TIMED, Condition, Judged
 from distir.cli.endings import Refused
 from distir.cli.files import read_bytes, shown
 from distir.cli.output import table
@@ -152,6 +153,15 @@ def lay_beside(one: Run, other: Run) -> Beside:
     ordered = sorted(rows.values(), key=lambda r: (-abs(r.second - r.first), r.device, r.function, r.name))
     alone, views = (sum(map(len, run.pieces.values())) - len(pairs) for run in (first, second))
     return Beside(first, second, tuple(ordered), alone, views)
+
+
+def judged(asked: Sequence[Condition], beside: Beside) -> list[Judged]:
+    """What becomes of conditions: traces have latencies. Raises Refused for one on anything else."""
+    for condition in asked:
+        if condition.metric != TIMED:
+            hint = f"traces have `{TIMED}`; give two programs for the others"
+            raise Refused(f"`--fail-if '{condition.text}'`: a trace does not say `{condition.metric}`", hint)
+    return [condition.judged(beside.first.latency, beside.second.latency) for condition in asked]
 
 
 def key_of(row: Row) -> tuple[str, str, str, int | None, int]:

@@ -26,6 +26,10 @@ class Side:
     """By pattern: how many."""
     op_counts: Mapping[str, int]
     """By op: how often it runs."""
+    bubble: float
+    """The share of (devices × latency) in which a device neither computes nor communicates, from 0 to 1."""
+    exposed_communication: float
+    """The share in which a device communicates and does not compute, from 0 to 1."""
 
     @property
     def most_memory_bytes(self) -> int:
@@ -80,6 +84,8 @@ def _side(simulation: Simulation) -> Side:
         volume,
         messages,
         _op_counts(simulation.body, {}),
+        simulation.bubble,
+        simulation.exposed_communication,
     )
 
 
