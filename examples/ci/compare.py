@@ -1,12 +1,15 @@
 """What a change does to programs, as Markdown: `distir diff` of each .dir file that differs from a commit.
 
-    python compare.py BASE [--hardware H]
+    python compare.py BASE [--hardware H] [--fail-if 'latency>+5%']
 
-Programs that are new or gone are named. Settings are those of `distir.toml` at BASE. Needs git and nothing else.
+Programs that are new or gone are named. Settings are those of `distir.toml` at BASE. With conditions (`distir diff
+--help` says what they are), the exit code is 1 if one holds for some program, or if a program cannot be compared. Needs
+git and nothing else.
 """
 
 import argparse
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,23 +18,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="the commit to compare with")
     parser.add_argument("--hardware", help="the machine to simulate on")
+    parser.add_argument("--fail-if", action="append", default=[], metavar="CONDITION", help="as of `distir diff`")
     parser.add_argument("--distir", default="distir", help="the command")
     arguments = parser.parse_args()
     print("### What changes in distributed programs")
     changes = changed(arguments.base)
     if not changes:
         print("\nNothing.")
-        return
+        return 0
     root = Path(git("rev-parse", "--show-toplevel").strip())
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         git("worktree", "add", "--quiet", "--detach", str(folder / "before"), arguments.base)
         try:
             (folder / "after").symlink_to(root, target_is_directory=True)
-            for status, path in changes:
-                print(f"\n{compared(folder, status, path, arguments)}")
+            found = [compared(folder, status, path, arguments) for status, path in changes]
         finally:
             git("worktree", "remove", "--force", str(folder / "before"))
+    for said, _ in found:
+        print(f"\n{said}")
+    return 1 if arguments.fail_if and any(failed for _, failed in found) else 0
 
 
 def changed(base):
@@ -41,16 +47,17 @@ def changed(base):
 
 
 def compared(folder, status, path, arguments):
-    """One program, in Markdown."""
+    """One program, in Markdown, and whether a condition holds or it cannot be compared."""
     if status != "M":
-        return f"{'New' if status == 'A' else 'Gone' if status == 'D' else 'Changed'}: {code(path)}"
-    hardware = [f"--hardware={arguments.hardware}"] if arguments.hardware else []
-    words = [arguments.distir, "diff", "--markdown", *hardware, "--", f"before/{path}", f"after/{path}"]
+        return f"{'New' if status == 'A' else 'Gone' if status == 'D' else 'Changed'}: {code(path)}", False
+    flags = [f"--hardware={arguments.hardware}"] if arguments.hardware else []
+    flags += [f"--fail-if={condition}" for condition in arguments.fail_if]
+    words = [arguments.distir, "diff", "--markdown", *flags, "--", f"before/{path}", f"after/{path}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if not done.stdout:
         said = "\n".join(f"    {line}" for line in done.stderr.splitlines())
-        return f"{code(path)} cannot be compared:\n\n{said}"
-    return done.stdout.rstrip()
+        return f"{code(path)} cannot be compared:\n\n{said}", True
+    return done.stdout.rstrip(), done.returncode != 0
 
 
 def code(text):
@@ -63,4 +70,8 @@ def git(*words):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        print(f"error: {' '.join(error.cmd)}: {error.stderr.strip()}", file=sys.stderr)
+        sys.exit(2)

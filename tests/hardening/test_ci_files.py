@@ -34,9 +34,10 @@ def runner(tmp_path):
     """Runs a step of the action as GitHub would: its script under bash, its inputs as variables."""
     installed = tmp_path / "temp" / "distir" / "bin"
     installed.mkdir(parents=True)
-    command = installed / "distir"
-    command.write_text(COMMAND)
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    for name, script in (("distir", COMMAND), ("python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')):
+        command = installed / name
+        command.write_text(script)
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
     work = tmp_path / "work"
     work.mkdir()
     output = tmp_path / "output"
@@ -52,7 +53,9 @@ def runner(tmp_path):
         output.write_text("")
         environment = {
             **os.environ,
+            **GIT,
             **variables,
+            "HERE": str(ROOT),
             "PYTHONPATH": str(ROOT),
             "RUNNER_TEMP": str(tmp_path / "temp"),
             "GITHUB_OUTPUT": str(output),
@@ -96,6 +99,58 @@ def test_the_action_holds_programs_to_a_budget(runner, budget, code):
     assert "sarif" not in outputs
 
 
+@pytest.fixture
+def changed(runner):
+    """The action's folder as a repository in which a program takes longer than in its only commit."""
+
+    def git(*words):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        environment = {**os.environ, **GIT}
+        subprocess.run(["git", *identity, *words], cwd=runner.folder, env=environment, check=True, capture_output=True)
+
+    (runner.folder / "a.dir").write_text(GOOD)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    (runner.folder / "a.dir").write_text(SLOWER)
+
+
+@pytest.mark.usefixtures("changed")
+@pytest.mark.parametrize(
+    ("conditions", "code"),
+    [
+        ("", 0),
+        ("latency>+900%\n\n  memory>+900%\n", 0),
+        ("memory>+900%\nlatency>+5%\n", 1),
+        ("$(touch owned)", 1),
+    ],
+)
+def test_the_action_holds_changes_to_conditions(runner, conditions, code):
+    done, outputs = runner(base="HEAD", fail_if=conditions, hardware="dgx-a100")
+    assert (done.returncode, outputs["exit-code"]) == (code, str(code)), done.stderr
+    said = Path(outputs["comparison"]).read_text()
+    assert said in done.stdout
+    assert ("| `latency>+5%` |" in said) == ("latency>+5%" in conditions)
+    assert ("**fails**" in said) == ("latency>+5%" in conditions)
+    assert not (runner.folder / "owned").exists()
+
+
+def test_conditions_without_a_commit_to_compare_with_are_passed_over_aloud(runner):
+    (runner.folder / "a.dir").write_text(GOOD)
+    done, outputs = runner(fail_if="latency>+5%")
+    assert done.returncode == 0
+    assert "::notice::there is no commit to compare with" in done.stdout
+    assert "comparison" not in outputs
+
+
+@pytest.mark.usefixtures("changed")
+def test_a_commit_that_is_not_there_is_said(runner):
+    done, outputs = runner(base="nowhere")
+    assert (done.returncode, outputs["exit-code"]) == (2, "2")
+    assert "nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_action_says_what_cannot_be_done(runner):
     done, outputs = runner(paths="nowhere.dir")
     assert (done.returncode, outputs["exit-code"]) == (2, "2")
@@ -107,7 +162,7 @@ def test_the_action_says_what_cannot_be_done(runner):
 )
 def test_inputs_of_the_action_are_no_code(runner, hostile):
     (runner.folder / "a.dir").write_text(GOOD)
-    for given in ({"paths": hostile}, {"hardware": hostile}, {"max_latency": hostile}):
+    for given in ({"paths": hostile}, {"hardware": hostile}, {"max_latency": hostile}, {"base": hostile}):
         done, _ = runner(**given)
         assert done.returncode == 2
         assert not (runner.folder / "owned").exists()
@@ -169,15 +224,15 @@ def repository(tmp_path):
     return folder
 
 
-def comparison(repository):
+def comparison(repository, *flags, code=0):
     """What `compare.py` says of the repository's working tree."""
     command = repository.parent / "distir"
     command.write_text(COMMAND)
     command.chmod(0o755)
-    words = [sys.executable, str(CI / "compare.py"), "HEAD", "--distir", str(command)]
+    words = [sys.executable, str(CI / "compare.py"), "HEAD", "--distir", str(command), *flags]
     environment = {**os.environ, **GIT, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     trees = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
     assert len(trees.stdout.splitlines()) == 1
     return done.stdout
@@ -191,6 +246,15 @@ def test_a_pull_request_is_told_what_it_changes(repository):
     assert "A is `@main` of before/a.dir, B is `@main` of after/a.dir" in said
     assert "| latency |" in said
     assert "Gone: `gone.dir`" in said
+
+
+def test_a_change_that_a_condition_rules_out_fails(repository):
+    (repository / "a.dir").write_text(SLOWER)
+    assert "**fails**" not in comparison(repository, "--fail-if", "latency>+900%")
+    said = comparison(repository, "--fail-if", "latency>+900%", "--fail-if", "latency>+5%", code=1)
+    assert said.count("**fails**") == 1
+    (repository / "a.dir").write_text(WRONG)
+    assert "cannot be compared" in comparison(repository, "--fail-if", "latency>+5%", code=1)
 
 
 def test_a_program_that_does_not_check_is_said_to_be_wrong(repository):
