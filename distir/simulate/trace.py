@@ -1,7 +1,9 @@
 """The timeline as a Chrome trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-One process with a thread per device; ops as slices, memory as counters, transfers as arrows. Owns the file format
-(Google, "Trace Event Format"); knows nothing of positions in texts but what `locate` tells.
+One process with a thread per device; ops as slices, the calls that lead to them as slices around these, memory as
+counters, transfers as arrows. Slices say their phase and microbatch, as far as the program does (`phases`); a call says
+those that all of its ops on the device have in common. Owns the file format (Google, "Trace Event Format"); knows
+nothing of positions in texts but what `locate` tells.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distir.ir import DISCARD, Function, Site
+from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
 from distir.syntax import print_statement
 
@@ -57,7 +61,7 @@ def write_chrome_trace(
 
 def _records(simulation: Simulation, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
     yield from _threads(simulation)
-    yield from _slices(simulation.timeline(), locate)
+    yield from _slices(simulation, locate)
     yield from _counters(simulation)
 
 
@@ -74,7 +78,47 @@ def _thread(device: int) -> int:
     return device + 1  # viewers take thread 0 for the idle thread
 
 
-def _slices(timeline: Timeline, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
+@dataclass(slots=True)
+class _Open:
+    """A call whose slice on a device has begun: what its ops there have in common, and when the last of them ends."""
+
+    name: str
+    calls: tuple[int, ...]
+    """The statements that lead into it: which call it is."""
+    end: int
+    common: dict[str, Any]
+
+    def closed(self, device: int) -> Record:
+        """The end of the slice."""
+        common = {name: value for name, value in self.common.items() if value is not None}
+        end: Record = {"ph": "E", "pid": PID, "tid": _thread(device), "ts": self.end / 1000}
+        return end | {"name": self.name, "cat": "call", "args": common}
+
+
+def _enter(open_calls: list[_Open], event: Event, device: int, start: int) -> Iterator[Record]:
+    """End the slices of calls that the event is not in, and begin those that it is the first of."""
+    calls = tuple(index for _, index in event.path[:-1])
+    while open_calls and calls[: len(open_calls[-1].calls)] != open_calls[-1].calls:
+        yield open_calls.pop().closed(device)
+    for depth in range(len(open_calls), len(calls)):
+        name = f"@{event.path[depth + 1][0].name}"
+        open_calls.append(_Open(name, calls[: depth + 1], start, {}))
+        yield {
+            "ph": "B",
+            "pid": PID,
+            "tid": _thread(device),
+            "ts": start / 1000,
+            "name": name,
+            "cat": "call",
+            "args": {"calls": call_path(event.path[: depth + 2])},
+        }
+
+
+def _slices(simulation: Simulation, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
+    timeline = simulation.timeline()
+    inside: dict[int, list[_Open]] = {}
+    placed = _Placing(Phases(simulation.module, simulation.body))
+
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
         place = locate(Site(function, index)) if locate is not None else None
@@ -103,7 +147,17 @@ def _slices(timeline: Timeline, locate: Callable[[Site], str | None] | None) -> 
             arguments["waits"] = [_waited(timeline, wait) for wait in waited]
         start, end = nanoseconds(event.start), nanoseconds(event.end)
         category = "compute" if event.effect.work.communication is None else "communication"
+        place = placed(event)
+        known = {name: value for name, value in place.items() if value is not None}
+        arguments |= known
+        category += f",{known['phase']}" if "phase" in known else ""
         for device in event.effect.devices:
+            own = inside.setdefault(device, [])
+            yield from _enter(own, event, device, start)
+            for call in own:
+                call.end = end
+                for name, value in place.items():
+                    call.common[name] = value if call.common.get(name, value) == value else None
             yield {
                 "ph": "X",
                 "pid": PID,
@@ -116,6 +170,29 @@ def _slices(timeline: Timeline, locate: Callable[[Site], str | None] | None) -> 
             }
         if end > start:
             yield from _arrows(event, start, end)
+    for device, own in inside.items():
+        for call in reversed(own):
+            yield call.closed(device)
+
+
+class _Placing:
+    """The phase and the microbatch of events in program order: the contexts of the last one are kept."""
+
+    def __init__(self, phases: Phases) -> None:
+        self._phases = phases
+        self._calls: tuple[int, ...] = ()
+        self._contexts = [phases.entry]
+
+    def __call__(self, event: Event) -> dict[str, Any]:
+        *calls, last = (index for _, index in event.path)
+        same = next((i for i, (a, b) in enumerate(zip(calls, self._calls, strict=False)) if a != b), None)
+        same = min(len(calls), len(self._calls)) if same is None else same
+        del self._contexts[same + 1 :]
+        for call in calls[same:]:
+            self._contexts.append(self._phases.called(self._contexts[-1], call))
+        self._calls = tuple(calls)
+        found = self._phases.place(self._contexts[-1], last)
+        return {"phase": found.phase, "microbatch": found.microbatch}
 
 
 def call_path(path: Iterable[tuple[Function, int]]) -> str:

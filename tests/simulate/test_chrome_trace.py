@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine, random_module
 
+import distir
 from distir.analysis import check
+from distir.models import mlp
 from distir.simulate import simulate
 from distir.simulate.trace import write_chrome_trace
 from distir.syntax import parse, print_statement
@@ -61,8 +64,9 @@ def nanoseconds(microseconds):
 def valid(records):
     """Check every rule of the format that viewers rely on; gives the slices by thread."""
     slices, flows, counters, threads = defaultdict(list), defaultdict(list), defaultdict(list), {}
+    calls, reached = defaultdict(list), defaultdict(int)
     for record in records:
-        assert record["ph"] in {"M", "X", "s", "t", "f", "C"}
+        assert record["ph"] in {"M", "X", "B", "E", "s", "t", "f", "C"}
         assert isinstance(record["name"], str)
         assert record["name"]
         assert (type(record["pid"]), type(record["tid"])) == (int, int)
@@ -74,7 +78,18 @@ def valid(records):
                 threads[record["tid"]] = record["args"]["name"]
             continue
         assert number(record["ts"])
-        if record["ph"] == "X":
+        if record["ph"] in "XBE":
+            assert nanoseconds(record["ts"]) >= reached[record["tid"]], "slices of a thread come in order"
+            reached[record["tid"]] = nanoseconds(record["ts"]) + nanoseconds(record.get("dur", 0))
+        if record["ph"] == "B":
+            assert record["name"].startswith("@")
+            assert record["args"]["calls"].endswith(record["name"])
+            calls[record["tid"]].append(record["name"])
+        elif record["ph"] == "E":
+            assert calls[record["tid"]].pop() == record["name"], "calls lie one in another"
+        elif record["ph"] == "X":
+            path = [f"@{name}" for name in re.findall(r"@(\S+)", record["args"].get("calls", ""))[1:]]
+            assert calls[record["tid"]] == path, "an op lies in the slices of the calls that lead to it"
             assert number(record["dur"])
             assert isinstance(record["args"]["statement"], str)
             start = nanoseconds(record["ts"])
@@ -88,6 +103,7 @@ def valid(records):
             assert record["ph"] != "f" or record["bp"] == "e"
             flows[record["id"]].append(record)
     assert set(slices) <= set(threads)
+    assert not any(calls.values()), "every call ends"
     for own in slices.values():
         for (start, end, _), (following, _, _) in pairwise(own):
             assert start <= end <= following, "slices of a thread come in order and do not overlap"
@@ -181,6 +197,80 @@ def test_a_trace_that_fails_leaves_no_file(folder, tmp_path):
     with pytest.raises(RuntimeError):
         write_chrome_trace(simulate(parse(PIPELINE).module, MACHINE), tmp_path / "t.json", fail)
     assert not list(tmp_path.iterdir())
+
+
+def known(records):
+    """By thread: the statement, phase and microbatch of each op; and the same of each call, by name."""
+    ops, calls = defaultdict(list), defaultdict(list)
+    for record in records:
+        own = record.get("args", {})
+        if record["ph"] == "X":
+            ops[record["tid"]].append((own["statement"], own.get("phase"), own.get("microbatch")))
+        elif record["ph"] == "E":
+            calls[record["tid"]].append((record["name"], own.get("phase"), own.get("microbatch")))
+    return ops, calls
+
+
+STEPS = {
+    "1f1b": ("pp=2", "microbatches=4"),
+    "zb-h1": ("pp=2", "microbatches=4", "schedule=zb-h1"),
+    "rounds": ("pp=2", "microbatches=16"),
+    "replicas": ("pp=2", "microbatches=4", "dp=2"),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_ops_and_calls_of_a_pipeline_say_phase_and_microbatch(folder, steps):
+    module = distir.transform(mlp(4, 8, 64, training=True), *steps)
+    simulation = distir.simulate(module)
+    records = written(simulation, folder)
+    valid(records)
+    count = int(re.search(r"microbatches=(\d+)", " ".join(steps))[1])
+    ops, calls = known(records)
+    for thread, own in ops.items():
+        assert {phase for _, phase, _ in own} >= {"forward", "backward", "optimizer"} - (
+            {"backward"} if "schedule=zb-h1" in steps and thread == 2 else set()
+        )
+        work = Counter(number for _, _, number in own if number is not None)
+        assert set(work) == set(range(1, count + 1))
+        assert len(set(work.values())) == 1, "every microbatch is as much work"
+        assert all(phase == "optimizer" for s, phase, _ in own if " = SGD(" in s)
+        passes = [(name, phase, number) for name, phase, number in calls[thread] if name.startswith("@stage_")]
+        for name, phase, _ in passes:
+            expected = {"forward": "forward", "backward": "backward", "weight": "weights"}
+            assert phase == expected[re.search(r"_(forward|backward|weight)", name)[1]]
+        for kind in {name for name, _, _ in passes}:
+            assert sorted(n for name, _, n in passes if name == kind) == list(range(1, count + 1))
+        assert all((phase, number) == (None, None) for name, phase, number in calls[thread] if "round" in name)
+
+
+def test_nothing_is_said_where_the_program_says_nothing(folder):
+    """Of a forward program no phase, of replicas written by hand no microbatch."""
+    ops, calls = known(written(simulate(parse(PIPELINE).module, MACHINE), folder))
+    assert {said[1:] for own in (*ops.values(), *calls.values()) for said in own} == {(None, None)}
+    by_hand = """
+func @main(%w: Tensor[Float32, (8, 8), 1], %v: Tensor[Float32, (8, 8), 2], %x: Tensor[Float32, (4, 8), 1] {batch = 0}) {
+  %x_1, %x_2 = Split[axis = 0, num_outputs = 2](%x)
+  %s_2 = Send[device = 2](%x_2)
+  %y_1 = MatMul(%x_1, %w)
+  %y_2 = MatMul(%s_2, %v)
+  return %y_1, %y_2
+}
+"""
+    ops, _ = known(written(simulate(parse(by_hand).module, MACHINE), folder))
+    assert {said[1:] for own in ops.values() for said in own} == {(None, None)}
+
+
+def test_the_phases_of_a_training_step_on_one_device(folder):
+    module = distir.transform(mlp(2, 8, 16), "grad", "loss=mse", "optimizer=adam")
+    ops, calls = known(written(distir.simulate(module), folder))
+    phases = [phase for _, phase, _ in ops[2]]
+    assert phases == sorted(phases, key=["forward", "backward", "optimizer"].index), "one after the other"
+    assert {(name.rstrip("_1"), phase) for name, phase, _ in calls[2]} == {
+        ("@dense", "forward"),
+        ("@denseGrad", "backward"),
+    }
+    assert all(phase == "optimizer" for statement, phase, _ in ops[2] if " = Adam" in statement)
 
 
 def test_the_trace_of_an_empty_program(folder):
