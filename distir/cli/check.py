@@ -42,7 +42,7 @@ class Demands:
 
 
 def check(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files, folders, or `-` for standard input.")],
     format: Annotated[
         str, typer.Option(metavar="|".join(FORMAT_NAMES), help="How diagnostics are written; all but text to stdout.")
     ] = "text",

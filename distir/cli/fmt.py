@@ -16,7 +16,7 @@ from distir.diagnostics import ProgramError, Report, terminal
 
 def fmt(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or `-` for standard input to output.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, or `-` for standard input to output.")
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; list what would change, with exit code 1.")

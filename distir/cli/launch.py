@@ -37,7 +37,7 @@ def launch(
     inputs: Annotated[
         str | None, typer.Option(metavar="FILE", help="An .npz or .safetensors file with values by parameter.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="For the random values of all other parameters.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The random seed for all other parameters.")] = 0,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take, as in 90s.")] = "300s",
     compile: Annotated[
         bool, typer.Option("--compile", help="torch.compile for functions that do not communicate.")

@@ -32,7 +32,9 @@ def model(
         int | None, typer.Option(metavar="N", help="gpt2: different tokens. [default: 50257]", show_default=False)
     ] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size; without it, the dimension B.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Element type. [default: Float16]", show_default=False)] = None,
+    dtype: Annotated[
+        str | None, typer.Option(metavar="DTYPE", help="Element type. [default: Float16]", show_default=False)
+    ] = None,
     training: Annotated[bool, typer.Option("--training", help="mlp: a step of training.")] = False,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")

@@ -32,9 +32,7 @@ def run(
     inputs: Annotated[
         str | None, typer.Option(metavar="FILE", help="An .npz or .safetensors file with values by parameter.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Where the random numbers of all other parameters start.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The random seed for all other parameters.")] = 0,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Write the results by name.")
     ] = None,

@@ -23,7 +23,7 @@ def search(
         str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model by name, as mlp-1b.")
     ],
     devices: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="D·T·P; without it, as many as the hardware has.")
+        int | None, typer.Option(metavar="N", min=1, help="How many: D·T·P; without it, all of the hardware.")
     ] = None,
     hardware: options.HardwareName = None,
     batch_size: Annotated[
@@ -35,7 +35,9 @@ def search(
     ] = "1f1b",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
-    fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Hold D, T, P or K.")] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(metavar="D=2", help="Hold a degree at one or several values.")
+    ] = None,
     all_divisors: Annotated[bool, typer.Option("--all-divisors", help="Try other degrees than powers of two.")] = False,
     method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="How to search.")] = "grid",
     steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: how many steps.")] = 200,
@@ -67,10 +69,10 @@ def search(
 ) -> int:
     """Find the best way to distribute a program.
 
-    Tries data, tensor and pipeline parallelism, microbatches and batch sizes. A configuration that does not fit into
-    the devices' memory is kept, and not ranked; an infeasible one is a row with its reason. `bounded` skips what its
-    lower bounds exclude and finds the grid's best; `anneal` goes on from there, to stages of unequal size. With --csv,
-    a search that was interrupted goes on with --resume.
+    Tries data (D), tensor (T) and pipeline (P) parallelism, microbatches (K) and batch sizes. A configuration that
+    does not fit into the devices' memory is kept, and not ranked; an infeasible one is a row with its reason. `bounded`
+    skips what its lower bounds exclude and finds the grid's best; `anneal` goes on from there, to stages of unequal
+    size. With --csv, a search that was interrupted goes on with --resume.
 
     For instance:
 

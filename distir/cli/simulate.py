@@ -37,9 +37,9 @@ def simulate(
 ) -> int:
     """Simulate a program on a machine.
 
-    Latency, use of devices and peak memory, the costliest ops, the critical path and the longest waits. A
-    program that does not fit into the devices' memory is simulated all the same, with a warning; with a budget, by
-    flags or by [budget] in distir.toml, what exceeds it is an error (exit code 1).
+    Latency, bubble and exposed communication, use and peak memory of each device, the costliest ops, the critical path
+    and the longest waits. A program that does not fit into the devices' memory is simulated all the same, with a
+    warning; with a budget, by flags or by [budget] in distir.toml, what exceeds it is an error (exit code 1).
 
     For instance:
 

@@ -28,7 +28,7 @@ def transform(
     ] = None,
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the result here.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Run both programs on random inputs and compare.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="For the random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="--verify: the random seed of the inputs.")] = 0,
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
     list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
