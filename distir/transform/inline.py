@@ -37,7 +37,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """
     chosen = {name.removeprefix("@") for name in functions or module.functions}
     for name in chosen - set(module.functions):
-        hint = suggestion(name, module.functions, "@")
+        hint = suggestion(name, module.functions)
         raise StepError(f"`inline` expected functions of the program, found `{name}`" + (f"; {hint}" if hint else ""))
     chosen -= set(entry_names(module))
     done: dict[str, Function] = {}
