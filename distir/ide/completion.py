@@ -1,63 +1,21 @@
-"""What can be written at the cursor: ops, functions, values that fit, attributes with defaults, types, devices.
+"""What can be written at the cursor: ops, functions, attributes with defaults, types, devices, templates.
 
-Works in statements that are still broken: only what stands before the cursor counts.
+Works in statements that are still broken: only what stands before the cursor counts. Values are `completion_values`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
-
-from distir.diagnostics import Span
-from distir.ide.context import Context, Operation, Role, context_at
+from distir.ide.completion_items import Completion, CompletionKind, Completions
+from distir.ide.completion_values import values
+from distir.ide.context import Context, Role, context_at
 from distir.ide.document import Document
-from distir.ide.operands import devices_used, fits, fits_call, is_host, values_of
-from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, names, operands, results, types
-from distir.ops import OPS, REQUIRED, Op, Value, bridge, type_of
+from distir.ide.operands import devices_used, values_of
+from distir.ide.templates import FUNCTIONS, KEYWORDS, STATEMENTS, Template
+from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, types
+from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.core import AttributeSpec
 from distir.syntax import print_literal
-
-MOST = 200
-"""How many values are offered at once; more letters of the name find the others."""
-
-
-class CompletionKind(Enum):
-    """What a completion stands for."""
-
-    VALUE = "value"
-    FUNCTION = "function"
-    OP = "op"
-    ATTRIBUTE = "attribute"
-    CONSTANT = "constant"
-    TYPE = "type"
-    KEYWORD = "keyword"
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """One thing that can be written. `text` takes the place of the word at the cursor.
-
-    `snippet`: `text` with places to fill in as `${1:name}`, for editors that know these. `op`: whose documentation
-    tells more.
-    """
-
-    label: str
-    kind: CompletionKind
-    text: str
-    detail: str = ""
-    snippet: str | None = None
-    op: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Completions:
-    """What can be written, the likeliest first. `word` gives way to it. `complete`: more letters find nothing else."""
-
-    word: Span
-    items: tuple[Completion, ...]
-    complete: bool = True
 
 
 def completions(document: Document, offset: int) -> Completions:
@@ -66,15 +24,15 @@ def completions(document: Document, offset: int) -> Completions:
     context = context_at(document.program.syntax, offset)
     match context.role:
         case Role.OPERAND if context.typed[:1] not in ("@",):
-            return _values(document, context)
+            return values(document, context)
         case Role.RETURNED:
-            return _values(document, context)
+            return values(document, context)
         case Role.CALLEE:
             found = _callees(document, context)
         case Role.STATEMENT:
-            found = [_keyword("return", "the function's results", "return %${1:x}")]
+            found = list(map(_template, STATEMENTS))
         case Role.FUNCTION:
-            found = [_keyword("func", "a function", "func @${1:main}(%${2:x}) {\n  $0\n  return %${2:x}\n}")]
+            found = list(map(_template, FUNCTIONS))
         case Role.ATTRIBUTE:
             found = _attributes(context)
         case Role.ATTRIBUTE_VALUE:
@@ -100,81 +58,6 @@ def documentation(op: str) -> str | None:
     signatures = "\n".join(found.signature_texts)
     examples = "\n".join(found.examples)
     return f"```\n{signatures}\n```\n\n{found.documentation}" + (f"\n\n```dir\n{examples}\n```" if examples else "")
-
-
-# ---- values
-
-
-def _values(document: Document, context: Context) -> Completions:
-    """The values defined before the statement that fit; those not used yet and those made last come first."""
-    assert context.function is not None
-    function = context.function.function
-    state = document.program.analysis.states.get(function.name)
-    known: Sequence[Value] = ()
-    if context.operation is not None:
-        known = values_of(document, function.name, context.operation.args)
-    typed = context.typed.removeprefix("%").casefold()
-    found: list[tuple[str, int, str]] = []
-    verdicts: dict[Value, bool] = {}
-    for name, at in _defined(function, context.index):
-        if typed not in name.casefold():
-            continue
-        value = UNKNOWN if state is None else state[name]
-        if value not in verdicts:
-            verdicts[value] = _fits(document, context.operation, known, value)
-        if verdicts[value]:
-            shown = str(type_of(value)) if type_of(value) != UNKNOWN else ""
-            found.append((name, at, shown))
-            if len(found) > MOST:
-                break
-    taken = set(names(context.operation.args)) if context.operation is not None else set[str]()
-    used = _used(function, context.index, min((at for _, at, _ in found), default=0))
-    ranked = sorted(found[:MOST], key=lambda entry: (entry[0] in taken, entry[0] in used, -entry[1]))
-    items = (Completion(f"%{name}", CompletionKind.VALUE, f"%{name}", shown) for name, _, shown in ranked)
-    return Completions(context.word, tuple(items), complete=len(found) <= MOST)
-
-
-def _defined(function: Function, index: int) -> Iterator[tuple[str, int]]:
-    """The values that a statement may use, and where they are made: the nearest first, parameters (-1) last."""
-    seen: set[str] = set()
-    for at in range(min(index, len(function.body)) - 1, -2, -1):
-        made = results(function.body[at]) if at >= 0 else tuple(p.name for p in function.params)
-        for name in reversed(made):
-            if name and name not in seen:
-                seen.add(name)
-                yield name, at
-
-
-def _used(function: Function, index: int, first: int) -> set[str]:
-    """The values that statements use from number `first` on, the one at `index` apart."""
-    statements = enumerate(function.body[max(first, 0) :], max(first, 0))
-    return {name for at, statement in statements if at != index for name in names(operands(statement))}
-
-
-def _fits(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> bool:
-    if operation is None:
-        return True
-    index = len(known)
-    if operation.is_call:
-        callee = document.program.module.functions.get(operation.callee)
-        if callee is None:
-            return True
-        return index < len(callee.params) and fits_call(callee, known, index, value) and _is_near(callee, known, value)
-    if operation.callee not in OPS:
-        return True
-    op = OPS[operation.callee]
-    if op.variadic is None and index >= len(op.operands):
-        return False
-    return fits(op, operation.attrs, known, index, value)
-
-
-def _is_near(callee: Function, known: Sequence[Value], value: Value) -> bool:
-    """Whether a value is on the device of the other arguments, where the function itself names no device."""
-    if any(types.devices(p.type) for p in callee.params) or is_host(value):
-        return True
-    here = {device for other in known for device in types.devices(type_of(other))}
-    there = types.devices(type_of(value))
-    return not here or not there or bool(here & there)
 
 
 # ---- ops and functions
@@ -332,5 +215,6 @@ def _roles() -> list[Completion]:
     ]
 
 
-def _keyword(word: str, detail: str, snippet: str) -> Completion:
-    return Completion(word, CompletionKind.KEYWORD, word, detail, snippet)
+def _template(template: Template) -> Completion:
+    kind = CompletionKind.KEYWORD if template.word in KEYWORDS else CompletionKind.TEMPLATE
+    return Completion(template.word, kind, template.word, template.detail, template.text)

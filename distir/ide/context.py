@@ -56,7 +56,7 @@ class Operation:
 class Context:
     """Where a cursor stands. `word`: the beginning of the name or number at the cursor, `typed` its text.
 
-    `index`: the statement that is being written, or the one that would follow.
+    `index`: the statement that is being written, or the one that would follow; `start`: where it begins.
     """
 
     role: Role
@@ -66,6 +66,7 @@ class Context:
     index: int = 0
     operation: Operation | None = None
     attribute: str | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def context_at(syntax: Syntax, offset: int) -> Context:
     elif tokens and tokens[-1].startswith('"') and start + len(piece.text) == offset:
         return nothing
     typed = text[word.start : word.end]
-    found = Context(Role.NOTHING, word, typed, function, index)
+    found = Context(Role.NOTHING, word, typed, function, index, start=start)
     if index < 0:
         return _in_head(found, tokens, kinds)
     placed = _in_statement(found, tokens, kinds)
@@ -171,7 +172,7 @@ def _in_statement(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> 
     if len(item) >= 2 and item[1] == "=":
         return _attribute_value(found, operation, item[0])
     role = Role.OPERAND if _takes("line", kinds, VALUE) else Role.NOTHING
-    return Context(role, found.word, found.typed, found.function, found.index, operation)
+    return replace(found, role=role, operation=operation)
 
 
 def _in_attributes(
@@ -180,12 +181,11 @@ def _in_attributes(
     item = tokens[outer.item :]
     if len(item) >= 2 and item[1] == "=":
         return _attribute_value(found, operation, item[0]) if len(item) == 2 or len(stack) > 1 else found
-    role = Role.ATTRIBUTE if not item else Role.NOTHING
-    return Context(role, found.word, found.typed, found.function, found.index, operation)
+    return replace(found, role=Role.ATTRIBUTE if not item else Role.NOTHING, operation=operation)
 
 
 def _attribute_value(found: Context, operation: Operation, name: str) -> Context:
-    return Context(Role.ATTRIBUTE_VALUE, found.word, found.typed, found.function, found.index, operation, name)
+    return replace(found, role=Role.ATTRIBUTE_VALUE, operation=operation, attribute=name)
 
 
 def _in_head(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> Context:
@@ -213,7 +213,7 @@ def _in_type(
 
 
 def _as(found: Context, role: Role) -> Context:
-    return Context(role, found.word, found.typed, found.function, found.index)
+    return replace(found, role=role)
 
 
 def _takes(rule: str, kinds: Sequence[str], kind: str) -> bool:

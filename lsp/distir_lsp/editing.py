@@ -9,7 +9,9 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from distir.diagnostics import Span
 from distir.ide import completion, formatting, rename, signature_help
+from distir.ide.completion_items import Completion, CompletionKind
 from distir.ide.edits import Edit
 from distir_lsp.navigation import place
 from distir_lsp.positions import Positions
@@ -17,13 +19,14 @@ from distir_lsp.protocol import Raw
 from distir_lsp.server import DistirServer
 
 KINDS = {
-    completion.CompletionKind.VALUE: types.CompletionItemKind.Variable,
-    completion.CompletionKind.FUNCTION: types.CompletionItemKind.Function,
-    completion.CompletionKind.OP: types.CompletionItemKind.Operator,
-    completion.CompletionKind.ATTRIBUTE: types.CompletionItemKind.Property,
-    completion.CompletionKind.CONSTANT: types.CompletionItemKind.Value,
-    completion.CompletionKind.TYPE: types.CompletionItemKind.Class,
-    completion.CompletionKind.KEYWORD: types.CompletionItemKind.Keyword,
+    CompletionKind.VALUE: types.CompletionItemKind.Variable,
+    CompletionKind.FUNCTION: types.CompletionItemKind.Function,
+    CompletionKind.OP: types.CompletionItemKind.Operator,
+    CompletionKind.ATTRIBUTE: types.CompletionItemKind.Property,
+    CompletionKind.CONSTANT: types.CompletionItemKind.Value,
+    CompletionKind.TYPE: types.CompletionItemKind.Class,
+    CompletionKind.KEYWORD: types.CompletionItemKind.Keyword,
+    CompletionKind.TEMPLATE: types.CompletionItemKind.Snippet,
 }
 
 SNIPPET = 2
@@ -55,8 +58,9 @@ def _register_completion(server: DistirServer) -> None:
             return None
         found = completion.completions(document, offset)
         positions = server.positions(params.text_document.uri)
-        where, with_snippets = _range(positions, found), _takes_snippets(server)
-        items = [_item(c, i, where, with_snippets) for i, c in enumerate(found.items)]
+        where, with_snippets = _range(positions, found.word), _takes_snippets(server)
+        offered = [c for c in found.items if with_snippets or c.kind is not CompletionKind.TEMPLATE]
+        items = [_item(c, i, where, positions, with_snippets) for i, c in enumerate(offered)]
         return server.raw(json.dumps({"isIncomplete": not found.complete, "items": items}))
 
     @server.feature(types.COMPLETION_ITEM_RESOLVE)
@@ -156,7 +160,9 @@ def workspace_edit(server: DistirServer, uri: str, edits: Iterable[Edit]) -> typ
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, made)])
 
 
-def _item(found: completion.Completion, number: int, where: dict[str, Any], with_snippets: bool) -> dict[str, Any]:
+def _item(
+    found: Completion, number: int, where: dict[str, Any], positions: Positions, with_snippets: bool
+) -> dict[str, Any]:
     is_snippet = with_snippets and found.snippet is not None
     item: dict[str, Any] = {
         "label": found.label,
@@ -170,12 +176,16 @@ def _item(found: completion.Completion, number: int, where: dict[str, Any], with
         item["insertTextFormat"] = SNIPPET
     if found.op is not None:
         item["data"] = found.op
+    if found.edits:
+        item["additionalTextEdits"] = [
+            {"range": _range(positions, edit.span), "newText": edit.text} for edit in found.edits
+        ]
     return item
 
 
-def _range(positions: Positions, found: completion.Completions) -> dict[str, Any]:
-    (line, column), (_, end) = positions.place(found.word.start), positions.place(found.word.end)
-    return {"start": {"line": line, "character": column}, "end": {"line": line, "character": end}}
+def _range(positions: Positions, span: Span) -> dict[str, Any]:
+    (line, column), (end_line, end) = positions.place(span.start), positions.place(span.end)
+    return {"start": {"line": line, "character": column}, "end": {"line": end_line, "character": end}}
 
 
 def _takes_snippets(server: DistirServer) -> bool:

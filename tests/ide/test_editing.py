@@ -1,5 +1,6 @@
 """Completion, signature help, renaming and formatting, in whole and in broken text."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import strategies as st
 from programs import programs
 
 from distir.analysis.program import read
+from distir.diagnostics import Severity
 from distir.ide.completion import completions, documentation
+from distir.ide.edits import Edit
 from distir.ide.formatting import format_document, format_on_type, format_range
 from distir.ide.rename import RenameError, prepare, rename
 from distir.ide.signature_help import signature_help
+from distir.ir import Apply, Call, Part, Site, results
 from distir.ops import OPS
 from distir.syntax import format as canonical_text
 from distir.syntax import print_module
@@ -40,7 +44,7 @@ def offered(line, tail=TAIL):
 
 
 @pytest.mark.parametrize(
-    ("line", "labels"),
+    ("line", "fitting"),
     [
         ("%y = Add(<|>", ["%i", "%v", "%w", "%h", "%x"]),
         ("%y = Add(%h, <|>", ["%x", "%h"]),  # the shapes decide: (8, 16) does not broadcast to (4, 8)
@@ -51,6 +55,23 @@ def offered(line, tail=TAIL):
         ("%y = Tanh(%<|>, ", ["%v", "%w", "%h", "%x"]),
         ("%y = @dense(%h, <|>", ["%w"]),
         ("%y = MPIAllreduce([%w, <|>", ["%v"]),
+        ("%y = Tanh(%h, <|>", []),
+        ("return <|>", ["%i", "%v", "%w", "%h", "%x"]),
+    ],
+)
+def test_every_value_is_offered_and_those_that_fit_come_first(line, fitting):
+    document, offset = at_cursor(f"{HEAD}  {line}{TAIL}")
+    found = completions(document, offset).items
+    typed = document.text[:offset].rpartition("%")[2] if document.text[offset - 1] not in "(, " else ""
+    assert {i.label for i in found} == {f"%{n}" for n in ("i", "v", "w", "h", "x") if typed in n}
+    assert sorted(i.label for i in found[: len(fitting)]) == sorted(fitting)
+    assert not any(i.edits or "does not fit" in i.detail for i in found[: len(fitting)])
+    assert all(i.edits or "does not fit" in i.detail for i in found[len(fitting) :])
+
+
+@pytest.mark.parametrize(
+    ("line", "labels"),
+    [
         ("%y = Add(%h <|>", []),
         ("%y = Gemm[<|>", ["alpha", "beta", "transA", "transB"]),
         ("%y = Gemm[transA = true, <|>](%h)", ["alpha", "beta", "transB"]),
@@ -60,22 +81,84 @@ def offered(line, tail=TAIL):
         ("%y = MPIBroadcast[devices = <|>](%h)", ["[1, 2]"]),
         ("%y = Split[axis = <|>](%x)", ["0", "1"]),
         ("%y: Tensor[Float32, (2, 3), <|>", ["1", "2", "3", "host"]),
-        ("<|>", ["return"]),
-        ("return <|>", ["%i", "%v", "%w", "%h", "%x"]),
+        ("<|>", ["return", "send", "allreduce", "split"]),
         ('%y = Einsum[equation = "<|>', []),
         ("// %<|>", []),
         ("%y = @<|>", ["@dense"]),
     ],
 )
-def test_what_fits_is_offered(line, labels):
-    found = offered(line)
-    assert sorted(found) == sorted(labels) if "%" in "".join(labels) else found == labels
+def test_what_may_stand_there_is_offered(line, labels):
+    assert offered(line) == labels
+
+
+@pytest.mark.parametrize(
+    "line", ["%y = Gemm(%h, %v<|>", "%y = Gemm(%h, %v<|>)", "%y = @dense(\n    %h,\n    %v<|>\n  )"]
+)
+def test_a_value_of_another_device_comes_with_its_send(line):
+    document, offset = at_cursor(f"{HEAD}  {line}{TAIL}")
+    found = completions(document, offset)
+    (item,) = found.items
+    assert (item.label, item.text) == ("%v", "%v.1")
+    assert item.detail == "Tensor[Float32, (8, 16), 2], sent to device 1"
+    text = after(document, [*item.edits, Edit(found.word, item.text)])
+    written = f"  %v.1 = Send[device = 1](%v)\n  {line.replace('%v<|>', '%v.1')}"
+    assert text == f"{HEAD}{written}{TAIL}"
+    checked = opened(text if text.count("(") == text.count(")") else text.replace("%v.1\n", "%v.1)\n"))
+    assert not [d for d in checked.program.diagnostics if d.severity is Severity.ERROR]
+
+
+def test_what_was_sent_before_is_used_again_and_names_are_fresh():
+    sent = "%v_1 = Send[device = 1](%v)\n  %y = Gemm(%h, <|>"
+    document, offset = at_cursor(f"{HEAD}  {sent}{TAIL}")
+    items = {i.label: i for i in completions(document, offset).items}
+    assert (items["%v"].text, items["%v"].edits) == ("%v_1", ())
+    document, offset = at_cursor(f"{HEAD}  %v.1 = Relu(%v)\n  %y = Gemm(%h, <|>{TAIL}")
+    items = {i.label: i for i in completions(document, offset).items}
+    assert items["%v"].text == "%v.1_1"
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.data())
+def test_what_is_accepted_as_fitting_fits(program, data):
+    """The last operand of some op is written anew: each value in scope is offered, and a fitting one fits."""
+    document = opened(print_module(program.module))
+    written = document.program.syntax.by_name["main"]
+    body = written.function.body
+    ops = [i for i, s in enumerate(body) if isinstance(s, (Apply, Call)) and s.args and isinstance(s.args[-1], str)]
+    assume(ops)
+    index = data.draw(st.sampled_from(ops))
+    statement = written.statement(index)
+    place = statement.start + document.text[statement.start : statement.end].rindex(f"%{body[index].args[-1]}")
+    text = f"{document.text[:place]}{document.text[statement.end - 1 :]}"
+    document = opened(text)
+    found = completions(document, place)
+    names = [p.name for p in written.function.params] + [n for s in body[:index] for n in results(s) if n]
+    assert {i.label for i in found.items} == {f"%{n}" for n in names}
+    fitting = [i for i in found.items if "does not fit" not in i.detail]
+    assert found.items[: len(fitting)] == tuple(fitting)
+    for item in fitting:
+        checked = opened(after(document, [*item.edits, Edit(found.word, item.text)]))
+        main = checked.program.syntax.by_name["main"]
+        (there,) = (i for i, s in enumerate(main.function.body) if results(s) == results(body[index]))
+        operand = len(body[index].args) - 1
+        wrong = [d.site for d in checked.program.analysis.diagnostics if d.code.number in ("DIR401", "DIR311")]
+        assert Site("main", there, Part("operand", operand)) not in wrong, item
 
 
 def test_the_likeliest_value_comes_first():
     """What nobody used yet, and of that what was made last."""
     assert offered("return <|>")[0] == "%i"
     assert offered("%y = Tanh(<|>")[0] in ("%w", "%v")
+
+
+def test_templates_stand_where_what_they_write_may_stand():
+    assert {"func", "main", "dense"} == {i.label for i in completions(*at_cursor("<|>")).items}
+    for item in completions(*at_cursor("<|>")).items:
+        plain = re.sub(r"\$\{\d+(?::|\|)([^},|]*)[^}]*\}", r"\1", item.snippet)
+        plain = re.sub(r"\$([12])", lambda m: {"1": "Float32", "2": "1024"}[m[1]], plain).replace("$0\n", "\n")
+        assert not [d for d in opened(plain).program.diagnostics if d.severity is Severity.ERROR], plain
+    for line in ("%y = Gemm(se<|>", "%y = Gemm[se<|>", "%y: se<|>"):
+        assert not {"send", "func", "dense", "split"} & set(offered(line))
 
 
 def test_values_are_offered_once_they_are_defined():
@@ -100,7 +183,7 @@ def test_types_are_offered_where_types_stand():
     document, offset = at_cursor("func @f(%x: D1 {<|>")
     assert [i.label for i in completions(document, offset).items] == ["param", "batch", "state"]
     document, offset = at_cursor("fu<|>")
-    assert [i.label for i in completions(document, offset).items] == ["func"]
+    assert [i.label for i in completions(document, offset).items] == ["func", "main", "dense"]
 
 
 def test_attributes_come_with_their_defaults():

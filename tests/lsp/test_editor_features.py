@@ -172,7 +172,8 @@ async def test_completion_and_signatures_in_broken_text(editor: LanguageClient):
     document = opened(editor, BROKEN)
     at = place(BROKEN, "Gemm(%ab,", len("Gemm(%ab,"))
     found = await editor.text_document_completion_async(types.CompletionParams(document, at))
-    assert [i.label for i in found.items] == ["%c", "%x", "%ab"]  # `%y` is elsewhere
+    assert [i.label for i in found.items] == ["%c", "%x", "%ab", "%y"]  # `%y` is elsewhere
+    assert [bool(i.additional_text_edits) for i in found.items] == [False, False, False, True]
     help_ = await editor.text_document_signature_help_async(types.SignatureHelpParams(document, at))
     assert "a: Tensor[Float32, (4, 4), 1]" in help_.signatures[0].label
     at = place(BROKEN, "Relu(", 4)
@@ -272,6 +273,12 @@ async def test_vs_code_gets_what_it_can_take(code: LanguageClient):
     send = next(i for i in found.items if i.label == "Send")
     assert send.insert_text_format is types.InsertTextFormat.Snippet
     assert send.text_edit.new_text == "Send[device = ${1}](${2:%x})"
+    assert "send" not in [i.label for i in found.items]
+    at = place(BROKEN, "Add(%ab, %y", len("Add(%ab, %y"))
+    (y,) = (await code.text_document_completion_async(types.CompletionParams(document, at))).items
+    assert (y.label, y.text_edit.new_text) == ("%y", "%y.1")
+    accepted = applied(BROKEN, [y.text_edit, *y.additional_text_edits])
+    assert accepted == BROKEN.replace("  %c = Add(%ab, %y)", "  %y.1 = Send[device = 1](%y)\n  %c = Add(%ab, %y.1)")
     at = place(BROKEN, "Gemm(%ab,", len("Gemm(%ab,"))
     shown = await code.text_document_signature_help_async(types.SignatureHelpParams(document, at))
     (signature,) = shown.signatures

@@ -14,6 +14,8 @@ from distir.diagnostics.codes import types as type_codes
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, Found, found_at, namer, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
+from distir.ide.sends import moved as moved_to
+from distir.ide.sends import name_there, send, sent_before
 from distir.ir import (
     DISCARD,
     DTYPES,
@@ -23,12 +25,10 @@ from distir.ir import (
     Call,
     Dense,
     DType,
-    Function,
     Part,
     Return,
     Statement,
     TensorType,
-    TupleType,
     Type,
     names,
     operands,
@@ -106,7 +106,7 @@ def _sends(document: Document, found: Found) -> Iterator[Action]:
     devices = {n: types.device_of(type_of(state[n])) for n in names(statement.args) if n}
     for target in sorted({d for d in devices.values() if d is not None and d != HOST}):
         moved = [n for n, d in devices.items() if d is not None and d not in (target, HOST)]
-        there = {n: _on(state[n], target) for n in moved}
+        there = {n: moved_to(state[n], target) for n in moved}
         if not moved or not _accepted(document, found, statement, there):
             continue
         assert found.site.index is not None
@@ -114,10 +114,10 @@ def _sends(document: Document, found: Found) -> Iterator[Action]:
         made: list[Statement] = []
         builder = namer(written.function)
         for name in moved:
-            known = _sent_before(written.function, found.site.index, name, target)
+            known = sent_before(written.function, found.site.index, name, target)
             if known is None:
-                known = builder.fresh(f"{name}.{target}")
-                made.append(Apply((known,), "Send", (name,), Attributes({"device": target})))
+                known = builder.fresh(name_there(name, target))
+                made.append(send(name, target, known))
             edits += renamed_in(document, written, found.site.index, name, known)
         edits += before_statement(document.program.syntax, written, found.site.index, made) if made else ()
         listed = ", ".join(f"`%{n}`" for n in moved)
@@ -195,23 +195,6 @@ def _is_blamed(found: Found, statement: Apply | Call, moved: Sequence[str]) -> b
     if not isinstance(part, Part) or part.kind != "operand" or not isinstance(part.key, int):
         return False
     return part.key < len(statement.args) and set(names((statement.args[part.key],))) == set(moved)
-
-
-def _sent_before(function: Function, index: int, name: str, device: int) -> str | None:
-    """A copy of a value that stands on a device already."""
-    sends = (s for s in function.body[:index] if isinstance(s, Apply) and s.op == "Send" and s.args == (name,))
-    return next((s.results[0] for s in sends if s.attrs.get("device") == device and s.results[0]), None)
-
-
-def _on(value: Value, device: int) -> Type:
-    """The type of a value after it was sent."""
-    match type_of(value):
-        case TupleType(items):
-            return TupleType(tuple(_on(item, device) for item in items))
-        case TensorType(dtype, shape, _):
-            return TensorType(dtype, shape, device)
-        case _:
-            return types.AnyType(device)
 
 
 def _as(value: Value, dtype: DType) -> Type:

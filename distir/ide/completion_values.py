@@ -1,0 +1,191 @@
+"""The values that can be written at the cursor: all that are in scope, those that fit before those that do not.
+
+A value that fits but for its device is offered with the `Send` that brings it to where the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from distir.diagnostics import Span
+from distir.ide.actions.core import namer
+from distir.ide.completion_items import Completion, CompletionKind, Completions
+from distir.ide.context import Context, Operation
+from distir.ide.document import Document
+from distir.ide.edits import Edit, line_end
+from distir.ide.operands import fits, fits_call, is_host, values_of
+from distir.ide.sends import moved, name_there, send, sent_before
+from distir.ir import UNKNOWN, Function, names, operands, results, types
+from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS, Value, type_of
+from distir.syntax import print_statement
+from distir.syntax.printing import INDENT
+
+MOST = 200
+"""How many values are offered at once; more letters of the name find the others."""
+
+
+class _Fit(IntEnum):
+    """How well a value fits; the better ones come first."""
+
+    AS_IT_IS = 0
+    ONCE_SENT = 1
+    NOT_AT_ALL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """How a value fits, and the device that it would have to be on."""
+
+    fit: _Fit
+    device: int | None = None
+
+
+def values(document: Document, context: Context) -> Completions:
+    """The values defined before the statement: by fit, then those not used yet, then those made last."""
+    assert context.function is not None
+    function = context.function.function
+    state = document.program.analysis.states.get(function.name)
+    known: Sequence[Value] = ()
+    if context.operation is not None:
+        known = values_of(document, function.name, context.operation.args)
+    typed = context.typed.removeprefix("%").casefold()
+    found: list[tuple[str, int, Value]] = []
+    verdicts: dict[Value, _Verdict] = {}
+    fitting = 0
+    for name, at in _defined(function, context.index):
+        if typed not in name.casefold():
+            continue
+        value = UNKNOWN if state is None else state[name]
+        if value not in verdicts:
+            verdicts[value] = _verdict(document, context.operation, known, value)
+        found.append((name, at, value))
+        fitting += verdicts[value].fit is _Fit.AS_IT_IS
+        if fitting > MOST:
+            break
+    taken = set(names(context.operation.args)) if context.operation is not None else set[str]()
+    first = min((at for _, at, value in found if verdicts[value].fit is _Fit.AS_IT_IS), default=context.index)
+    used = _used(function, context.index, first)
+    ranked = sorted(found, key=lambda e: (verdicts[e[2]].fit, e[0] in taken, e[0] in used, -e[1]))
+    writer = _Writer(document, context)
+    items = tuple(writer.item(name, value, verdicts[value]) for name, _, value in ranked[:MOST])
+    return Completions(context.word, items, complete=len(found) <= MOST)
+
+
+def _defined(function: Function, index: int) -> Iterator[tuple[str, int]]:
+    """The values that a statement may use, and where they are made: the nearest first, parameters (-1) last."""
+    seen: set[str] = set()
+    for at in range(min(index, len(function.body)) - 1, -2, -1):
+        made = results(function.body[at]) if at >= 0 else tuple(p.name for p in function.params)
+        for name in reversed(made):
+            if name and name not in seen:
+                seen.add(name)
+                yield name, at
+
+
+def _used(function: Function, index: int, first: int) -> set[str]:
+    """The values that statements use from number `first` on, the one at `index` apart."""
+    statements = enumerate(function.body[max(first, 0) :], max(first, 0))
+    return {name for at, statement in statements if at != index for name in names(operands(statement))}
+
+
+# ---- what fits
+
+
+def _verdict(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> _Verdict:
+    if _fits(document, operation, known, value):
+        return _Verdict(_Fit.AS_IT_IS)
+    here = types.devices(type_of(value))
+    for device in _wanted(document, operation, known) if here else ():
+        if here != frozenset((device,)) and _fits(document, operation, known, moved(value, device)):
+            return _Verdict(_Fit.ONCE_SENT, device)
+    return _Verdict(_Fit.NOT_AT_ALL)
+
+
+def _fits(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> bool:
+    if operation is None:
+        return True
+    index = len(known)
+    if operation.is_call:
+        callee = document.program.module.functions.get(operation.callee)
+        if callee is None:
+            return True
+        return index < len(callee.params) and fits_call(callee, known, index, value) and _is_near(callee, known, value)
+    if operation.callee not in OPS:
+        return True
+    op = OPS[operation.callee]
+    if op.variadic is None and index >= len(op.operands):
+        return False
+    return fits(op, operation.attrs, known, index, value)
+
+
+def _wanted(document: Document, operation: Operation | None, known: Sequence[Value]) -> list[int]:
+    """The devices where the operand at the cursor may be needed: where the parameter is, or the other operands are."""
+    found: dict[int, None] = {}
+    if operation is not None and operation.is_call:
+        callee = document.program.module.functions.get(operation.callee)
+        if callee is not None and len(known) < len(callee.params):
+            found |= dict.fromkeys(sorted(types.devices(callee.params[len(known)].type)))
+    for other in known:
+        found |= dict.fromkeys(sorted(types.devices(type_of(other))))
+    return list(found)
+
+
+def _is_near(callee: Function, known: Sequence[Value], value: Value) -> bool:
+    """Whether a value is on the device of the other arguments, where the function itself names no device."""
+    if any(types.devices(p.type) for p in callee.params) or is_host(value):
+        return True
+    here = {device for other in known for device in types.devices(type_of(other))}
+    there = types.devices(type_of(value))
+    return not here or not there or bool(here & there)
+
+
+# ---- how it is written
+
+
+class _Writer:
+    """Writes the completions of one place."""
+
+    def __init__(self, document: Document, context: Context) -> None:
+        assert context.function is not None
+        self.context = context
+        self.text = document.text
+        self.function = context.function.function
+        self._names: FunctionBuilder | None = None
+
+    def item(self, name: str, value: Value, verdict: _Verdict) -> Completion:
+        """A value as it is offered, with what it takes to bring it here."""
+        label, found = f"%{name}", type_of(value)
+        detail = "" if found == UNKNOWN else str(found)
+        match verdict:
+            case _Verdict(_Fit.ONCE_SENT, device) if device is not None:
+                sent = sent_before(self.function, self.context.index, name, device)
+                if sent is not None:
+                    detail = f"{detail}, on device {device} as %{sent}"
+                    return Completion(label, CompletionKind.VALUE, f"%{sent}", detail)
+                there, edit = self._sent(name, device)
+                detail = f"{detail}, sent to device {device}"
+                return Completion(label, CompletionKind.VALUE, f"%{there}", detail, edits=(edit,))
+            case _Verdict(_Fit.NOT_AT_ALL):
+                assert self.context.operation is not None
+                detail = f"{detail}, does not fit `{self.context.operation.callee}`"
+            case _:
+                pass
+        return Completion(label, CompletionKind.VALUE, label, detail)
+
+    def _sent(self, name: str, device: int) -> tuple[str, Edit]:
+        """A fresh name for a value on another device, and the edit that writes its `Send` on the line before."""
+        if self._names is None:
+            self._names = namer(self.function)
+        there = self._names.fresh(name_there(name, device))
+        start = self.context.start
+        while start < len(self.text) and self.text[start] in " \t\f":
+            start += 1
+        line = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
+        indentation, end = self.text[line:start], line_end(self.text)
+        statement = print_statement(send(name, device, there))
+        if indentation.strip(" \t\f"):  # the statement stands behind something else on its line
+            return there, Edit(Span(start, start), f"{end}{INDENT}{statement}{end}{INDENT}")
+        return there, Edit(Span(line, line), f"{indentation or INDENT}{statement}{end}")

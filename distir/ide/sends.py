@@ -1,0 +1,33 @@
+"""Values on another device than the one where they are needed: what they are once sent, and the `Send` that does it."""
+
+from __future__ import annotations
+
+from distir.ir import Apply, Attributes, Function, TensorType, TupleType, Type, types
+from distir.ops import Value, type_of
+
+
+def moved(value: Value, device: int) -> Type:
+    """The type of a value after it was sent to a device."""
+    match type_of(value):
+        case TupleType(items):
+            return TupleType(tuple(moved(item, device) for item in items))
+        case TensorType(dtype, shape, _):
+            return TensorType(dtype, shape, device)
+        case _:
+            return types.AnyType(device)
+
+
+def sent_before(function: Function, index: int, name: str, device: int) -> str | None:
+    """The copy of a value on a device that statements before the one at `index` have made; None without one."""
+    sends = (s for s in function.body[:index] if isinstance(s, Apply) and s.op == "Send" and s.args == (name,))
+    return next((s.results[0] for s in sends if s.attrs.get("device") == device and s.results[0]), None)
+
+
+def send(name: str, device: int, sent: str) -> Apply:
+    """The statement that sends a value; `sent` is what it is called there."""
+    return Apply((sent,), "Send", (name,), Attributes({"device": device}))
+
+
+def name_there(name: str, device: int) -> str:
+    """What a value is called on another device, if the name is free."""
+    return f"{name}.{device}"
