@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from distir.config.positions import Key, positions
 from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints, display
@@ -131,13 +131,18 @@ def _budget(table: Table, mistakes: list[_Mistake]) -> Budget:
 
 def _hints(table: Table, mistakes: list[_Mistake]) -> Hints:
     _check_names(table, _names(Hints), ("hints",), mistakes)
-    shown: dict[str, bool] = {}
-    for name in _names(Hints):
-        value = table.get(name, True)
-        if isinstance(value, bool):
-            shown[name] = value
+    shown: dict[str, Any] = {}
+    for field in dataclasses.fields(Hints):
+        value = table.get(field.name, field.default)
+        if isinstance(field.default, bool):
+            expected, fits = "`true` or `false`", isinstance(value, bool)
         else:
-            _wrong_value(("hints", name), "`true` or `false`", value, None, mistakes)
+            expected = "a number of characters, 0 for no limit"
+            fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _SIZES
+        if fits:
+            shown[field.name] = value
+        else:
+            _wrong_value(("hints", field.name), expected, value, None, mistakes)
     return Hints(**shown)
 
 

@@ -25,12 +25,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Which inlay hints the editor shows."""
+    """Which inlay hints the editor shows, and how many characters of them.
+
+    `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; times that would
+    stand further to the right stand behind the first result instead. 0 is no limit.
+    """
 
     types: bool = True
     values: bool = True
     times: bool = True
     waits: bool = True
+    length: int = 80
+    columns: int = 120
 
 
 @dataclass(frozen=True, slots=True)

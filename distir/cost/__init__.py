@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
     from distir.cost.topology import Level, Link, Ranks, Tier
     from distir.cost.units import UnitError, parse_bytes, parse_seconds
-    from distir.diagnostics.quantities import show_bytes, show_seconds, show_speedup
+    from distir.diagnostics.quantities import show_bytes, show_seconds, show_seconds_apart, show_speedup
 
 _HOMES = {
     "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles"),
@@ -29,7 +29,7 @@ _HOMES = {
     "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
     "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
     "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds"),
-    "distir.diagnostics.quantities": ("show_bytes", "show_seconds", "show_speedup"),
+    "distir.diagnostics.quantities": ("show_bytes", "show_seconds", "show_seconds_apart", "show_speedup"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
@@ -63,5 +63,6 @@ __all__ = [
     "profiles",
     "show_bytes",
     "show_seconds",
+    "show_seconds_apart",
     "show_speedup",
 ]

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+
+_SECONDS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+
+_MOST_DIGITS = 15
+"""More digits than three that are tried: all that a number has."""
 
 
 def show_seconds(seconds: float) -> str:
     """Three significant digits, more where whole seconds have them: `12.4us`, `318us`, `1.20ms`, `4210s`."""
-    return _show(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+    return _show(seconds, _SECONDS)
+
+
+def show_seconds_apart(seconds: float, others: Iterable[float]) -> str:
+    """The same with as many digits more as tell it apart from other times: `397.012ms` beside `397.019ms`."""
+    different = [other for other in others if other != seconds]
+    for more in range(_MOST_DIGITS):
+        shown = _show(seconds, _SECONDS, more)
+        if all(_show(other, _SECONDS, more) != shown for other in different):
+            return shown
+    return f"{seconds!r}s"
 
 
 def show_bytes(nbytes: float) -> str:
@@ -23,7 +39,7 @@ def show_speedup(speedup: float) -> str:
     return f"{factor:.3g}× {way}" if factor >= 1.01 else f"{100 * (factor - 1):.2g}% {way}"
 
 
-def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
+def _show(value: float, units: tuple[tuple[str, float], ...], more: int = 0) -> str:
     base = next(unit for unit, size in units if size == 1)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}{base}"
@@ -34,4 +50,4 @@ def _show(value: float, units: tuple[tuple[str, float], ...]) -> str:
     if unit == "B":
         return f"{sign}{scaled:.3g}B"
     digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
-    return f"{sign}{scaled:.{digits}f}{unit}"
+    return f"{sign}{scaled:.{digits + more}f}{unit}"

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from distir.ir import HOST, AnyType, TensorType, TupleType, Type, dims, types
 
 WIDEST_TUPLE = 8
-"""Of a tuple of more tensors, only their number is told."""
+"""Of a tuple of more different tensors, so many are told."""
+
+ELIDED = "…"
+"""Stands for what is left out; what a hint leaves out is in its tooltip."""
 
 
 def compact(type: Type) -> str:
-    """A type in few characters: element type, dimensions, `@` device (none for host values)."""
-    if isinstance(type, TupleType) and type.width > WIDEST_TUPLE:
-        return shortened(type)
-    match type:
-        case TensorType(dtype, shape, device):
-            kind = dtype.compact if dtype is not None else "?"
-            sizes = "[??]" if shape is None else f"[{','.join(map(dims.show, shape))}]" if shape else ""
-            return f"{kind}{sizes}{_at(device)}"
-        case TupleType(items):
-            return f"({', '.join(map(compact, items))})"
-        case AnyType(device):
-            return f"?{_at(device)}"
+    """A type in few characters: element type, dimensions, `@` device (none for host values).
+
+    Equal neighbours in a tuple are counted, and a device that all of it is on is told once: `(3×f16[768], i64)@1`.
+    """
+    if isinstance(type, TupleType):
+        return _tuple(type, _only_device(type))
+    return f"{_unplaced(type)}{_at(type.device)}"
 
 
 def shortened(type: Type) -> str:
-    """Fewer characters still: without the dimensions, or with the number of a tuple's items."""
+    """Fewer characters still: without the dimensions, or with the number of a tuple's tensors."""
     match type:
-        case TensorType(dtype, _, device):
-            return f"{dtype.compact if dtype is not None else '?'}[…]{_at(device)}"
-        case TupleType(items):
-            return f"({len(items)} items)"
+        case TensorType(dtype, shape, device):
+            kind = dtype.compact if dtype is not None else "?"
+            return f"{kind}[{ELIDED}]{_at(device)}" if shape != () else compact(type)
+        case TupleType():
+            return f"({ELIDED}{type.width}){_at(_only_device(type))}"
         case AnyType():
             return compact(type)
+
+
+def counted(type: Type, count: int) -> str:
+    """The compact type of several values: `3×f16[768]@1`."""
+    return compact(type) if count == 1 else f"{count}×{compact(type)}"
 
 
 def in_full(type: Type, most: int = 4 * WIDEST_TUPLE) -> str:
@@ -49,6 +55,40 @@ def says_something(type: Type) -> bool:
             return False
         case _:
             return True
+
+
+def _tuple(type: TupleType, device: int | None) -> str:
+    """A tuple; `device`: the one that is told behind the outermost brackets."""
+    runs = [(item, len(list(run))) for item, run in groupby(type.items)]
+    shown = [_item(item, count, device) for item, count in runs[:WIDEST_TUPLE]]
+    more = sum(count for _, count in runs[WIDEST_TUPLE:])
+    shown += [f"{ELIDED}{more} more"] if more else []
+    return f"({', '.join(shown)}){_at(device)}"
+
+
+def _item(item: Type, count: int, device: int | None) -> str:
+    if device is None:
+        text = compact(item)
+    elif isinstance(item, TupleType):
+        text = _tuple(item, device).removesuffix(_at(device))
+    else:
+        text = _unplaced(item)
+    return text if count == 1 else f"{count}×{text}"
+
+
+def _unplaced(type: TensorType | AnyType) -> str:
+    """A type without its device."""
+    if isinstance(type, AnyType):
+        return "?"
+    kind = type.dtype.compact if type.dtype is not None else "?"
+    sizes = "[??]" if type.shape is None else f"[{','.join(map(dims.show, type.shape))}]" if type.shape else ""
+    return f"{kind}{sizes}"
+
+
+def _only_device(type: TupleType) -> int | None:
+    """The device that all of a tuple is on; None where there are several, or some that are not known."""
+    found = {leaf.device for leaf in types.leaves(type)}
+    return next(iter(found)) if len(found) == 1 and not found & {None, HOST} else None
 
 
 def _at(device: int | None) -> str:

@@ -1,7 +1,7 @@
 """What is wrong with a document, as an editor shows it: the findings of `distir check`, and those of simulation.
 
 Simulation comes later than types. Until it does, what it found of an earlier version is kept with the statements that
-it was found of, so that it does not flicker while somebody types.
+it was found of, so that it does not flicker while somebody types. Where errors keep it from coming, findings say so.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from distir.diagnostics import Diagnostic, Note, Span
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import simulation as codes
 from distir.ide.document import Document
+from distir.ide.staleness import stale
 from distir.ir import Site
 
 FADED = {lints.UNUSED_VALUE.number}
@@ -54,6 +55,8 @@ def findings(document: Document, earlier: Document | None = None) -> list[Findin
         found += map(_finding, (*document.findings, *document.program.located(_notices(document))))
     elif earlier is not None and earlier.is_simulated:
         kept = _kept((*earlier.unlocated, *_notices(earlier)), earlier, document)
+        if document.program.errors and (old := stale(document, earlier)) is not None:
+            kept = (replace(d, notes=(*d.notes, Note(f"this finding is {old}"))) for d in kept)
         found += map(_finding, document.program.located(kept))
     return sorted(found, key=lambda f: f.span.start)
 

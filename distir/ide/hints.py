@@ -1,56 +1,50 @@
 """Inlay hints: types that are not written, known values, when each op runs, what devices wait.
 
-Only what is asked for is looked at: a range costs its own statements, whatever the size of the file. An editor cuts the
-hints of a line at `MOST_CHARACTERS`, so no line gets more; the full form is in the tooltip.
+Only what is asked for is looked at: a range costs its own statements and their neighbours, whatever the size of the
+file. How long they may be, and where they stand, is `hint_layout`'s; the full form is in the tooltip.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 from distir.config import Hints
-from distir.cost import show_seconds
+from distir.cost import show_seconds, show_seconds_apart
 from distir.diagnostics import Span
-from distir.ide.compact import compact, says_something, shortened
+from distir.ide.compact import ELIDED, compact, counted, in_full, says_something, shortened
+from distir.ide.edits import Edit
+from distir.ide.hint_layout import Hint, Kind, fitted, placed, shown_type
+from distir.ide.hover import stale_note
 from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
+from distir.ide.staleness import MARK
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Part, Site, TensorType, Type, types
 from distir.ops import Value, type_of
 from distir.simulate.show import Moment, show_value
 from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
 
-MOST_CHARACTERS = 43
-"""VS Code shows no more characters of hints in one line (`editor.inlayHints.maximumLength`)."""
-
 WIDEST_VALUE = 26
 
-Kind = Literal["type", "value", "time", "wait"]
+MOST_TOLD = 40
+"""Of more results together, the tooltip lists the first ones."""
+
+NEAR = 20
+"""How many statements away the next one that takes time may be, for its start to be told apart."""
+
+NO_LIMIT = 1 << 30
 
 PARAMETER = -1
 """In the place of a statement's number: a parameter of the function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A text shown at an offset. `index` and `part`: the statement, and which of its results (or which parameter)."""
-
-    offset: int
-    label: str
-    kind: Kind
-    function: str
-    index: int
-    part: int = 0
-    short: str = ""
-    """What to show where there is no room for the label."""
-
-
-def hints(view: View, span: Span, kinds: Hints) -> list[Hint]:
+def hints(view: View, span: Span, wanted: Hints) -> list[Hint]:
     """The hints of the lines that a piece of the text touches, in the order of the text."""
     syntax = view.document.program.syntax
     text = syntax.source.text
@@ -61,43 +55,65 @@ def hints(view: View, span: Span, kinds: Hints) -> list[Hint]:
     for written in _functions(view, start, end):
         if written.function is not view.document.program.module.functions.get(written.function.name):
             continue  # a second function of that name: it has no analysis
-        if kinds.types and written.head.start <= end and start <= written.head.end:
-            found += _parameters(view, written, max(start, written.head.start), min(end, written.head.end))
-        found += _statements(view, written, start, end, kinds)
+        if wanted.types and written.head.start <= end and start <= written.head.end:
+            found += _parameters(view, written, max(start, written.head.start), min(end, written.head.end), wanted)
+        found += _statements(view, written, start, end, wanted)
     return found
 
 
-def tooltip(view: View, function_name: str, kind: Kind, index: int, part: int) -> str | None:
+def tooltip(view: View, function_name: str, kind: Kind, index: int, part: int, count: int = 1) -> str | None:
     """The full form of a hint, as markdown; None if what it was about is gone."""
     function = view.document.program.module.functions.get(function_name)
     if function is None or index >= len(function.body):
         return None
+    note = stale_note(view, function_name)
     if index == PARAMETER:
-        return about_value(view, function, function.params[part].name, 0) if part < len(function.params) else None
+        said = about_value(view, function, function.params[part].name, 0) if part < len(function.params) else None
+        return said and paragraphs([said, note])
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)) or part >= len(statement.results):
         return None
     if kind in ("type", "value"):
-        return about_value(view, function, statement.results[part], index + 1)
+        names = [name for name in statement.results[part : part + count] if name != DISCARD]
+        said = (
+            about_value(view, function, names[0], index + 1) if len(names) == 1 else _all_types(view, function, names)
+        )
+        return said and paragraphs([said, note])
     if isinstance(statement, Apply):
-        return paragraphs([block(signature_here(view, function, statement)), items(run(view, function, index))])
+        return paragraphs([block(signature_here(view, function, statement)), items(run(view, function, index)), note])
     moment = view.moment(function, index)
     said = f"{code('@' + statement.function)}: {moment}" if moment is not None else ""
-    return paragraphs([block(signature_here(view, function, statement)), said, shown_for(view, function)])
+    return paragraphs([block(signature_here(view, function, statement)), said, shown_for(view, function), note])
 
 
-def inserted(view: View, function_name: str, index: int, part: int) -> str | None:
-    """What accepting a type hint writes behind the name: the type in full; None where it must not be written."""
+def inserted(view: View, function_name: str, index: int, part: int, count: int = 1) -> tuple[Edit, ...]:
+    """What accepting a type hint writes behind the names: types in full; nothing where they must not be written."""
     function = view.document.program.module.functions.get(function_name)
-    if function is None or not 0 <= index < len(function.body):
-        return None
+    written = view.document.program.syntax.by_name.get(function_name)
+    if function is None or written is None or not 0 <= index < len(function.body):
+        return ()
     statement = function.body[index]
-    if not isinstance(statement, (Apply, Call)) or part >= len(statement.results):
-        return None
     own = view.document.program.analysis.domain.own.get(function_name)
-    found = type_of(own.state[statement.results[part]]) if own is not None else UNKNOWN
-    has_claim = bool(statement.claims) and statement.claims[part] is not None
-    return f": {found}" if not has_claim and _says_all(found) else None
+    if not isinstance(statement, (Apply, Call)) or own is None:
+        return ()
+    edits: list[Edit] = []
+    offset = written.starts[index]
+    for number, name in enumerate(statement.results):
+        if name == DISCARD:
+            continue
+        offset = _after_name(view, name, offset, written.ends[index])
+        found = type_of(own.state[name])
+        has_claim = bool(statement.claims) and statement.claims[number] is not None
+        if part <= number < part + count and not has_claim and _says_all(found):
+            edits.append(Edit(Span(offset, offset), f": {found}"))
+    return tuple(edits)
+
+
+def _all_types(view: View, function: Function, names: Sequence[str]) -> str:
+    """The types of several results."""
+    told = [f"%{name}: {in_full(type_of(view.value(function.name, name)))}" for name in names[:MOST_TOLD]]
+    more = len(names) - MOST_TOLD
+    return paragraphs([block("\n".join(told)), f"and {more} more" if more > 0 else ""])
 
 
 def _functions(view: View, start: int, end: int) -> Iterator[FunctionSyntax]:
@@ -115,44 +131,49 @@ def _functions(view: View, start: int, end: int) -> Iterator[FunctionSyntax]:
         low += 1
 
 
+# ---- parameters
+
+
 _UNTYPED = re.compile(rf"%({NAME})(?=\s*(?:\{{[^}}\n]*\}}\s*)?[,)])")
 
 
-def _parameters(view: View, written: FunctionSyntax, start: int, end: int) -> Iterator[Hint]:
-    """Types of the parameters that state none, in a piece of a function's head."""
+def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> list[Hint]:
+    """Types of the parameters that state none, in a piece of a function's head: all of a line share its room."""
     function = written.function
     text = view.document.program.source.text
     if not any(param.type == UNKNOWN for param in function.params):
-        return
+        return []
     numbers = {param.name: number for number, param in enumerate(function.params)}
-    left = {0: MOST_CHARACTERS}
+    lines: dict[int, list[Hint]] = {}
     for match in _UNTYPED.finditer(text, start, end):
         number = numbers.get(match[1])
         if number is None or any(a <= match.start() < b for a, b in written.comments if a < end):
             continue
-        value = view.value(function.name, match[1])
-        found = type_of(value)
-        if not says_something(found):
-            continue
-        line = text.rfind("\n", 0, match.start())
-        room = left.setdefault(line, MOST_CHARACTERS)
-        label = next((f": {t}" for t in (compact(found), shortened(found)) if len(t) + 2 <= room), None)
-        if label is not None:
-            left[line] = room - len(label)
-            yield Hint(match.end(1), label, "type", function.name, PARAMETER, number)
+        found = type_of(view.value(function.name, match[1]))
+        if says_something(found):
+            mark = MARK if view.is_known_then(function.name, match[1]) else ""
+            forms = [shown_type(mark + form, False) for form in (compact(found), shortened(found), ELIDED)]
+            hint = Hint(match.end(1), forms[0], "type", function.name, PARAMETER, number, 1, tuple(forms[1:]))
+            lines.setdefault(text.rfind("\n", 0, match.start()), []).append(hint)
+    return list(chain.from_iterable(fitted(line, wanted.length or NO_LIMIT) for line in lines.values()))
 
 
-def _statements(view: View, written: FunctionSyntax, start: int, end: int, kinds: Hints) -> Iterator[Hint]:
+# ---- statements
+
+
+def _statements(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> Iterator[Hint]:
     text = view.document.program.source.text
+    times = _Times(view, written.function)
     index = _first_statement(written, start)
-    previous_end, room = -1, MOST_CHARACTERS
+    most = wanted.length or NO_LIMIT
+    previous_end, room = -1, most
     while index < len(written.starts) and written.starts[index] <= end:
         first, last = written.starts[index], written.ends[index]
         if previous_end >= 0 and text.find("\n", previous_end, first) >= 0:
-            room = MOST_CHARACTERS
-        made = _fitted(list(_of_statement(view, written, index, kinds)), room)
-        room -= sum(len(hint.label) for hint in made)
-        yield from made
+            room = most
+        found = fitted(list(_of_statement(view, written, index, wanted, times)), room)
+        room -= sum(len(hint.label) for hint in found)
+        yield from placed(found, text, partial(_after_first, view, written, index), wanted.columns)
         previous_end = last
         index += 1
 
@@ -169,43 +190,48 @@ def _first_statement(written: FunctionSyntax, offset: int) -> int:
     return low
 
 
-def _of_statement(view: View, written: FunctionSyntax, index: int, kinds: Hints) -> Iterator[Hint]:
+def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints, times: _Times) -> Iterator[Hint]:
     function = written.function
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)):
         return
     end = written.ends[index]
-    is_constant = isinstance(statement, Apply) and statement.op == "Constant"
-    offset = written.starts[index]
-    values: list[tuple[int, str]] = []
-    for part, name in enumerate(statement.results):
-        if name == DISCARD:
-            continue
-        offset = _after_name(view, name, offset, end)
-        value = view.value(function.name, name)
-        shown = _shown(value) if kinds.values and not is_constant else None
-        claim = statement.claims[part] if statement.claims else None
-        if shown is not None:
-            values.append((part, shown))
-        elif kinds.types:
-            found = type_of(value)
-            if found != claim and says_something(found):
-                at = offset if claim is None else _after_claim(view, function, index, part, offset)
-                colon = ": " if claim is None else " "
-                label, short = f"{colon}{compact(found)}", f"{colon}{shortened(found)}"
-                yield Hint(at, label, "type", function.name, index, part, short)
-    if values:
-        label = ", ".join(shown for _, shown in values)
-        yield Hint(end, f"= {label}", "value", function.name, index, values[0][0])
-    if kinds.times and (moment := view.moment(function, index)) is not None:
-        yield Hint(end, when(moment), "time", function.name, index)
-    if kinds.waits and (seconds := _waited(view, function, index)) > 0.0:
-        yield Hint(end, f"wait {show_seconds(seconds)}", "wait", function.name, index)
+    shown = _known_values(view, function, statement) if wanted.values else {}
+    if wanted.types:
+        for results in _equal_types(view, written, index, statement, shown.keys()):
+            yield results.hint(function.name, index)
+    if shown:
+        mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else ""
+        label = f"= {mark}{', '.join(shown.values())}"
+        yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"= {mark}{ELIDED}",))
+    sign = MARK if view.is_stale else ""
+    if wanted.times and (moment := times.moment(index)) is not None:
+        seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
+        label = f"{seconds} @{show_seconds_apart(moment.start, times.beside(index))}"
+        yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
+    if wanted.waits and (waited := _waited(view, function, index)) > 0.0:
+        yield Hint(end, f"wait {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"wait{ELIDED}",))
 
 
-def when(moment: Moment) -> str:
-    """`+12.4us @318us`: how long, and from when."""
-    return f"+{show_seconds(moment.seconds)} @{show_seconds(moment.start)}"
+class _Times:
+    """When the statements of a function run, each looked up once."""
+
+    def __init__(self, view: View, function: Function) -> None:
+        self._view, self._function = view, function
+        self._known: dict[int, Moment | None] = {}
+
+    def moment(self, index: int) -> Moment | None:
+        """When a statement runs; None for one that takes no time."""
+        if index not in self._known:
+            self._known[index] = self._view.moment(self._function, index)
+        return self._known[index]
+
+    def beside(self, index: int) -> list[float]:
+        """The starts of the next statements before and after that take time, in seconds."""
+        before = range(index - 1, max(index - 1 - NEAR, -1), -1)
+        after = range(index + 1, min(index + 1 + NEAR, len(self._function.body)))
+        sides = [next((m for m in map(self.moment, side) if m is not None), None) for side in (before, after)]
+        return [moment.start for moment in sides if moment is not None]
 
 
 def _waited(view: View, function: Function, index: int) -> float:
@@ -213,24 +239,63 @@ def _waited(view: View, function: Function, index: int) -> float:
     return max((idle.seconds for idle in view.idle(function, index)), default=0.0)
 
 
-def _fitted(found: list[Hint], room: int) -> list[Hint]:
-    """The hints that have room on their line: types without dimensions first, then without waits, values, types."""
+@dataclass(slots=True)
+class _Run:
+    """Results that follow each other and have one type."""
 
-    def total() -> int:
-        return sum(len(hint.label) for hint in found)
+    found: Type
+    claim: Type | None
+    is_known_then: bool
+    part: int
+    offset: int
+    count: int = field(default=1)
 
-    for position in sorted(range(len(found)), key=lambda i: -len(found[i].label)):
-        if total() <= room:
-            return found
-        if found[position].short:
-            found[position] = replace(found[position], label=found[position].short, short="")
-    for kind in ("wait", "value", "type", "time"):
-        for position in range(len(found) - 1, -1, -1):
-            if total() <= room:
-                return found
-            if found[position].kind == kind:
-                del found[position]
-    return found
+    def is_continued(self, part: int, found: Type, claim: Type | None, is_known_then: bool) -> bool:
+        """Whether a result is the next one of these."""
+        same = (self.found, self.claim, self.is_known_then) == (found, claim, is_known_then)
+        return same and self.part + self.count == part
+
+    def hint(self, function: str, index: int) -> Hint:
+        """The hint of all of them, behind the last one."""
+        mark = MARK if self.is_known_then else ""
+        short = shortened(self.found) if self.count == 1 else f"{self.count}×{shortened(self.found)}"
+        forms = [shown_type(mark + form, self.claim is not None) for form in (counted(self.found, self.count), short)]
+        return Hint(self.offset, forms[0], "type", function, index, self.part, self.count, tuple(forms[1:]))
+
+
+def _equal_types(
+    view: View, written: FunctionSyntax, index: int, statement: Apply | Call, others: Container[int]
+) -> Iterator[_Run]:
+    """The types of a statement's results that are not written, equal neighbours together; `others`: parts without."""
+    function, end = written.function, written.ends[index]
+    offset = written.starts[index]
+    run: _Run | None = None
+    for part, name in enumerate(statement.results):
+        if name == DISCARD:
+            continue
+        offset = _after_name(view, name, offset, end)
+        claim = statement.claims[part] if statement.claims else None
+        found = type_of(view.value(function.name, name))
+        if part in others or found == claim or not says_something(found):
+            continue
+        at = offset if claim is None else _after_claim(view, function, index, part, offset)
+        is_old = view.is_known_then(function.name, name)
+        if run is not None and run.is_continued(part, found, claim, is_old):
+            run.count, run.offset = run.count + 1, at
+            continue
+        if run is not None:
+            yield run
+        run = _Run(found, claim, is_old, part, at)
+    if run is not None:
+        yield run
+
+
+def _known_values(view: View, function: Function, statement: Apply | Call) -> dict[int, str]:
+    """By number, the results whose values are known and short, and these; those of a `Constant` are written already."""
+    if isinstance(statement, Apply) and statement.op == "Constant":
+        return {}
+    found = {p: _shown(view.value(function.name, n)) for p, n in enumerate(statement.results) if n != DISCARD}
+    return {part: shown for part, shown in found.items() if shown is not None}
 
 
 def _shown(value: Value) -> str | None:
@@ -245,6 +310,21 @@ def _says_all(found: Type) -> bool:
         isinstance(leaf, TensorType) and leaf.dtype is not None and leaf.shape is not None and None not in leaf.shape
         for leaf in types.leaves(found)
     )
+
+
+# ---- places
+
+
+def _after_first(view: View, written: FunctionSyntax, index: int) -> int:
+    """The offset behind a statement's first result and what is written of its type."""
+    statement, start = written.function.body[index], written.starts[index]
+    if not isinstance(statement, (Apply, Call)) or not statement.results:
+        return start
+    name = statement.results[0]
+    offset = start + 1 if name == DISCARD else _after_name(view, name, start, written.ends[index])
+    if statement.claims and statement.claims[0] is not None:
+        return _after_claim(view, written.function, index, 0, offset)
+    return offset
 
 
 def _after_name(view: View, name: str, start: int, end: int) -> int:

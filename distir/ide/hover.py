@@ -10,6 +10,7 @@ from distir.ide.hover_ops import about_attribute, about_op
 from distir.ide.hover_target import Target, target_at
 from distir.ide.hover_values import about_dimension, about_value
 from distir.ide.instances import View
+from distir.ide.markdown import paragraphs
 from distir.ir import Apply
 
 
@@ -28,7 +29,14 @@ def hover(view: View, offset: int) -> Hover | None:
     said = about(view, target) if target is not None else None
     if target is None or not said:
         return None
+    if target.kind != "attribute":
+        said = paragraphs([said, stale_note(view, target.written.function.name)])
     return Hover(said, target.span)
+
+
+def stale_note(view: View, function: str) -> str:
+    """What to say where figures of an earlier version may stand above; empty where there are none."""
+    return f"*{view.stale}*" if view.stale is not None and view.shown(function) is not None else ""
 
 
 def about(view: View, target: Target) -> str | None:

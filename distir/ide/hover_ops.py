@@ -60,7 +60,7 @@ def run(view: View, function: Function, index: int) -> list[str]:
         return ["takes no time: " + ("a view of its operand" if effect.view else "known before the program runs")]
     cost, moment = effect.cost, view.moment(function, index)
     start = moment.start if moment is not None else 0.0
-    lines = [
+    return [
         f"starts at **{show_seconds(start)}**, takes **{show_seconds(cost.seconds)}** "
         f"on {'device' if len(effect.devices) == 1 else 'devices'} {listed(effect.devices)}"
         + (f", bound by {BOUNDS[cost.bound]}" if cost.bound in BOUNDS else ""),
@@ -69,9 +69,6 @@ def run(view: View, function: Function, index: int) -> list[str]:
         *_waits(view, timeline, event, view.idle(function, index)),
         _slack(timeline, event),
     ]
-    if not view.is_current:
-        lines.append("*times are those before the last edit*")
-    return lines
 
 
 def documentation(op: Op) -> str:

@@ -18,6 +18,7 @@ from distir.analysis import Checker, Instance, State
 from distir.analysis.revision import change
 from distir.diagnostics.codes import lints
 from distir.ide.document import Document
+from distir.ide.staleness import Stale, stale
 from distir.ide.timeline_index import Idle, TimelineIndex
 from distir.ir import Call, Function, Site, results
 from distir.ops import Reject, Value
@@ -184,11 +185,12 @@ class View:
     """A text as it is shown: the latest `document`, and the last one that was simulated, `timed`, if there is one.
 
     Values are those of the call shown, as long as what the function's own types say of them has not changed since;
-    times are those of the same statement then.
+    times are those of the same statement then. Where they are of an earlier version, `stale` says so.
     """
 
-    def __init__(self, document: Document, timed: Document | None) -> None:
+    def __init__(self, document: Document, timed: Document | None, on_demand: bool = False) -> None:
         self.document = document
+        self._timed, self._on_demand = timed, on_demand
         self.facts = facts(document)
         self.timed = facts(timed) if timed is not None and timed.simulation is not None else None
         self.is_current = self.timed is None or self.timed.program is document.program
@@ -197,6 +199,18 @@ class View:
         """The view for questions about a place in the text. Nothing was simulated of a second function of a name."""
         document = self.document.seen_from(offset)
         return self if document is self.document else View(document, None)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether times, and what only the call shown tells of values, are of an earlier version or another setup."""
+        if self.timed is None or self._timed is None:
+            return False
+        return not self.is_current or self._timed.setup is not self.document.setup
+
+    @cached_property
+    def stale(self) -> Stale | None:
+        """Why that is so, in words; None where all is of the latest version."""
+        return stale(self.document, self._timed, self._on_demand) if self.is_stale else None
 
     @property
     def simulation(self) -> Simulation | None:
@@ -224,6 +238,10 @@ class View:
             if before is None or name not in before.state or before.state[name] != own:
                 return own
         return occurrence.instance.state.get(name, own)
+
+    def is_known_then(self, function: str, name: str) -> bool:
+        """Whether what `value` tells is what the earlier version's call says, and more than the text says now."""
+        return self.is_stale and self.value(function, name) != self._own(self.document, function, name)
 
     def values(self, function: str) -> Callable[[str], Value]:
         """The same for many values of one function."""

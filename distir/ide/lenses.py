@@ -13,6 +13,7 @@ from distir.ide.hover_functions import idle_share
 from distir.ide.hover_values import line_of
 from distir.ide.instances import View
 from distir.ide.markdown import counted, listed
+from distir.ide.staleness import MARK
 from distir.ir import Function
 from distir.simulate.simulation import Simulation
 
@@ -72,8 +73,9 @@ def _cost(view: View, function: Function, why_not: str | None) -> Text:
     simulation = view.simulation
     if simulation is None:
         return Text(why_not or "not simulated yet", "distir.simulate" if why_not is None else "")
+    mark, why = (MARK, f" · {view.stale.in_short}") if view.stale is not None else ("", "")
     if simulation.function.name == function.name:
-        return Text(in_short(simulation), "distir.timeline")
+        return Text(f"{mark}{in_short(simulation)}{why}", "distir.timeline")
     occurrence = view.shown(function.name)
     caller = view.shown(occurrence.caller[0].name) if occurrence is not None and occurrence.caller is not None else None
     if occurrence is None or occurrence.caller is None or caller is None:
@@ -84,7 +86,7 @@ def _cost(view: View, function: Function, why_not: str | None) -> Text:
     where = "device" if len(moment.devices) == 1 else "devices"
     busiest = _most_memory(view, occurrence.body.memory if occurrence.body is not None else {})
     said = f"{show_seconds(moment.seconds)} @{show_seconds(moment.start)} on {where} {listed(moment.devices)}"
-    return Text(f"{said}{busiest}", "distir.timeline")
+    return Text(f"{mark}{said}{busiest}{why}", "distir.timeline")
 
 
 def in_short(simulation: Simulation) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from distir.diagnostics import Severity
 from distir.ide.document import Document
+from distir.ide.staleness import stale
 
 State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 """How it stands with the simulation of the latest version.
@@ -19,7 +20,10 @@ State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes."""
+    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes.
+
+    `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
+    """
 
     state: State
     why: str | None
@@ -34,6 +38,8 @@ class Status:
     ops: int | None
     peak_memory_bytes: int | None
     picked: Mapping[str, int]
+    stale: bool = False
+    stale_why: str | None = None
 
 
 def status(document: Document, simulated: Document | None, on_demand: bool = False) -> Status:
@@ -56,6 +62,7 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         state, why = "on_demand", f"a program of {statements:,} statements is simulated on demand"
     else:
         state = "stale" if simulation is not None else "pending"
+    old = stale(document, simulated, on_demand) if simulation is not None else None
     return Status(
         state,
         why,
@@ -70,4 +77,6 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         simulation.ops if simulation is not None else None,
         max(simulation.peaks.values(), default=0) if simulation is not None else None,
         document.setup.picked,
+        old is not None,
+        str(old) if old is not None else None,
     )

@@ -41,7 +41,7 @@ def register(server: DistirServer) -> None:
         view = view_of(server, uri)
         if view is None:
             return None
-        positions, kinds = server.positions(uri), server.settings(uri).hints
+        positions, wanted = server.positions(uri), server.settings(uri).hints
         texts: list[str] = []
         first, last = params.range.start.line, params.range.end.line
         for line in range(first, last + 1, LINES_AT_ONCE):
@@ -51,7 +51,7 @@ def register(server: DistirServer) -> None:
                 break
             stop = min(line + LINES_AT_ONCE - 1, last, len(positions.starts) - 1)
             span = Span(positions.starts[line], positions.line_end(stop))
-            for hint in ide.hints(view, span, kinds):
+            for hint in ide.hints(view, span, wanted):
                 texts.append(_written(hint, uri, view, *positions.place(hint.offset)))
         return server.raw(f"[{','.join(texts)}]")
 
@@ -65,18 +65,20 @@ def register(server: DistirServer) -> None:
                 str(function),
                 int(index),
                 int(part),
-            ] if index >= ide.PARAMETER and part >= 0:
+                int(count),
+            ] if index >= ide.PARAMETER and part >= 0 and count >= 0:
                 view = view_of(server, uri)
             case _:  # nothing that we gave
                 return hint
         if view is None:
             return hint
-        said = ide.tooltip(view, function, kind, index, part)
+        said = ide.tooltip(view, function, kind, index, part, count)
         if said is not None:
             hint.tooltip = types.MarkupContent(types.MarkupKind.Markdown, said)
-        inserts = ide.inserted(view, function, index, part) if kind == "type" else None
-        if inserts is not None and version == view.document.version:
-            hint.text_edits = [types.TextEdit(types.Range(hint.position, hint.position), inserts)]
+        edits = ide.inserted(view, function, index, part, count) if kind == "type" else ()
+        if edits and version == view.document.version:
+            positions = server.positions(uri)
+            hint.text_edits = [types.TextEdit(positions.range(edit.span), edit.text) for edit in edits]
         return hint
 
 
@@ -96,13 +98,13 @@ def refresh(server: DistirServer) -> None:
 def view_of(server: DistirServer, uri: str) -> View | None:
     """An open document as it is shown now; None for one that is not open."""
     document = server.document(uri)
-    return View(document, server.simulated(uri)) if document is not None else None
+    return View(document, server.simulated(uri), server.is_on_demand(uri)) if document is not None else None
 
 
 def _written(hint: ide.Hint, uri: str, view: View, line: int, column: int) -> str:
     kind = '"kind":1,' if hint.kind == "type" else ""
     padding = "" if hint.label.startswith(":") else '"paddingLeft":true,'
-    data = [uri, view.document.version, hint.kind, hint.function, hint.index, hint.part]
+    data = [uri, view.document.version, hint.kind, hint.function, hint.index, hint.part, hint.count]
     return (
         f'{{"position":{{"line":{line},"character":{column}}},"label":{json.dumps(hint.label.strip())},'
         f'{kind}{padding}"data":{json.dumps(data)}}}'

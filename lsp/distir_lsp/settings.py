@@ -40,7 +40,7 @@ class Client:
     entry: str | None = None
     bind: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
     budget: Budget = field(default_factory=Budget)
-    hints: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    hints: Mapping[str, bool | int] = field(default_factory=dict[str, "bool | int"])
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     trouble: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def client(given: Any) -> Client:
         entry=_text(table, "entry", trouble),
         bind=_bind(_table(table.get("bind")), trouble),
         budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
-        hints={k: v for k, v in _table(table.get("hints")).items() if isinstance(v, bool)},
+        hints=_hints(_table(table.get("hints")), trouble),
         simulated_at_most=_count(simulation, "limit", SIMULATED_AT_MOST, trouble),
         read_at_most=_count(table, "readLimit", READ_AT_MOST, trouble),
         trouble=tuple(trouble),
@@ -109,8 +109,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
             trouble.append(error.message)
         else:
             reports.append(_report(found, error.setting, error.message, error.help))
-    known = {f.name for f in fields(Hints)}
-    hints = replace(found.hints, **{k: v for k, v in given.hints.items() if k in known})
+    hints = replace(found.hints, **given.hints)
     return Settings(setup, hints, given.simulated_at_most, given.read_at_most, tuple(reports), tuple(trouble))
 
 
@@ -230,6 +229,19 @@ def _count(table: Mapping[str, Any], name: str, default: int, trouble: list[str]
         return value
     trouble.append(f"`distir` settings: expected a number from 0 as `{name}`, found `{value}`")
     return default
+
+
+def _hints(table: Mapping[str, Any], trouble: list[str]) -> dict[str, bool | int]:
+    """The settings of hints that can be used: switches and lengths; what is null or unknown is left out."""
+    found: dict[str, bool | int] = {}
+    for setting in fields(Hints):
+        value = table.get(setting.name)
+        default: bool | int = getattr(Hints(), setting.name)
+        if isinstance(default, bool):
+            found |= {setting.name: value} if isinstance(value, bool) else {}
+        elif value is not None:
+            found[setting.name] = _count(table, setting.name, default, trouble)
+    return found
 
 
 def _bind(table: Mapping[str, Any], trouble: list[str]) -> dict[str, int | str]:

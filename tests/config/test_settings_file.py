@@ -24,6 +24,8 @@ max_memory = "32 GB"
 
 [hints]
 times = false
+length = 43
+columns = 0
 """
 
 
@@ -56,7 +58,7 @@ def test_everything_that_can_be_set(folder):
         entry="main",
         bind={"B": 64, "axis": "[0, 1]"},
         budget=Budget("5ms", "32 GB"),
-        hints=Hints(times=False),
+        hints=Hints(times=False, length=43, columns=0),
     )
 
 
@@ -117,6 +119,7 @@ max_memory = "GB"
 
 [hints]
 types = "yes"
+length = -1
 time = true
 """
     assert (
@@ -163,9 +166,14 @@ error[DIR154]: `hints.types`: expected `true` or `false`, found the text `yes`
 13 │ types = "yes"
    │         ^^^^^
 
+error[DIR154]: `hints.length`: expected a number of characters, 0 for no limit, found the integer -1
+   ┌─ distir.toml:14:10
+14 │ length = -1
+   │          ^^
+
 error[DIR153]: unknown setting `time` in `[hints]`
-   ┌─ distir.toml:14:1
-14 │ time = true
+   ┌─ distir.toml:15:1
+15 │ time = true
    │ ^^^^
    = help: did you mean `times`?"""
     )

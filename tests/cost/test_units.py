@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distir.cost import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds
+from distir.cost import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds, show_seconds_apart
 from distir.cost.units import BANDWIDTH, FLOP_RATE, FLOPS, POWER, PRICE, QUANTITIES, parse
 
 
@@ -112,6 +112,23 @@ def test_any_text_is_a_quantity_or_an_error(text):
 )
 def test_durations_are_shown_with_three_digits(seconds, shown):
     assert show_seconds(seconds) == shown
+
+
+@given(st.floats(0, 1e5), st.lists(st.floats(0, 1e5), max_size=3))
+def test_different_times_are_shown_apart_in_as_few_digits_as_it_takes(seconds, others):
+    shown = show_seconds_apart(seconds, others)
+    assert parse_seconds(shown) == pytest.approx(seconds, rel=0.006, abs=1e-12)
+    if all(show_seconds(other) != show_seconds(seconds) for other in others):
+        assert shown == show_seconds(seconds)
+    for other in others:
+        if other != seconds:
+            assert shown != show_seconds_apart(other, [seconds])
+
+
+def test_late_starts_are_told_apart():
+    starts = [397.012e-3, 397.019e-3, 397.22e-3, 397.22e-3]
+    shown = [show_seconds_apart(start, starts) for start in starts]
+    assert shown == ["397.01ms", "397.02ms", "397.2ms", "397.2ms"]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,30 @@
-"""Inlay hints: a golden file, and laws: room on a line, ranges, switches, what accepting a hint does."""
+"""Inlay hints: golden files, and laws: room on a line, times apart, ranges, switches, what accepting a hint does."""
 
+import re
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from programs import programs
 from reading_samples import MACHINE, PIPELINE, drawn, opened, viewed
 
 from distir.config import Hints
+from distir.cost import load
 from distir.diagnostics import Span
+from distir.ide.compact import compact, shortened
 from distir.ide.document import Setup, open_document
-from distir.ide.hints import MOST_CHARACTERS, PARAMETER, hints, inserted, tooltip
+from distir.ide.edits import applied
+from distir.ide.hints import PARAMETER, hints, inserted, tooltip
 from distir.ide.instances import View
+from distir.ir import DTYPES, HOST, TensorType, TupleType
+from distir.models import gpt2
+from distir.ops import type_of
 from distir.syntax import print_module
+from distir.transform import transform
 
 GOLDEN = Path(__file__).parent / "golden" / "hints.md"
 ALL = Hints()
@@ -31,7 +41,7 @@ def test_golden(request):
     view = viewed(program)
     shown = drawn(program, all_hints(view)).rstrip()
     tips = "\n\n".join(
-        f"## tooltip of `{hint.label.strip()}`\n\n{tooltip(view, hint.function, hint.kind, hint.index, hint.part)}"
+        f"## tooltip of `{hint.label.strip()}`\n\n{told(view, hint)}"
         for hint in all_hints(view)
         if hint.label.startswith(("wait", "=", "+4.80us @2.60"))
     )
@@ -41,19 +51,112 @@ def test_golden(request):
     assert found == GOLDEN.read_text()
 
 
-@given(programs())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_line_has_more_than_an_editor_shows_and_every_hint_has_a_tooltip(module):
+SHORTEST = 25
+"""What the signs of a type, a value, a time and a wait take that are all left out."""
+
+
+@given(programs(), st.integers(SHORTEST, 90), st.integers(0, 120))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_line_has_more_than_the_budget_and_nothing_is_dropped_in_silence(module, length, columns):
     text = print_module(getattr(module, "module", module))
     document = open_document(text, "random.dir", Setup(MACHINE))
     view = View(document, document)
-    found = all_hints(view)
+    found = all_hints(view, Hints(length=length, columns=columns))
     used = Counter()
     for hint in found:
         used[text.count("\n", 0, hint.offset)] += len(hint.label)
-        assert tooltip(view, hint.function, hint.kind, hint.index, hint.part)
-    assert max(used.values(), default=0) <= MOST_CHARACTERS
+        assert told(view, hint)
+    assert max(used.values(), default=0) <= length
     assert [h.offset for h in found] == sorted(h.offset for h in found)
+    for full in all_hints(view, Hints(length=0)):
+        (shown,) = (h for h in found if (h.function, h.index, h.kind) == where(full) and covers(h, full))
+        assert shown.label == full.label or "…" in shown.label
+        if full.kind in ("time", "wait") and document.simulation.devices:
+            assert "takes **" in told(view, shown) or "@" in told(view, shown)
+        elif full.kind == "type" and full.count == 1 and full.index != PARAMETER:
+            name = view.document.program.module.functions[full.function].body[full.index].results[full.part]
+            assert compact(type_of(view.value(full.function, name))) == full.label.strip(": ")
+            assert f"%{name}: " in told(view, shown)
+
+
+WEIGHT, BIAS = (TensorType(DTYPES["Float16"], shape, 1) for shape in ((768, 2304), (768,)))
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "short"),
+    [
+        (WEIGHT, "f16[768,2304]@1", "f16[…]@1"),
+        (TensorType(DTYPES["Float16"], (), 1), "f16@1", "f16@1"),
+        (TensorType(DTYPES["Float16"], (4,), HOST), "f16[4]", "f16[…]"),
+        (TupleType((WEIGHT, BIAS)), "(f16[768,2304], f16[768])@1", "(…2)@1"),
+        (TupleType((BIAS, BIAS, BIAS, WEIGHT)), "(3×f16[768], f16[768,2304])@1", "(…4)@1"),
+        (TupleType((TupleType((BIAS, BIAS)), WEIGHT)), "((2×f16[768]), f16[768,2304])@1", "(…3)@1"),
+        (TupleType((BIAS, TensorType(DTYPES["Float16"], (768,), 2))), "(f16[768]@1, f16[768]@2)", "(…2)"),
+        (TupleType((WEIGHT, BIAS) * 6), f"({'f16[768,2304], f16[768], ' * 4}…4 more)@1", "(…12)@1"),
+    ],
+)
+def test_types_in_few_characters(type, text, short):
+    assert (compact(type), shortened(type)) == (text, short)
+
+
+def where(hint):
+    return hint.function, hint.index, hint.kind
+
+
+def covers(hint, other):
+    return hint.part <= other.part < hint.part + hint.count
+
+
+def told(view, hint):
+    return tooltip(view, hint.function, hint.kind, hint.index, hint.part, hint.count)
+
+
+@pytest.fixture(scope="module")
+def training():
+    """A step of GPT-2's training, written out, as it is met in an editor."""
+    model = gpt2(12, width=768, heads=12, sequence=1024, batch=8)
+    text = print_module(transform(model, "grad", "loss=cross_entropy", "optimizer=adam", "inline"))
+    document = open_document(text, "training.dir", Setup(load("dgx-a100")))
+    return View(document, document)
+
+
+def columns_of(view, found):
+    """For each hint, the column where its last character stands."""
+    text, ends, shift, line = view.document.text, [], 0, -1
+    for hint in found:
+        start = text.rfind("\n", 0, hint.offset) + 1
+        shift = shift if start == line else 0
+        line, shift = start, shift + len(hint.label)
+        ends.append(hint.offset - start + shift)
+    return ends
+
+
+def test_every_time_of_a_training_step_is_on_the_screen(training):
+    found = all_hints(training)
+    ends = columns_of(training, found)
+    times = [(h, end) for h, end in zip(found, ends, strict=True) if h.kind == "time"]
+    assert len(times) > 800
+    assert all("@" in h.label and "…" not in h.label for h, _ in times)
+    assert max(end for _, end in times) <= 120
+    at_end = all_hints(training, Hints(columns=0))
+    assert max(columns_of(training, at_end)) > 200
+
+
+def test_starts_of_neighbouring_lines_differ_and_are_short(training):
+    found = [h for h in all_hints(training) if h.kind == "time"]
+    starts = [h.label.partition("@")[2] for h in found]
+    moments = [training.moment(training.document.entry, h.index).start for h in found]
+    for (a, b), (x, y) in zip(pairwise(starts), pairwise(moments), strict=True):
+        assert (a == b) == (x == y)
+    assert max(map(len, starts)) <= 9  # `79.412ms`
+
+
+def test_every_result_of_a_training_step_has_its_type(training):
+    """None is left out for want of room: what three results share is told once."""
+    found = [h for h in all_hints(training) if h.kind == "type"]
+    assert not [h for h in found if "…" in h.label]
+    (three,) = {h.label for h in found if h.count == 3 and h.index < 40}
+    assert three == ": 3×f16[8,1024,768]@1"
 
 
 def test_a_range_has_the_hints_of_its_lines():
@@ -78,17 +181,16 @@ def test_an_accepted_hint_is_an_annotation_that_checks():
     view = viewed(PIPELINE)
     text = PIPELINE
     for hint in reversed(all_hints(view)):
-        writes = inserted(view, hint.function, hint.index, hint.part) if hint.kind == "type" else None
-        if writes is not None:
-            assert hint.index != PARAMETER
-            text = text[: hint.offset] + writes + text[hint.offset :]
+        edits = inserted(view, hint.function, hint.index, hint.part, hint.count) if hint.kind == "type" else ()
+        assert not edits or hint.index != PARAMETER
+        text = applied(text, edits)
     plain = "func @main(%x: Tensor[Float32, (4, 8), 1]) {\n  %a, %b = Split[num_outputs = 2](%x)\n  return %a, %b\n}\n"
     view = viewed(plain)
     written = plain
     for hint in reversed(all_hints(view)):
         if hint.kind == "type":
-            writes = inserted(view, hint.function, hint.index, hint.part)
-            written = written[: hint.offset] + writes + written[hint.offset :]
+            assert hint.label == ": 2×f32[2,8]@1"
+            written = applied(written, inserted(view, hint.function, hint.index, hint.part, hint.count))
     assert "%a: Tensor[Float32, (2, 8), 1], %b: Tensor[Float32, (2, 8), 1] = Split" in written
     assert not opened(text).program.errors
     assert not opened(written).program.errors
@@ -97,17 +199,37 @@ def test_an_accepted_hint_is_an_annotation_that_checks():
 def test_what_only_one_call_knows_is_not_offered_to_be_written():
     view = viewed(PIPELINE)
     hint = next(h for h in all_hints(view) if h.function == "dense" and h.kind == "type")
-    assert inserted(view, hint.function, hint.index, hint.part) is None
+    assert inserted(view, hint.function, hint.index, hint.part) == ()
 
 
-def test_hints_of_an_edited_text_stay_where_its_statements_are():
+def test_hints_of_an_edited_text_stay_where_its_statements_are_and_are_marked():
     before = opened(PIPELINE)
     assert before.simulation is not None
     edited = PIPELINE.replace("  %as_2: D1", "  %new = Relu(%x_1)\n  %as_2: D1")
     after = before.edited(edited, 1)
-    stale = drawn(edited, all_hints(View(after, before))).splitlines()
+    old = drawn(edited, all_hints(View(after, before))).splitlines()
     fresh = drawn(PIPELINE, all_hints(View(before, before))).splitlines()
-    at = next(i for i, line in enumerate(stale) if "%new" in line)
-    assert stale[:at] + stale[at + 1 :] == fresh
-    assert stale[at] == "  %new⟦: f32[100,100]@1⟧ = Relu(%x_1)"
+    at = next(i for i, line in enumerate(old) if "%new" in line)
+    marked = [re.sub(r"⟦(: |wait )?\+?(?=[^⟧@]*@\d+[.\d]*[mun]?s⟧|[\d.]+[mun]?s⟧)", r"⟦\1~", line) for line in fresh]
+    assert [line.replace(": ~", ": ") for line in old[:at] + old[at + 1 :]] == marked
+    assert old[at] == "  %new⟦: f32[100,100]@1⟧ = Relu(%x_1)"
     assert not after.is_simulated, "asking must not simulate"
+
+
+def test_after_a_syntax_error_no_figure_looks_live():
+    before = opened(PIPELINE)
+    assert before.simulation is not None
+    broken = before.edited(PIPELINE.replace("@dense(%w2, %ar_2)", "@dense(%w2 %ar_2)"), 3)
+    view = View(broken, before)
+    live, old = all_hints(View(before, before)), all_hints(view)
+    assert {"time", "wait", "type"} <= {h.kind for h in old} & {h.kind for h in live}
+    assert not [h for h in live if "~" in h.label]
+    for hint in old:
+        if hint.kind in ("time", "wait"):
+            assert "~" in hint.label
+            assert "+" not in hint.label
+        if "~" in hint.label:
+            assert "*stale, simulated 3 edits ago: the program has errors (line 19, " in told(view, hint)
+    # what the function says by itself is not the call's, and so not of an earlier version
+    assert any(h.label == " f32[100,100]@2" for h in old if h.function == "main")
+    assert all(h.label.startswith(": ~") for h in old if h.kind == "type" and h.function == "dense")

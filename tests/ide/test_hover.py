@@ -85,10 +85,21 @@ def test_while_a_text_is_simulated_again_its_times_are_those_of_before():
     assert "Relu(Tensor[" not in said or "starts at" not in said  # it is a new statement
     said = hover(view, edited.index("Gemm(")).markdown
     assert "starts at **2.60us**" in said
-    assert "before the last edit" in said
+    assert said.endswith("*stale, simulated 1 edit ago: it is being simulated again*")
     said = hover(view, edited.index("%new =")).markdown
     assert "made by `Tanh`" in said
     assert not after.is_simulated, "asking must not simulate"
+
+
+def test_after_a_syntax_error_every_hover_with_figures_says_whose_they_are():
+    before = opened(PIPELINE)
+    assert before.simulation is not None
+    assert "stale" not in hover(View(before, before), PIPELINE.index("Gemm(")).markdown
+    text = PIPELINE.replace("Relu(%h)", "Relu(%h", 1)
+    view = View(before.edited(text, 2), before)
+    for words in ("@dense(%w,", "Gemm(", "%h =", "@main(", "@dense(%w1, %x_1)", "Split("):
+        said = hover(view, text.index(words) + 1).markdown
+        assert re.search(r"\*stale, simulated 2 edits ago: the program has errors \(line 4, .*\)\*$", said), words
 
 
 def test_a_value_whose_type_an_edit_changed_is_not_shown_as_it_was():

@@ -3,6 +3,8 @@
 import pytest
 from reading_samples import PIPELINE, opened, viewed
 
+from distir.cost import load
+from distir.ide.document import Setup
 from distir.ide.instances import View
 from distir.ide.lenses import lens_text, lenses
 
@@ -64,3 +66,23 @@ def test_without_a_simulation_a_lens_says_why():
     assert lens_text(View(document, None), "main", "cost").title == "not simulated yet"
     said = lens_text(View(document, None), "main", "cost", "not simulated: the program has errors")
     assert said.title == "not simulated: the program has errors"
+
+
+def test_lenses_of_an_earlier_version_are_marked_and_say_why():
+    before = opened(PIPELINE)
+    assert before.simulation is not None
+    broken = before.edited(PIPELINE.replace("Relu(%h)", "Relu(%h", 1), 1)
+    fresh = [lens_text(View(before, before), name, "cost").title for name in ("main", "dense")]
+    titles = [lens_text(View(broken, before), name, "cost").title for name in ("main", "dense")]
+    assert titles == [f"~{title} · stale: the program has errors" for title in fresh]
+    mended = broken.edited(PIPELINE, 2)
+    assert lens_text(View(mended, before), "main", "cost").title.endswith("stale: it is being simulated again")
+    mended.simulate()
+    assert [lens_text(View(mended, mended), name, "cost").title for name in ("main", "dense")] == fresh
+
+
+def test_another_machine_makes_figures_stale_until_it_is_simulated():
+    before = opened(PIPELINE)
+    assert before.simulation is not None
+    other = before.under(Setup(load("dgx-h100")))
+    assert lens_text(View(other, before), "main", "cost").title.endswith("stale: it is being simulated on dgx-h100")

@@ -201,6 +201,17 @@ def test_findings_of_simulation_stay_until_new_ones_come():
     assert [f.span for f in findings(typing)] == [f.span for f in kept]
 
 
+def test_findings_of_simulation_say_that_they_are_old_once_errors_keep_new_ones_away():
+    document = open_document(CALLS, "x", Setup(load("dgx-a100"), max_memory_bytes=500))
+    document.simulate()
+    broken = document.edited(CALLS + "\nfunc @broken(%x {\n}\n", 1)
+    kept, *_ = (f.diagnostic for f in findings(broken, document) if f.diagnostic.code.number == "DIR507")
+    assert kept.notes[-1].message.startswith("this finding is stale, simulated 1 edit ago: the program has errors")
+    typing = document.edited("// a comment\n" + CALLS, 1)
+    kept, *_ = (f.diagnostic for f in findings(typing, document) if f.diagnostic.code.number == "DIR507")
+    assert "stale" not in "".join(note.message for note in kept.notes)
+
+
 def test_findings_go_with_their_statements():
     big = "  %big = Concat[axis = 0]([%x, %x])\n"
     text = f"func @main(%x: Tensor[Float32, (8, 8), 1]) {{\n{big}  %y = Exp(%x)\n  return %y\n}}\n"

@@ -95,3 +95,8 @@ def test_status():
     assert not edited.is_simulated
     broken = document.edited(PIPELINE.replace("Relu(", "Relu(("), 2)
     assert (status(broken, document).state, status(broken, document).why) == ("failed", "the program has errors")
+    assert status(document, document).stale is False
+    assert (status(edited, document).stale, status(document, None).stale) == (True, False)
+    told = status(broken, document)
+    assert (told.stale, told.latency_s) == (True, status(document, document).latency_s)
+    assert told.stale_why.startswith("stale, simulated 2 edits ago: the program has errors (line 4, ")

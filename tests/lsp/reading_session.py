@@ -44,8 +44,8 @@ def vs_code():
 
 
 @asynccontextmanager
-async def session(capabilities=None):
-    """A client with a server of its own."""
+async def session(capabilities=None, options=None):
+    """A client with a server of its own. `options`: the client's settings."""
     config = ClientServerConfig(server_command=SERVER, client_factory=make_test_lsp_client)
     client = await config.start()
     for method in (
@@ -56,7 +56,8 @@ async def session(capabilities=None):
         client.feature(method)(lambda *_: None)
     try:
         declared = vs_code() if capabilities is None else client_capabilities(capabilities)
-        found = await client.initialize_session(types.InitializeParams(capabilities=declared, root_uri=None))
+        params = types.InitializeParams(capabilities=declared, root_uri=None, initialization_options=options)
+        found = await client.initialize_session(params)
         client.encoding = found.capabilities.position_encoding or "utf-16"
         yield client
     finally:

@@ -245,3 +245,50 @@ def test_a_program_with_errors_is_read_all_the_same(tmp_path):
             assert answer["error"] == "the program has errors"
 
     run(scenario())
+
+
+def test_after_a_syntax_error_what_is_told_of_the_last_simulation_is_marked(tmp_path):
+    async def scenario():
+        async with session() as client:
+            uri = open_text(client, tmp_path / "p.dir", PIPELINE)
+            before = await simulated(client, uri)
+            assert (before["stale"], before["stale_why"]) == (False, None)
+            place = position_of(PIPELINE, ", %ar_2)\n  return")
+            comma = types.Range(place, types.Position(place.line, place.character + 1))
+            change = types.TextDocumentContentChangePartial(comma, "")
+            document = types.VersionedTextDocumentIdentifier(uri=uri, version=2)
+            client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+            after = await simulated(client, uri)
+            why = "stale, simulated 1 edit ago: the program has errors (line 19, "
+            assert (after["state"], after["stale"], after["latency_s"]) == ("failed", True, before["latency_s"])
+            assert after["stale_why"].startswith(why)
+            whole = types.Range(types.Position(0, 0), types.Position(99, 0))
+            about = types.TextDocumentIdentifier(uri)
+            hints = await client.text_document_inlay_hint_async(types.InlayHintParams(about, whole))
+            timed = [hint for hint in hints if "@" in hint.label and hint.label[0] in "+~"]
+            assert timed
+            assert all(hint.label.startswith("~") for hint in timed)
+            resolved = await client.inlay_hint_resolve_async(timed[0])
+            assert why in resolved.tooltip.value
+            lenses = await client.text_document_code_lens_async(types.CodeLensParams(about))
+            titles = [(await client.code_lens_resolve_async(lens)).command.title for lens in lenses]
+            assert len([title for title in titles if title[0] == "~" and "stale: the program has errors" in title]) == 2
+
+    run(scenario())
+
+
+def test_hints_are_as_long_as_the_client_says(tmp_path):
+    whole = types.Range(types.Position(0, 0), types.Position(99, 0))
+    text = PIPELINE.replace(": D1", "").replace(": D2", "")
+
+    async def scenario():
+        for options, label in (({}, ": 2×f32[100,100]@1"), ({"length": 22}, ": 2×f32[…]@1"), ({"columns": 1}, "+2.60us @0s")):
+            async with session(options={"hints": options}) as client:
+                uri = open_text(client, tmp_path / "p.dir", text)
+                await simulated(client, uri)
+                asked = types.InlayHintParams(types.TextDocumentIdentifier(uri), whole)
+                hints = await client.text_document_inlay_hint_async(asked)
+                split = [h for h in hints if h.position.line == position_of(text, "Split").line]
+                assert split[0].label == label
+
+    run(scenario())

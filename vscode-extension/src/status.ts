@@ -2,9 +2,9 @@
 
 import * as vscode from "vscode";
 
-import { bytes, seconds } from "./figures";
 import { Refused, type Status, ask } from "./requests";
 import type { Server } from "./server/server";
+import { standing } from "./standing";
 
 const SELECTOR: vscode.DocumentSelector = [{ language: "distir" }];
 const AGAIN_MS = 300;
@@ -74,11 +74,10 @@ export class LanguageStatus implements vscode.Disposable {
 
   private show(status: Status): void {
     const item = this.program;
-    const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
     item.busy = isUnderWay(status);
-    item.text = `${latency} on ${status.hardware}`;
-    const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
-    item.detail = status.why ?? `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
+    const { text, detail } = standing(status);
+    item.text = text;
+    item.detail = detail;
     item.severity = status.errors > 0 ? vscode.LanguageStatusSeverity.Warning : vscode.LanguageStatusSeverity.Information;
     item.command = { command: "distir.pickHardware", title: "Pick Hardware" };
     if (status.state === "on_demand") item.command = { command: "distir.simulateNow", title: "Simulate" };

@@ -271,6 +271,25 @@ const tests: Record<string, () => Promise<void>> = {
     }
   },
 
+  async "hints are as long, and times stand where the settings say"() {
+    const document = await open("two.dir");
+    const texts = (): Promise<string[]> => hints(document);
+    await until("types in full", async () => (await texts()).some((hint) => hint.includes("[512,512]")));
+    await set("hints.length", 12);
+    await until("types cut", async () => (await texts()).every((hint) => !hint.includes("[512,512]@")) && (await texts()).some((hint) => hint.includes("…")));
+    await set("hints.length", undefined);
+    const range = new vscode.Range(0, 0, document.lineCount, 0);
+    const atEnd = async (): Promise<boolean> => {
+      const found = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", document.uri, range);
+      const times = found.filter(({ label }) => (typeof label === "string" ? label : label.map((part) => part.value).join("")).startsWith("+"));
+      return times.length > 0 && times.every(({ position }) => position.character === document.lineAt(position.line).text.trimEnd().length);
+    };
+    await until("times at the ends", atEnd);
+    await set("hints.columns", 1);
+    await until("times at the first results", async () => !(await atEnd()));
+    await set("hints.columns", undefined);
+  },
+
   async "longer programs are simulated on demand, and longer texts not looked at, as the settings say"() {
     await set("simulation.limit", 1);
     const document = await open("large.dir");

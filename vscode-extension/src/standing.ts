@@ -1,0 +1,15 @@
+// How things stand with a program, in the words of the language status. Knows nothing of the editor.
+
+import { bytes, seconds } from "./figures";
+import type { Status } from "./requests";
+
+/** What the language status says, and the details beside it; figures of an earlier version have a `~` and say why. */
+export function standing(status: Status): { text: string; detail: string } {
+  const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
+  const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
+  const figures = `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
+  return {
+    text: `${status.stale ? "~" : ""}${latency} on ${status.hardware}`,
+    detail: status.stale_why ?? status.why ?? figures,
+  };
+}
