@@ -15,6 +15,7 @@ from functools import cached_property
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Replica, Types
 from distir.analysis.interpret import State
 from distir.analysis.parameters import parameters
+from distir.analysis.repairs import UNFIT, advised, argument_to_blame, reason
 from distir.analysis.replicas import Devices, Key, Places
 from distir.analysis.revision_instances import Earlier, take_over
 from distir.analysis.structure import Structure, structure, unused
@@ -38,6 +39,9 @@ from distir.ops import OPS, Reject, Value
 
 FINISHED = Types(Module())
 """What is left of the semantics in a final state: literals. The checker itself would be kept alive by what it found."""
+
+MOST_ADVISED = 100
+"""Of more diagnostics, what would mend the statement is looked for in the first ones."""
 
 FRAMES_PER_CALL = 8
 """Python frames that interpreting one call takes, generously."""
@@ -81,6 +85,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
         for function in module if not late else ():
             diagnostics += domain.own_problems(function.name)
             diagnostics += unused(function, found.names[function.name])
+        diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
     order = {name: i for i, name in enumerate(module.functions)}
     diagnostics.sort(key=lambda d: _position(d, order))
     return Analysis(module, tuple(diagnostics), domain)
@@ -237,8 +242,10 @@ class Checker(Types):
         new = next((d for d in problems if d.site not in known), None)
         if new is not None and self.current is not None:
             notes = (Note(new.message, new.site), *new.notes)
-            message = f"`@{call.function}` does not check for these arguments"
-            site = Site(self.current.name, self._index(call), Part("callee"))
+            message = f"`@{call.function}` {UNFIT}: {reason(new.message)}"
+            argument = argument_to_blame(self.module.functions[call.function], new.site)
+            part = Part("callee") if argument is None else Part("operand", argument)
+            site = Site(self.current.name, self._index(call), part)
             self.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))
 
     def _report(self, statement: Apply | Call, reject: Reject) -> None:

@@ -1,12 +1,14 @@
 """Profiles by name and by path, each read once for as long as its files do not change. Knows no schema.
 
 The profiles that come with DistIR are the files in `profiles/`; adding one is adding a file. A plugin
-(`distir.ir.registry`) adds its own by `add_profiles`.
+(`distir.ir.registry`) adds its own by `add_profiles`. Where there is a profile of two nodes, `2x-NAME`, there is one of
+more: `8x-NAME` is made of it, with as many nodes on its outermost level.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from distir.cost.document import File, parse_file, read_file
@@ -23,6 +25,9 @@ _FOLDER = Path(__file__).parent / "profiles"
 _Stamp = tuple[int, int] | None
 _Stamps = tuple[tuple[Path, _Stamp], ...]
 _loaded: dict[Path, tuple[_Stamps, Hardware]] = {}
+_NODES = re.compile(r"([1-9]\d{0,5})x-(.+)")
+_grown: dict[str, tuple[Hardware, Hardware]] = {}
+"""By name, machines of more than two nodes: the one of two that each was made of, and it."""
 
 
 _added: Registry[Path] = Registry()
@@ -49,12 +54,16 @@ def _ours() -> set[str]:
 
 
 def load(name_or_path: str | os.PathLike[str] = DEFAULT) -> Hardware:
-    """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path.
+    """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path; `8x-NAME` are 8 nodes.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
     name, and for a file that cannot be read or is faulty.
     """
-    path = _find(os.fspath(name_or_path), Path())
+    name = os.fspath(name_or_path)
+    grown = _of_nodes(name)
+    if grown is not None:
+        return grown
+    path = _find(name, Path())
     if path in _loaded:
         stamps, hardware = _loaded[path]
         if all(_stamp(file) == stamp for file, stamp in stamps):
@@ -73,6 +82,31 @@ def parse(text: str, name: str = "hardware") -> Hardware:
     file = parse_file(text, f"<{name}>")
     extended = _extended(file, Path())
     return read(name, [file] if extended is None else [file, *_chain(extended)[1]])
+
+
+def node_of(hardware: Hardware) -> tuple[str, int] | None:
+    """What a machine's nodes are called, and how many devices each has, where machines of any number are known."""
+    match = _NODES.fullmatch(hardware.name)
+    name = match[2] if match else hardware.name
+    if f"2x-{name}" not in profiles():
+        return None
+    two = load(f"2x-{name}")
+    return name, two.devices // 2
+
+
+def _of_nodes(name: str) -> Hardware | None:
+    """The machine of more than two nodes that a name such as `8x-dgx-a100` means. Raises HardwareError."""
+    match = _NODES.fullmatch(name)
+    if match is None or int(match[1]) < 3 or name in profiles() or f"2x-{match[2]}" not in profiles():
+        return None
+    two = load(f"2x-{match[2]}")
+    if name not in _grown or _grown[name][0] is not two:
+        lines = [f'extends = "2x-{match[2]}"', f'title = "{match[1]} nodes, each as in 2x-{match[2]}"']
+        count = int(match[1]) * len(two.kinds) // 2
+        lines += ["[[groups]]", f'kind = "{two.kinds[0].name}"', f"count = {count}"]
+        lines += [f"[levels.{two.levels[-1].name}]", f"devices = {count}"]
+        _grown[name] = two, parse("\n".join(lines) + "\n", name)
+    return _grown[name][1]
 
 
 def _chain(path: Path) -> tuple[_Stamps, list[File]]:

@@ -40,8 +40,8 @@ def show_speedup(speedup: float) -> str:
 
 
 def _show(value: float, units: tuple[tuple[str, float], ...], more: int = 0) -> str:
-    base = next(unit for unit, size in units if size == 1)
     if value == 0 or not math.isfinite(value):
+        base = next(unit for unit, size in units if size == 1)
         return f"{value:g}{base}"
     sign, value = ("-", -value) if value < 0 else ("", value)
     # A value is shown in the first unit in which it reads at least 1 once rounded: 999.7us is 1.00ms.

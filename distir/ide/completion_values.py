@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from distir.analysis.repairs import moved_to
 from distir.diagnostics import Span
 from distir.ide.actions.core import namer
 from distir.ide.completion_items import Completion, CompletionKind, Completions
@@ -16,7 +17,7 @@ from distir.ide.context import Context, Operation
 from distir.ide.document import Document
 from distir.ide.edits import Edit, line_end
 from distir.ide.operands import fits, fits_call, is_host, values_of
-from distir.ide.sends import moved, name_there, send, sent_before
+from distir.ide.sends import name_there, send, sent_before
 from distir.ir import UNKNOWN, Function, names, operands, results, types
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Value, type_of
@@ -99,7 +100,7 @@ def _verdict(document: Document, operation: Operation | None, known: Sequence[Va
         return _Verdict(_Fit.AS_IT_IS)
     here = types.devices(type_of(value))
     for device in _wanted(document, operation, known) if here else ():
-        if here != frozenset((device,)) and _fits(document, operation, known, moved(value, device)):
+        if here != frozenset((device,)) and _fits(document, operation, known, moved_to(value, device)):
             return _Verdict(_Fit.ONCE_SENT, device)
     return _Verdict(_Fit.NOT_AT_ALL)
 

@@ -1,20 +1,8 @@
-"""Values on another device than the one where they are needed: what they are once sent, and the `Send` that does it."""
+"""Values on another device than the one where they are needed: the `Send` that brings them there, or did so before."""
 
 from __future__ import annotations
 
-from distir.ir import Apply, Attributes, Function, TensorType, TupleType, Type, types
-from distir.ops import Value, type_of
-
-
-def moved(value: Value, device: int) -> Type:
-    """The type of a value after it was sent to a device."""
-    match type_of(value):
-        case TupleType(items):
-            return TupleType(tuple(moved(item, device) for item in items))
-        case TensorType(dtype, shape, _):
-            return TensorType(dtype, shape, device)
-        case _:
-            return types.AnyType(device)
+from distir.ir import Apply, Attributes, Function
 
 
 def sent_before(function: Function, index: int, name: str, device: int) -> str | None:

@@ -225,8 +225,8 @@ BAD_CALL = code(
     "DIR310",
     "bad-call",
     """
-A function does not check for the arguments of this call, though it may for others. The note shows the statement in
-the function's body and what is wrong there.
+A function does not check for the arguments of this call, though it may for others. The message says why, and stands at
+the argument that what is wrong comes from; the note shows the statement in the function's body.
 
 ```dir
 func @dense(%x, %w) {

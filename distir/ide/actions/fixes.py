@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
-from distir.analysis.parameters import parameters
+from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
 from distir.diagnostics import Diagnostic, Span
-from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import lints
-from distir.diagnostics.codes import types as type_codes
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, Found, found_at, namer, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
-from distir.ide.sends import moved as moved_to
 from distir.ide.sends import name_there, send, sent_before
 from distir.ir import (
     DISCARD,
-    DTYPES,
-    HOST,
     Apply,
     Attributes,
     Call,
-    Dense,
-    DType,
-    Part,
     Return,
     Statement,
-    TensorType,
-    Type,
     names,
     operands,
-    types,
 )
-from distir.ops import OPS, Reject, Value, type_of
-from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
 from distir.transform.dead_code import live
 
 _MEANT = re.compile(r"did you mean `([^`]+)`\?")
 _QUOTED = re.compile(r"`([^`]+)`")
 _NO_GO_ON = r"(?![A-Za-z0-9_.\-])"
-
-MISPLACED = (device_codes.DEVICE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)
-
 
 MOST_REPAIRED = 50
 """How many findings repairs are looked for, in a piece of the text: nobody reads on in a longer list."""
@@ -55,10 +39,9 @@ def quick_fixes(document: Document, span: Span) -> list[Action]:
     actions: list[Action] = []
     lines = _lines(document.text, span)
     for found in islice(found_at(document, lines), MOST_REPAIRED):
-        if found.diagnostic.code in MISPLACED:
-            actions += _sends(document, found)
-        if found.diagnostic.code in (type_codes.DTYPE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT):
-            actions += _casts(document, found)
+        if (mistake := mistake_of(document.program.analysis.domain, found.diagnostic)) is not None:
+            actions += _sends(document, found, mistake)
+            actions += _casts(document, found, mistake)
         if found.diagnostic.code is lints.UNUSED_VALUE:
             actions += _unused(document, found)
     for diagnostic in islice(_in_lines(document, lines), MOST_REPAIRED):
@@ -98,113 +81,37 @@ def _lines(text: str, span: Span) -> Span:
 # ---- Send and Cast
 
 
-def _sends(document: Document, found: Found) -> Iterator[Action]:
-    """Bring all operands to one of the devices that they live on, where the statement checks then."""
-    written, statement, state = _statement(document, found)
-    if statement is None:
-        return
-    devices = {n: types.device_of(type_of(state[n])) for n in names(statement.args) if n}
-    for target in sorted({d for d in devices.values() if d is not None and d != HOST}):
-        moved = [n for n, d in devices.items() if d is not None and d not in (target, HOST)]
-        there = {n: moved_to(state[n], target) for n in moved}
-        if not moved or not _accepted(document, found, statement, there):
-            continue
-        assert found.site.index is not None
+def _sends(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
+    """Bring all operands to one device; the first way is the one that the finding's help names."""
+    written = document.program.syntax.by_name[found.site.function]
+    assert found.site.index is not None
+    for number, way in enumerate(sendings(mistake)):
         edits: list[Edit] = []
         made: list[Statement] = []
         builder = namer(written.function)
-        for name in moved:
-            known = sent_before(written.function, found.site.index, name, target)
+        for name in way.names:
+            known = sent_before(written.function, found.site.index, name, way.device)
             if known is None:
-                known = builder.fresh(name_there(name, target))
-                made.append(send(name, target, known))
+                known = builder.fresh(name_there(name, way.device))
+                made.append(send(name, way.device, known))
             edits += renamed_in(document, written, found.site.index, name, known)
         edits += before_statement(document.program.syntax, written, found.site.index, made) if made else ()
-        listed = ", ".join(f"`%{n}`" for n in moved)
-        title = f"send {listed} to device {target}" if made else f"use what device {target} has of {listed}"
-        yield Action(title, QUICK_FIX, tuple(edits), (found.located,), preferred=_is_blamed(found, statement, moved))
+        listed = ", ".join(f"`%{n}`" for n in way.names)
+        title = f"send {listed} to device {way.device}" if made else f"use what device {way.device} has of {listed}"
+        yield Action(title, QUICK_FIX, tuple(edits), (found.located,), preferred=number == 0)
 
 
-def _casts(document: Document, found: Found) -> Iterator[Action]:
-    """Bring one operand to the element type of another one, where the statement checks then."""
-    written, statement, state = _statement(document, found)
-    if statement is None:
-        return
-    dtypes = {n: _dtype(type_of(state[n])) for n in names(statement.args) if n and not isinstance(state[n], Dense)}
-    wanted = dict.fromkeys(d for d in dtypes.values() if d is not None)
-    wanted |= dict.fromkeys(DTYPES[w] for w in re.findall(r"\w+", found.diagnostic.help or "") if w in DTYPES)
-    for name, own in dtypes.items():
-        for target in wanted:
-            if own in (None, target) or not _accepted(document, found, statement, {name: _as(state[name], target)}):
-                continue
-            assert found.site.index is not None
-            fresh = namer(written.function).fresh(f"{name}_{target.compact}")
-            made = Apply((fresh,), "Cast", (name,), Attributes({"to": target}))
-            edits = renamed_in(document, written, found.site.index, name, fresh)
-            edits += before_statement(document.program.syntax, written, found.site.index, [made])
-            is_preferred = _is_blamed(found, statement, [name])
-            yield Action(f"cast `%{name}` to {target}", QUICK_FIX, tuple(edits), (found.located,), is_preferred)
-
-
-def _statement(document: Document, found: Found) -> tuple[FunctionSyntax, Apply | Call | None, dict[str, Value]]:
+def _casts(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
+    """Bring one operand to the element type of another one; the first way is the one that the finding's help names."""
     written = document.program.syntax.by_name[found.site.function]
-    statement = written.function.body[found.site.index or 0]
-    state = document.program.analysis.states[found.site.function]
-    return written, statement if isinstance(statement, (Apply, Call)) else None, state
-
-
-def _accepted(document: Document, found: Found, statement: Apply | Call, instead: Mapping[str, Value]) -> bool:
-    """Whether what was found wrong with a statement is so no more with other values for some names.
-
-    Something else may be wrong with it still.
-    """
-    domain = document.program.analysis.domain
-    changed = {**document.program.analysis.states[found.site.function], **instead}
-
-    def value(arg: object) -> Value:
-        if isinstance(arg, tuple):
-            return tuple(map(value, arg))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return changed.get(arg, types.UNKNOWN) if isinstance(arg, str) else domain.constant(arg)  # type: ignore[arg-type]
-
-    vs = tuple(map(value, statement.args))
-    try:
-        if isinstance(statement, Apply):
-            if statement.op not in OPS:
-                return False
-            domain.claimed(statement, domain.answer(statement, vs)) if statement.claims else domain.answer(
-                statement, vs
-            )
-            return True
-        if statement.function not in document.program.module.functions:
-            return False
-        if statement.function in domain.structure.recursive:
-            return False
-        parameters(document.program.module.functions[statement.function], vs)
-        returned = domain.instance(statement.function, vs).state.returned
-        if statement.claims and len(returned) == len(statement.claims):
-            domain.claimed(statement, returned)
-        return not domain.problems[statement.function, vs]
-    except Reject as reject:
-        one_kind = (device_codes.DEVICE_MISMATCH, type_codes.DTYPE_MISMATCH)
-        return found.diagnostic.code in one_kind and reject.code in one_kind and reject.code != found.diagnostic.code
-
-
-def _is_blamed(found: Found, statement: Apply | Call, moved: Sequence[str]) -> bool:
-    """Whether the operands are those that the finding blames."""
-    part = found.diagnostic.site.part if not isinstance(found.diagnostic.site, Span) and found.diagnostic.site else None
-    if not isinstance(part, Part) or part.kind != "operand" or not isinstance(part.key, int):
-        return False
-    return part.key < len(statement.args) and set(names((statement.args[part.key],))) == set(moved)
-
-
-def _as(value: Value, dtype: DType) -> Type:
-    """The type of a value after it was cast."""
-    found = type_of(value)
-    return TensorType(dtype, found.shape, found.device) if isinstance(found, TensorType) else found
-
-
-def _dtype(type: Type) -> DType | None:
-    return type.dtype if isinstance(type, TensorType) else None
+    assert found.site.index is not None
+    for number, way in enumerate(castings(mistake)):
+        fresh = namer(written.function).fresh(f"{way.name}_{way.dtype.compact}")
+        made = Apply((fresh,), "Cast", (way.name,), Attributes({"to": way.dtype}))
+        edits = renamed_in(document, written, found.site.index, way.name, fresh)
+        edits += before_statement(document.program.syntax, written, found.site.index, [made])
+        title = f"cast `%{way.name}` to {way.dtype}"
+        yield Action(title, QUICK_FIX, tuple(edits), (found.located,), preferred=number == 0)
 
 
 # ---- names

@@ -1,0 +1,49 @@
+"""Machines that are large enough for a program that is too large for another. Knows no programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distir.cost.catalogue import DEFAULT, load, node_of, profiles
+from distir.cost.errors import HardwareError
+from distir.cost.hardware import Hardware
+
+
+def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
+    """The name of a machine like this one that has so many devices, and what it is in words: `8 nodes, 64 devices`.
+
+    Nodes of the same kind if machines of several are known, else of the default's. None where none is large enough.
+    """
+    node = node_of(hardware) or node_of(load(DEFAULT))
+    if node is None:
+        return None
+    name, each = node
+    nodes = -(-devices // each)
+    found = name if nodes == 1 else f"{nodes}x-{name}"
+    try:
+        machine = load(found)
+    except HardwareError:  # more devices than a machine may have
+        return None
+    if machine.devices < devices:
+        return None
+    return found, f"{nodes} node{'' if nodes == 1 else 's'}, {machine.devices} devices"
+
+
+def with_memory(hardware: Hardware, devices: int, nbytes: int) -> str | None:
+    """The name of the machine of so many devices with the least memory per device that is enough; None without one."""
+    capacity = max(map(hardware.capacity, range(hardware.devices)), default=0)
+    fitting = [(m.capacity(0), m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
+    return min(fitting)[1] if fitting else None
+
+
+def _known(devices: int) -> Iterator[Hardware]:
+    """The machines with at least so many devices: of each kind of node the smallest."""
+    for name in profiles():
+        try:
+            machine = load(name)
+        except HardwareError:
+            continue  # a plugin's, which is faulty
+        if machine.devices >= devices:
+            yield machine
+        elif name.startswith("2x-") and (found := with_devices(machine, devices)) is not None:
+            yield load(found[0])
