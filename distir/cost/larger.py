@@ -7,6 +7,25 @@ from collections.abc import Iterator
 from distir.cost.catalogue import DEFAULT, load, node_of, profiles
 from distir.cost.errors import HardwareError
 from distir.cost.hardware import Hardware
+from distir.diagnostics.quantities import show_bytes
+
+ENOUGH = "is large enough"
+"""What helps say of a machine, behind its name in backticks."""
+
+
+def devices_in_words(hardware: Hardware, devices: int) -> str | None:
+    """What to say where a program uses so many devices and this machine has fewer; None where no machine is known."""
+    found = with_devices(hardware, devices)
+    return None if found is None else f"`{found[0]}` {ENOUGH}: {found[1]}"
+
+
+def memory_in_words(hardware: Hardware, devices: int, nbytes: int) -> str | None:
+    """What to say where a device needs so many bytes and this machine's have less; None where no machine is known."""
+    name = with_memory(hardware, devices, nbytes)
+    if name is None:
+        return None
+    machine = load(name)
+    return f"`{name}` {ENOUGH}: {machine.devices} devices of {show_bytes(machine.capacity(0))}"
 
 
 def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
@@ -32,8 +51,8 @@ def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
 def with_memory(hardware: Hardware, devices: int, nbytes: int) -> str | None:
     """The name of the machine of so many devices with the least memory per device that is enough; None without one."""
     capacity = max(map(hardware.capacity, range(hardware.devices)), default=0)
-    fitting = [(m.capacity(0), m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
-    return min(fitting)[1] if fitting else None
+    fitting = [(m.capacity(0), m.devices, m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
+    return min(fitting)[2] if fitting else None
 
 
 def _known(devices: int) -> Iterator[Hardware]:

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from distir.analysis import Checker, State, lookup
-from distir.cost import Cost, Hardware
+from distir.cost import Cost, Hardware, larger
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
@@ -214,7 +214,8 @@ class Effects:
         if first + (size - 1) * stride >= self.hardware.devices:
             message = f"`{op}` stands for device {device + (size - 1) * stride}, and `{self.hardware.name}` has "
             message += f"{self.hardware.devices} devices"
-            raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message)
+            enough = larger.devices_in_words(self.hardware, first + (size - 1) * stride + 1)
+            raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message, help=enough)
         return tuple(range(first, first + size * stride, stride))
 
 

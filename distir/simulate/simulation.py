@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check_entry
-from distir.cost import Hardware, HardwareError, load, show_bytes, show_seconds
+from distir.cost import Hardware, HardwareError, larger, load, show_bytes, show_seconds
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
@@ -236,7 +236,10 @@ class Simulation:
         peak = self.devices[device].peak_memory_bytes
         message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
         notes = tuple(Note(f"`%{v.name}` takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
-        return Diagnostic(code, site, message, notes)
+        enough = None
+        if code is codes.OUT_OF_MEMORY:
+            enough = larger.memory_in_words(self.hardware, max(self._effects.place.values()) + 1, peak)
+        return Diagnostic(code, site, message, notes, enough)
 
 
 def simulate(
@@ -331,7 +334,8 @@ def place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]
         last = machine.devices - 1 + base
         message = f"`{machine.name}` has no device {lacking}: it has {machine.devices}, numbered {base} to {last}"
         site = _user(domain, instances, lacking)
-        raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message)]) from error
+        enough = larger.devices_in_words(machine, max(found) - base + 1)
+        raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message, help=enough)]) from error
 
 
 def reached(domain: Checker, entry: Instance) -> list[Instance]:

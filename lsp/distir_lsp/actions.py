@@ -87,6 +87,9 @@ def _actions(
 
     if _wanted(context, QUICK_FIX):
         yield from fixes.quick_fixes(document, span)
+        done = server.simulated(uri)
+        if done is not None and done.text == document.text:
+            yield from fixes.larger_machines(done, span)
     if _wanted(context, FIX_ALL, only_asked=True) and (everything := fixes.remove_unused(document)) is not None:
         yield everything
     if _wanted(context, REWRITE):
@@ -140,8 +143,14 @@ def _as_code_action(
         kind=action.kind,
         diagnostics=[d for d in given if any(_same(server, uri, d, f) for f in action.fixes)] or None,
         is_preferred=True if action.preferred else None,
-        edit=workspace_edit(server, uri, action.edits),
+        edit=workspace_edit(server, uri, action.edits) if action.edits else None,
+        command=_choice(uri, action) if action.hardware is not None else None,
     )
+
+
+def _choice(uri: str, action: Action) -> types.Command:
+    """The command that has the server look at a document for another machine."""
+    return types.Command(action.title, "distir.useHardware", arguments=[uri, action.hardware])
 
 
 def _same(server: DistirServer, uri: str, given: types.Diagnostic, found: Diagnostic) -> bool:

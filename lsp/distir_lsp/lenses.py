@@ -105,6 +105,15 @@ def register(server: DistirServer) -> None:
         found = compare(open_document(text, path or uri, done.setup), done, "the file", "the document")
         _say(server, in_words(found) if found is not None else "the file cannot be simulated")
 
+    @server.command("distir.useHardware")
+    def use_hardware(uri: str, name: str) -> None:  # pyright: ignore[reportUnusedFunction]
+        from distir.cost import HardwareError, load
+
+        try:
+            server.choose(uri, hardware=load(name))
+        except HardwareError as error:
+            _say(server, str(error.problems[0]))
+
     @server.command("distir.hardware")
     async def hardware(uri: str) -> None:  # pyright: ignore[reportUnusedFunction]
         from distir.cost import load

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 from cost_samples import seconds, small_profile, toml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import distir.cost
-from distir.cost import DEFAULT, HardwareError, describe, load, parse, profiles
+from distir.cost import DEFAULT, HardwareError, describe, larger, load, parse, profiles
 from distir.ir import DTYPES
+from distir.ops.work import Communication, Work
 
 FOLDER = Path(distir.cost.__file__).parent / "profiles"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -195,3 +198,56 @@ def test_the_examples_of_the_readme_are_profiles():
     assert parse(measured).uncertain
     assert parse(extension).devices == 32
     assert 'blocks = ["0-7", "8-11"]' in kinds
+
+
+@pytest.mark.parametrize("name", [name for name in profiles() if name.startswith("2x-")])
+def test_more_nodes_are_like_two(name):
+    two, four = load(name), load(name.replace("2x", "4x"))
+    assert four.devices == 2 * two.devices
+    assert load(four.name) is four
+    work = Work(communication=Communication("send", 10**9))
+    each = two.devices // 2
+    for here, there in ((0, 1), (0, each), (each - 1, each)):
+        cost = two.cost(work, (here, there))
+        assert four.cost(work, (here, there)) == four.cost(work, (here + 2 * each, there + 2 * each)) == cost
+    assert four.cost(work, (0, 3 * each)) == two.cost(work, (0, each))
+    group = tuple(range(four.devices))
+    assert four.cost(Work(communication=Communication("allreduce", 10**9)), group).seconds > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["0x-dgx-a100", "1x-dgx-a100", "3x-laptop-cpu", "3x-nothing", "-3x-dgx-a100", "x-h200"]
+)
+def test_what_is_no_number_of_nodes_is_unknown(name):
+    with pytest.raises(HardwareError, match="unknown hardware"):
+        load(name)
+
+
+def test_a_machine_of_too_many_nodes_is_refused():
+    with pytest.raises(HardwareError):
+        load("999999x-dgx-a100")
+
+
+@given(st.sampled_from(profiles()), st.integers(1, 1000))
+def test_a_machine_with_devices_enough_is_named_and_no_node_more_than_it_takes(name, devices):
+    found, words = larger.with_devices(load(name), devices)
+    machine = load(found)
+    assert machine.devices >= devices
+    nodes = machine.devices // larger_node(found)
+    assert words == f"{nodes} node{'' if nodes == 1 else 's'}, {machine.devices} devices"
+    assert machine.devices - larger_node(found) < devices
+
+
+def larger_node(name):
+    """The devices of one node of a machine."""
+    return load(re.sub(r"^\d+x-", "", name)).devices
+
+
+@given(st.sampled_from(profiles()), st.integers(1, 200), st.integers(1, 200 * 10**9))
+def test_a_machine_with_memory_enough_is_named(name, devices, nbytes):
+    found = larger.with_memory(load(name), devices, nbytes)
+    if found is None:
+        return
+    machine = load(found)
+    assert machine.devices >= devices
+    assert machine.capacity(0) >= nbytes > load(name).capacity(0)

@@ -329,3 +329,16 @@ def test_another_function_than_the_entry_is_transformed_alone():
     module = transforms.alone(document.program.module, "layer")
     assert list(module.functions) == ["layer"]
     assert transforms.alone(document.program.module, "main").entry().name == "main"
+
+
+def test_a_machine_that_is_large_enough_is_offered_where_one_is_too_small():
+    text = "func @main(%x: Tensor[Float32, (8,), 1]) {\n  %a = Relu(%x)\n  %y = Send[device = 9](%a)\n  return %y\n}\n"
+    document = opened(text)
+    document.simulate()
+    (found,) = document.findings
+    (action,) = fixes.larger_machines(document, found.site)
+    assert (action.title, action.hardware, action.edits) == ("simulate on `2x-dgx-a100`", "2x-dgx-a100", ())
+    assert action.fixes == (found,)
+    assert action.preferred
+    assert f"`{action.hardware}`" in found.help
+    assert not list(fixes.larger_machines(document, Span(0, 0)))

@@ -63,6 +63,21 @@ def test_hardware_is_asked_for_and_chosen(opened):
     session.until(file.as_uri(), lambda status: (status["hardware"], status["state"]) == ("dgx2-v100", "simulated"))
 
 
+def test_a_program_that_is_too_large_for_a_machine_is_simulated_on_one_that_is_large_enough(opened):
+    session, file = opened
+    uri = file.as_uri()
+    session.change(uri, PROGRAM.replace("return %b", "%c = Send[device = 60](%b)\n  return %c"))
+    (found,) = session.diagnostics(uri, lambda found: [d["code"] for d in found] == ["DIR504"])
+    assert found["message"].endswith("help: `8x-dgx-a100` is large enough: 8 nodes, 64 devices")
+    context = {"diagnostics": [found], "only": ["quickfix"]}
+    asked = {"textDocument": {"uri": uri}, "range": found["range"], "context": context}
+    (action,) = session.ask("textDocument/codeAction", asked)
+    assert (action["title"], action["diagnostics"]) == ("simulate on `8x-dgx-a100`", [found])
+    assert "edit" not in action
+    command(session, action["command"]["command"], *action["command"]["arguments"])
+    session.until(uri, lambda status: (status["hardware"], status["state"]) == ("8x-dgx-a100", "simulated"))
+
+
 def test_showing_calls_goes_to_the_first(opened):
     session, file = opened
     command(session, "distir.showCalls", file.as_uri(), "half")

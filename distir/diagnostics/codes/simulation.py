@@ -80,7 +80,8 @@ func @main(%x: Tensor[Float32, (64, 768), 1]) {
 }
 ```
 
-Choose a larger machine with `--hardware`, or fewer devices.
+Choose a larger machine with `--hardware`, or fewer devices. The help names one that is large enough: `8x-dgx-a100` are
+8 nodes of a `dgx-a100`, and so for each profile of which there is one of two nodes.
 """,
 )
 
@@ -98,7 +99,8 @@ func @main(%x: Tensor[Float32, (131072, 131072), 1]) {
 }
 ```
 
-Spread the values over more devices, or compute again what can be computed again.
+Spread the values over more devices, or compute again what can be computed again. The help names a machine whose devices
+have enough memory, if one is known.
 """,
     severity=Severity.ERROR,
 )

@@ -21,7 +21,8 @@ FIX_ALL = "source.fixAll"
 class Action:
     """Something that can be done to a text. `kind` is one of the words above.
 
-    `fixes`: what is wrong no more, located; `preferred`: what a person would most likely choose.
+    `fixes`: what is wrong no more, located; `preferred`: what a person would most likely choose. `hardware`: the
+    machine to look at the text for, where it is that which changes, not the text.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Action:
     edits: tuple[Edit, ...]
     fixes: tuple[Diagnostic, ...] = ()
     preferred: bool = False
+    hardware: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
+from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, Found, found_at, namer, renamed_in
@@ -27,6 +28,7 @@ from distir.syntax.tokens import NAME
 from distir.transform.dead_code import live
 
 _MEANT = re.compile(r"did you mean `([^`]+)`\?")
+_ENOUGH = re.compile(rf"`([^`]+)` {re.escape(ENOUGH)}")
 _QUOTED = re.compile(r"`([^`]+)`")
 _NO_GO_ON = r"(?![A-Za-z0-9_.\-])"
 
@@ -47,6 +49,16 @@ def quick_fixes(document: Document, span: Span) -> list[Action]:
     for diagnostic in islice(_in_lines(document, lines), MOST_REPAIRED):
         actions += _meant(document, diagnostic)
     return list({(a.title, a.edits): a for a in actions}.values())
+
+
+def larger_machines(simulated: Document, span: Span) -> Iterator[Action]:
+    """The machine that the help of a finding says is large enough, on the lines of a piece of the text."""
+    lines = _lines(simulated.text, span)
+    for diagnostic in simulated.findings:
+        place, enough = diagnostic.site, _ENOUGH.match(diagnostic.help or "")
+        if enough is not None and isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
+            title = f"simulate on `{enough[1]}`"
+            yield Action(title, QUICK_FIX, (), (diagnostic,), preferred=True, hardware=enough[1])
 
 
 def remove_unused(document: Document) -> Action | None:
