@@ -27,6 +27,12 @@ from distir.syntax.printing import INDENT
 MOST = 200
 """How many values are offered at once; more letters of the name find the others."""
 
+MOST_LOOKED_AT = 20_000
+"""How many values are looked at for some that fit."""
+
+LATELY = 2_000
+"""In how many statements before a use of a value is looked for; values made before these count as used."""
+
 
 class _Fit(IntEnum):
     """How well a value fits; the better ones come first."""
@@ -53,26 +59,31 @@ def values(document: Document, context: Context) -> Completions:
     if context.operation is not None:
         known = values_of(document, function.name, context.operation.args)
     typed = context.typed.removeprefix("%").casefold()
-    found: list[tuple[str, int, Value]] = []
+    found: dict[_Fit, list[tuple[str, int, Value]]] = {fit: [] for fit in _Fit}
     verdicts: dict[Value, _Verdict] = {}
-    fitting = 0
-    for name, at in _defined(function, context.index):
-        if typed not in name.casefold():
-            continue
+    matching = ((name, at) for name, at in _defined(function, context.index) if typed in name.casefold())
+    total = 0
+    for name, at in matching:
+        total += 1
         value = UNKNOWN if state is None else state[name]
         if value not in verdicts:
             verdicts[value] = _verdict(document, context.operation, known, value)
-        found.append((name, at, value))
-        fitting += verdicts[value].fit is _Fit.AS_IT_IS
-        if fitting > MOST:
+        alike = found[verdicts[value].fit]
+        if len(alike) < MOST:
+            alike.append((name, at, value))
+        elif verdicts[value].fit is _Fit.AS_IT_IS or total > MOST_LOOKED_AT:
             break
     taken = set(names(context.operation.args)) if context.operation is not None else set[str]()
-    first = min((at for _, at, value in found if verdicts[value].fit is _Fit.AS_IT_IS), default=context.index)
-    used = _used(function, context.index, first)
-    ranked = sorted(found, key=lambda e: (verdicts[e[2]].fit, e[0] in taken, e[0] in used, -e[1]))
+    lately = max(0, min(context.index, len(function.body)) - LATELY)
+    used = _used(function, context.index, lately)
+    ranked = [
+        entry
+        for fit in _Fit
+        for entry in sorted(found[fit], key=lambda e: (e[0] in taken, e[0] in used or 0 <= e[1] < lately, -e[1]))
+    ]
     writer = _Writer(document, context)
     items = tuple(writer.item(name, value, verdicts[value]) for name, _, value in ranked[:MOST])
-    return Completions(context.word, items, complete=len(found) <= MOST)
+    return Completions(context.word, items, complete=total <= MOST)
 
 
 def _defined(function: Function, index: int) -> Iterator[tuple[str, int]]:
@@ -88,7 +99,7 @@ def _defined(function: Function, index: int) -> Iterator[tuple[str, int]]:
 
 def _used(function: Function, index: int, first: int) -> set[str]:
     """The values that statements use from number `first` on, the one at `index` apart."""
-    statements = enumerate(function.body[max(first, 0) :], max(first, 0))
+    statements = enumerate(function.body[first : index + LATELY], first)
     return {name for at, statement in statements if at != index for name in names(operands(statement))}
 
 

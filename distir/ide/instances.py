@@ -188,7 +188,9 @@ class View:
     times are those of the same statement then. Where they are of an earlier version, `stale` says so.
     """
 
-    def __init__(self, document: Document, timed: Document | None, on_demand: bool = False) -> None:
+    def __init__(
+        self, document: Document, timed: Document | None, on_demand: Callable[[], bool] = lambda: False
+    ) -> None:
         self.document = document
         self._timed, self._on_demand = timed, on_demand
         self.facts = facts(document)
@@ -210,7 +212,7 @@ class View:
     @cached_property
     def stale(self) -> Stale | None:
         """Why that is so, in words; None where all is of the latest version."""
-        return stale(self.document, self._timed, self._on_demand) if self.is_stale else None
+        return stale(self.document, self._timed, self._on_demand()) if self.is_stale else None
 
     @property
     def simulation(self) -> Simulation | None:

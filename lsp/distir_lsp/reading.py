@@ -98,7 +98,9 @@ def refresh(server: DistirServer) -> None:
 def view_of(server: DistirServer, uri: str) -> View | None:
     """An open document as it is shown now; None for one that is not open."""
     document = server.document(uri)
-    return View(document, server.simulated(uri), server.is_on_demand(uri)) if document is not None else None
+    if document is None:
+        return None
+    return View(document, server.simulated(uri), lambda: server.is_on_demand(uri))
 
 
 def _written(hint: ide.Hint, uri: str, view: View, line: int, column: int) -> str:
