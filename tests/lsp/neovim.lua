@@ -64,7 +64,27 @@ local function main()
   place = place and (place[1] or place)
   check(place and place.range.start.line == vim.fn.search("%h = ", "bnW") - 1, "the definition is found")
 
+  -- completion: a value of another device comes with its Send
+  local before = vim.api.nvim_buf_get_lines(0, 0, -1, false)
+  local row = vim.fn.search("return %a", "nw") - 1
+  local half = "  %sum = Add(%a, %there"
+  vim.api.nvim_buf_set_lines(0, row, row, false, { "  %there = Send[device = 2](%a)", half })
+  vim.api.nvim_win_set_cursor(0, { row + 2, #half })
+  local asked = position()
+  asked.position.character = #half
+  local offered = vim.lsp.buf_request_sync(0, "textDocument/completion", asked, 120000)
+  offered = offered and offered[client] and offered[client].result
+  local item = offered and offered.items[1]
+  check(item and item.label == "%there" and #(item.additionalTextEdits or {}) == 1, "a value of another device is offered")
+  if item and item.additionalTextEdits then
+    vim.lsp.util.apply_text_edits({ item.textEdit, item.additionalTextEdits[1] }, 0, "utf-16")
+    check(text():find("  %there.1 = Send[device = 1](%there)\n  %sum = Add(%a, %there.1", 1, true), "its Send is written")
+  end
+  vim.api.nvim_buf_set_lines(0, 0, -1, false, before)
+
   -- renaming
+  go_to([[Relu(%h)]])
+  vim.fn.search("%h", "cW")
   vim.lsp.buf.rename("hidden")
   check(vim.wait(120000, function() return text():find("Relu%(%%hidden%)") ~= nil end, 20), "the value is renamed")
   check(text():find("%%hidden = Gemm") ~= nil, "its definition is renamed, too")
