@@ -42,7 +42,18 @@ def covers(op: Op, node: onnx.NodeProto) -> bool:
     )
     places = len(node.input) if op.variadic is not None else len(op.operands)
     single = op.single_result and any(node.output[1:])
-    return not any(unknown) and not any(node.input[places:]) and not single
+    return not any(unknown) and not any(node.input[places:]) and not single and _named_alike(op, node)
+
+
+def _named_alike(op: Op, node: onnx.NodeProto) -> bool:
+    """Whether the operands that a node gives are called here as in ONNX: ours may have others in their places."""
+    import onnx.defs
+
+    if op.variadic is not None:
+        return True
+    theirs = [declared.name for declared in onnx.defs.get_schema(node.op_type, OPSET, "").inputs]
+    pairs = zip(op.operands, theirs, node.input, strict=False)
+    return all(ours.name.lower() == name.lower() for ours, name, given in pairs if given)
 
 
 def attributes(op: Op | None, node: onnx.NodeProto, folder: str) -> dict[str, Constant]:

@@ -1,4 +1,4 @@
-"""Attention and rotary position embedding as single ops, and the general contraction `Einsum`.
+"""Attention and rotary position embedding as single ops.
 
 Work is counted as if each product, softmax and mask were computed in turn: `Attention` keeps its scores in memory.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Dim, DimensionError, Part, Shape, dims, types
 from distir.ops.core import op
-from distir.ops.equation import Equation, Labels, parse_equation
 from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
@@ -45,9 +44,9 @@ def _attention_bytes(*, t: int, inputs: int, elements: int, **letters: Any) -> i
 
 @op(
     "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Tensor[t:float, (b, g, k, v), d],"
-    " Optional[Tensor[_, _, d]] -> Tensor[t, (b, h, q, v), d]",
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]] -> Tensor[t, (b, h, q, v), d]",
     "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Tensor[t:float, (b, k, z), d],"
-    " Optional[Tensor[_, _, d]] -> Tensor[t, (b, q, _), d]",
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]] -> Tensor[t, (b, q, _), d]",
     flops=_attention_flops,
     bytes=_attention_bytes,
     temporary=_score_bytes,
@@ -57,12 +56,14 @@ def Attention(
     k: Array,
     v: Array,
     attn_mask: Array | None = None,
+    sinks: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
     q_num_heads: int | None = None,
     scale: float | None = None,
     softcap: float = 0.0,
+    window: int | None = None,
 ) -> Array:
     """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`, without a cache.
 
@@ -70,10 +71,13 @@ def Attention(
     `kv_num_heads`. Fewer heads of keys and values are shared by groups of query heads. A Bool mask says who takes
     part, another one is added to the scores; `is_causal` masks keys behind the query; a query for which all keys are
     masked gives zeros. `scale` is by default one over
-    the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`.
+    the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`. With `window`
+    a causal query sees the last `window` keys alone, its own among them (sliding window). `sinks` holds a score for
+    each query head that takes part in the softmax as a key without a value would.
 
     %y = Attention(%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1])
     %y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%x: Tensor[Float32, (2, 5, 8), 1], %x, %x)
+    %y = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %k, _, %s: Tensor[Float32, (4,), 1])
     """  # noqa: E501
     queries, keys, values = _by_head(q, q_num_heads), _by_head(k, kv_num_heads), _by_head(v, kv_num_heads)
     group = queries.shape[1] // max(1, keys.shape[1])
@@ -85,16 +89,29 @@ def Attention(
     if attn_mask is not None:
         scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + wide(attn_mask)
     if is_causal:
-        scores = np.where(_later(scores.shape[-2], scores.shape[-1]), -np.inf, scores)
-    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    weights = np.exp(scores - np.where(largest == -np.inf, 0, largest))
-    total = weights.sum(axis=-1, keepdims=True)
+        scores = np.where(_hidden(scores.shape[-2], scores.shape[-1], window), -np.inf, scores)
+    sink = np.full((1, 1, 1), -np.inf, scores.dtype) if sinks is None else wide(sinks).reshape(-1, 1, 1)
+    largest = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sink)
+    shift = np.where(largest == -np.inf, 0, largest)
+    weights = np.exp(scores - shift)
+    total = weights.sum(axis=-1, keepdims=True) + np.exp(sink - shift)
     mixed = np.matmul(weights / np.where(total == 0, 1, total), wide(values)).astype(q.dtype)
     return mixed if q.ndim == 4 else _joined(mixed)
 
 
 @Attention.shapes
-def _(q: Operand, k: Operand, v: Operand, attn_mask: Operand | None = None, **attrs: Any) -> Shape | None:
+def _(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    attn_mask: Operand | None = None,
+    sinks: Operand | None = None,
+    **attrs: Any,
+) -> Shape | None:
+    window = attrs.get("window")
+    if window is not None and (window < 1 or not attrs["is_causal"]):
+        message = f"`Attention` expected a `window` of 1 key at least, and `is_causal`, found {window}"
+        raise Reject(codes.BAD_VALUE, message, "window")
     rank = next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
     if rank is None:
         return None
@@ -114,6 +131,10 @@ def _(q: Operand, k: Operand, v: Operand, attn_mask: Operand | None = None, **at
     length = keys[2] if values[2] is None else values[2]
     if attn_mask is not None:
         _check_mask(attn_mask, q, (batch, queries[1], queries[2], length))
+    stated = None if sinks is None or not sinks.shape else sinks.shape[0]
+    if None not in (queries[1], stated) and stated != queries[1]:
+        message = f"`Attention` expected a sink for each of {dims.show(queries[1])} query heads"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {dims.show(stated)}", "sinks")
     if rank == 4:
         return (batch, queries[1], queries[2], values[3])
     return (batch, queries[2], dims.multiply(queries[1], values[3]))
@@ -188,94 +209,10 @@ def _(x: Operand, cos_cache: Operand, sin_cache: Operand, position_ids: Operand 
     return x.shape
 
 
-def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_: Any) -> int:
-    """One multiplication per further operand and one addition at each point of the whole index space."""
-    parsed = parse_equation(equation)
-    sizes, leading = _einsum_sizes(parsed, shapes)
-    points = math.prod(cast("list[int]", [*sizes.values(), *(leading or ())]))
-    summed = any(label not in parsed.result for label in sizes)
-    return (N - 1 + summed) * points
-
-
-@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
-def Einsum(*inputs: Array, equation: str) -> Array:
-    """The sum over all labels that the result lacks of the products of the operands' elements. ONNX `Einsum`.
-
-    `equation` labels the operands' dimensions, and after `->` the result's (without it: the labels that occur once, in
-    the order of the alphabet). A label twice in one operand is its diagonal; `...` are dimensions that broadcast.
-
-    %c = Einsum[equation = "bij,bjk->bik"](%a: Tensor[Float32, (5, 2, 3), 1], %b: Tensor[Float32, (5, 3, 4), 1])
-    %t = Einsum[equation = "ii"](%a: Tensor[Float32, (3, 3), 1])
-    """
-    product: Array = np.einsum(str(parse_equation(equation)), *map(wide, inputs), optimize=len(inputs) > 2)
-    return np.array(product).astype(inputs[0].dtype)
-
-
-@Einsum.shapes
-def _(*inputs: Operand, equation: str) -> Shape | None:
-    try:
-        parsed = parse_equation(equation)
-    except ValueError as error:
-        raise Reject(codes.BAD_VALUE, f"`Einsum` expected an equation, found {error}", "equation") from None
-    if len(parsed.operands) != len(inputs):
-        message = f"`Einsum` expected {len(parsed.operands)} operands for `{equation}`, found {len(inputs)}"
-        raise Reject(name_codes.OPERAND_COUNT, message, "equation")
-    sizes, leading = _einsum_sizes(parsed, [o.shape for o in inputs])
-    shape: list[Dim] = []
-    for label in parsed.result:
-        if label != "...":
-            shape.append(sizes[label])
-        elif leading is None:
-            return None
-        else:
-            shape += leading
-    return tuple(shape)
-
-
-def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) -> tuple[dict[str, Dim], Shape | None]:
-    """What each label stands for, and what `...` does (None: unknown). Raises Reject where operands disagree."""
-    sizes: dict[str, Dim] = {}
-    leading: Shape | None = ()
-    for i, (labels, shape) in enumerate(zip(equation.operands, shapes, strict=True)):
-        own, spread = _operand_sizes(labels, shape, i)
-        for label, size in own.items():
-            sizes[label] = _fitting(label, (sizes.get(label, 1),), (size,), i)[0]
-        leading = None if leading is None or spread is None else _fitting("...", leading, spread, i)
-    return sizes, leading
-
-
-def _operand_sizes(labels: Labels, shape: Sequence[Dim] | None, index: int) -> tuple[dict[str, Dim], Shape | None]:
-    """What the labels of one operand stand for there, and what `...` does; a label twice stands for one size."""
-    letters = [label for label in labels if label != "..."]
-    spreads = len(letters) < len(labels)
-    if shape is None:
-        return dict.fromkeys(letters), None if spreads else ()
-    if len(shape) < len(letters) or (not spreads and len(shape) > len(letters)):
-        message = f"`Einsum` expected rank {'at least ' * spreads}{len(letters)} for `{''.join(labels)}`"
-        raise Reject(codes.RANK_MISMATCH, f"{message}, found rank {len(shape)}", Part("operand", index))
-    before = labels.index("...") if spreads else len(letters)
-    after = before + len(shape) - len(letters)
-    sizes: dict[str, Dim] = {}
-    for label, size in zip(letters, (*shape[:before], *shape[after:]), strict=True):
-        known = sizes.setdefault(label, size)
-        if None not in (known, size) and known != size:
-            message = f"`Einsum` expected one size for `{label}`, found {known} and {size}"
-            raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", index))
-        sizes[label] = size if known is None else known
-    return sizes, tuple(shape[before:after])
-
-
-def _fitting(label: str, known: Shape, found: Shape, operand: int) -> Shape:
-    try:
-        return broadcast(known, found)
-    except DimensionError as error:
-        message = f"`Einsum` operands disagree on `{label}`: {error}"
-        raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", operand)) from None
-
-
-def _later(queries: int, keys: int) -> Array:
-    """Which keys stand behind which queries."""
-    return np.arange(keys) > np.arange(queries)[:, None]
+def _hidden(queries: int, keys: int, window: int | None) -> Array:
+    """Which keys a causal query does not see: those behind it, and those `window` or more before it."""
+    ahead = np.arange(keys) - np.arange(queries)[:, None]
+    return (ahead > 0) | (ahead <= -window) if window else ahead > 0
 
 
 def _by_head(x: Array, heads: int | None) -> Array:
@@ -341,6 +278,7 @@ def _(
     k: Operand,
     v: Operand,
     attn_mask: Operand | None = None,
+    sinks: Operand | None = None,
     *,
     results: Sequence[Shape | None],
     **attrs: Any,
@@ -358,6 +296,10 @@ def _(
         shape = attn_mask.shape or ()
         letters = ("b", "h", query, None)[4 - len(shape) :]
         operands.append(tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True)))
+    elif sinks is not None:
+        operands.append(())
+    if sinks is not None:
+        operands.append(("h",))
     return Layout(tuple(operands), (result,), divided=divided)
 
 
@@ -377,19 +319,3 @@ def _(
     positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
     divided = {} if by_head else {"h": ("num_heads",)}
     return Layout((letters, *caches, *positions), (letters,), divided=divided)
-
-
-@Einsum.sharding
-def _(*inputs: Operand, results: Sequence[Shape | None], equation: str) -> Layout:
-    parsed = parse_equation(equation)
-    operands = [_lettered(labels, x.shape) for labels, x in zip(parsed.operands, inputs, strict=True)]
-    return Layout(tuple(operands), (_lettered(parsed.result, results[0]),))
-
-
-def _lettered(labels: Labels, shape: Shape | None) -> Letters:
-    """A letter for each dimension, those of `...` counted from the last; none for one of 1, which may be broadcast."""
-    spread = len(shape or ()) - len(labels) + 1
-    letters: list[str] = []
-    for label in labels:
-        letters += [f"...{spread - k}" for k in range(spread)] if label == "..." else [label]
-    return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape or (), strict=False))

@@ -1,12 +1,17 @@
-"""Matrix products."""
+"""Matrix products, and the general contraction `Einsum`."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import Any, cast
 
+from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import DimensionError, Part, Shape, TensorType, types
+from distir.ir import Dim, DimensionError, Part, Shape, TensorType, types
 from distir.ops.core import op
+from distir.ops.equation import Equation, Labels, parse_equation
+from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
@@ -83,3 +88,104 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, *, results: tup
         operands.append(tuple(None if dim == 1 else letter for letter, dim in letters))
     # Of a partial product the addend is to be added once: a part of it on each device.
     return Layout(tuple(operands), (("m", "n"),), divided={"k": ("beta",)} if c is not None else {})
+
+
+def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_: Any) -> int:
+    """One multiplication per further operand and one addition at each point of the whole index space."""
+    parsed = parse_equation(equation)
+    sizes, leading = _einsum_sizes(parsed, shapes)
+    points = math.prod(cast("list[int]", [*sizes.values(), *(leading or ())]))
+    summed = any(label not in parsed.result for label in sizes)
+    return (N - 1 + summed) * points
+
+
+@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
+def Einsum(*inputs: Array, equation: str) -> Array:
+    """The sum over all labels that the result lacks of the products of the operands' elements. ONNX `Einsum`.
+
+    `equation` labels the operands' dimensions, and after `->` the result's (without it: the labels that occur once, in
+    the order of the alphabet). A label twice in one operand is its diagonal; `...` are dimensions that broadcast.
+
+    %c = Einsum[equation = "bij,bjk->bik"](%a: Tensor[Float32, (5, 2, 3), 1], %b: Tensor[Float32, (5, 3, 4), 1])
+    %t = Einsum[equation = "ii"](%a: Tensor[Float32, (3, 3), 1])
+    """
+    product: Array = np.einsum(str(parse_equation(equation)), *map(wide, inputs), optimize=len(inputs) > 2)
+    return np.array(product).astype(inputs[0].dtype)
+
+
+@Einsum.shapes
+def _(*inputs: Operand, equation: str) -> Shape | None:
+    try:
+        parsed = parse_equation(equation)
+    except ValueError as error:
+        raise Reject(codes.BAD_VALUE, f"`Einsum` expected an equation, found {error}", "equation") from None
+    if len(parsed.operands) != len(inputs):
+        message = f"`Einsum` expected {len(parsed.operands)} operands for `{equation}`, found {len(inputs)}"
+        raise Reject(name_codes.OPERAND_COUNT, message, "equation")
+    sizes, leading = _einsum_sizes(parsed, [o.shape for o in inputs])
+    shape: list[Dim] = []
+    for label in parsed.result:
+        if label != "...":
+            shape.append(sizes[label])
+        elif leading is None:
+            return None
+        else:
+            shape += leading
+    return tuple(shape)
+
+
+def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) -> tuple[dict[str, Dim], Shape | None]:
+    """What each label stands for, and what `...` does (None: unknown). Raises Reject where operands disagree."""
+    sizes: dict[str, Dim] = {}
+    leading: Shape | None = ()
+    for i, (labels, shape) in enumerate(zip(equation.operands, shapes, strict=True)):
+        own, spread = _operand_sizes(labels, shape, i)
+        for label, size in own.items():
+            sizes[label] = _fitting(label, (sizes.get(label, 1),), (size,), i)[0]
+        leading = None if leading is None or spread is None else _fitting("...", leading, spread, i)
+    return sizes, leading
+
+
+def _operand_sizes(labels: Labels, shape: Sequence[Dim] | None, index: int) -> tuple[dict[str, Dim], Shape | None]:
+    """What the labels of one operand stand for there, and what `...` does; a label twice stands for one size."""
+    letters = [label for label in labels if label != "..."]
+    spreads = len(letters) < len(labels)
+    if shape is None:
+        return dict.fromkeys(letters), None if spreads else ()
+    if len(shape) < len(letters) or (not spreads and len(shape) > len(letters)):
+        message = f"`Einsum` expected rank {'at least ' * spreads}{len(letters)} for `{''.join(labels)}`"
+        raise Reject(codes.RANK_MISMATCH, f"{message}, found rank {len(shape)}", Part("operand", index))
+    before = labels.index("...") if spreads else len(letters)
+    after = before + len(shape) - len(letters)
+    sizes: dict[str, Dim] = {}
+    for label, size in zip(letters, (*shape[:before], *shape[after:]), strict=True):
+        known = sizes.setdefault(label, size)
+        if None not in (known, size) and known != size:
+            message = f"`Einsum` expected one size for `{label}`, found {known} and {size}"
+            raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", index))
+        sizes[label] = size if known is None else known
+    return sizes, tuple(shape[before:after])
+
+
+def _fitting(label: str, known: Shape, found: Shape, operand: int) -> Shape:
+    try:
+        return broadcast(known, found)
+    except DimensionError as error:
+        message = f"`Einsum` operands disagree on `{label}`: {error}"
+        raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", operand)) from None
+
+
+@Einsum.sharding
+def _(*inputs: Operand, results: Sequence[Shape | None], equation: str) -> Layout:
+    parsed = parse_equation(equation)
+    operands = [_lettered(labels, x.shape) for labels, x in zip(parsed.operands, inputs, strict=True)]
+    return Layout(tuple(operands), (_lettered(parsed.result, results[0]),))
+
+
+def _lettered(labels: Labels, shape: Shape | None) -> Letters:
+    """A letter for each dimension, those of `...` counted from the last; none for one of 1, which may be broadcast."""
+    spread = len(shape or ()) - len(labels) + 1
+    letters: list[str] = []
+    for label in labels:
+        letters += [f"...{spread - k}" for k in range(spread)] if label == "..." else [label]
+    return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape or (), strict=False))

@@ -110,6 +110,7 @@ MORE = """
 %y = Attention(%q: Tensor[Float32, (1, 2, 3, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], %m: Tensor[Float32, (3, 5), 1])
 %y = Attention[scale = 0.5](%q: Tensor[Float32, (1, 2, 3, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], %m: Tensor[Bool, (3, 5), 1])
 %y = Attention[is_causal = true](%q: Tensor[Float32, (1, 2, 3, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], %m: Tensor[Bool, (3, 5), 1])
+%y = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (1, 4, 5, 4), 1], %k: Tensor[Float32, (1, 2, 5, 4), 1], %v: Tensor[Float32, (1, 2, 5, 4), 1], _, %s: Tensor[Float32, (4,), 1])
 %y = RotaryEmbedding[interleaved = true, rotary_embedding_dim = 4](%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 2), 1], %s: Tensor[Float32, (9, 2), 1], %i: Tensor[Int64, (2, 3), 1])
 %y = Einsum[equation = "b...i,ij->b...j"](%a: Tensor[Float32, (2, 3, 4), 1], %b: Tensor[Float32, (4, 5), 1])
 %y = Einsum[equation = "ij->ji"](%a: Tensor[Float32, (2, 3), 1])

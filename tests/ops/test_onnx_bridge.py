@@ -93,8 +93,11 @@ def test_bridged_ops_are_found_by_name_and_not_listed():
 
 # Our own ops agree
 
-BEYOND = ("= Constant", "Tuple[", "Split(%x: Tensor[Float32, (3, 2), 1])")
-"""Examples that ONNX has no words for, or says in another way: tensors as attributes, tuples, parts by names alone."""
+BEYOND = ("= Constant", "Tuple[", "Split(%x: Tensor[Float32, (3, 2), 1])", "window = ")
+"""Examples that ONNX has no words for, or says in another way.
+
+Tensors as attributes, tuples, parts by names alone, sliding windows and sinks of attention.
+"""
 
 SHARED = [
     (op, text)

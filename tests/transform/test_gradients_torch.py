@@ -28,11 +28,29 @@ def grouped(q, k, v):
     return F.scaled_dot_product_attention(q, k, v)
 
 
+def sliding(q, k, v, sinks):
+    """Two keys in sight, and a score for each head that is in the softmax alone."""
+    scores = q @ k.repeat_interleave(2, dim=1).transpose(2, 3) / 8**0.5
+    seen = torch.ones(3, 3, dtype=torch.bool).tril() & torch.ones(3, 3, dtype=torch.bool).triu(-1)
+    scores = scores.masked_fill(~seen, -torch.inf)
+    weights = torch.cat([scores, sinks.reshape(1, 4, 1, 1).expand(2, 4, 3, 1)], -1).softmax(-1)
+    return weights[..., :-1] @ v.repeat_interleave(2, dim=1)
+
+
+def by_expert(x, w):
+    return torch.stack([row @ w[group] for row, group in zip(x, [0, 1, 1, 0, 1, 1], strict=True)])
+
+
 CASES = {
     "%y = Abs(%x: Tensor[Float64, (2, 3), 1])": torch.abs,
     "%c = Add(%a: Tensor[Float64, (2, 1, 3), 1], %b: Tensor[Float64, (4, 1), 1])": torch.add,
     "%y = Attention(%q: Tensor[Float64, (2, 4, 3, 8), 1], %k: Tensor[Float64, (2, 2, 5, 8), 1], %v: Tensor[Float64, (2, 2, 5, 6), 1])": grouped,
     "%y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%q: Tensor[Float64, (2, 5, 8), 1], %k: Tensor[Float64, (2, 5, 8), 1], %v: Tensor[Float64, (2, 5, 8), 1])": attended,
+    "%y = Attention[is_causal = true, window = 2](%q: Tensor[Float64, (2, 4, 3, 8), 1], %k: Tensor[Float64, (2, 2, 3, 8), 1], %v: Tensor[Float64, (2, 2, 3, 8), 1], _, %s: Tensor[Float64, (4,), 1])": sliding,
+    "%y = GroupedMatMul(%x: Tensor[Float64, (6, 3), 1], %w: Tensor[Float64, (2, 3, 4), 1], [0, 1, 1, 0, 1, 1])": by_expert,
+    "%y = GroupedMatMul[transW = true](%x: Tensor[Float64, (6, 3), 1], %w: Tensor[Float64, (2, 4, 3), 1], [0, 1, 1, 0, 1, 1])": lambda x, w: (
+        by_expert(x, w.transpose(1, 2))
+    ),
     "%y = Cast[to = Float64](%x: Tensor[Float64, (2, 3), 1])": lambda x: x.to(torch.float64),
     "%y = Clip(%x: Tensor[Float64, (2, 3), 1], -0.3, 0.4)": lambda x: x.clamp(-0.3, 0.4),
     "%y = Concat[axis = 0](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (4, 3), 1])": lambda a, b: torch.cat(

@@ -1,8 +1,9 @@
-"""Matrix products in torch."""
+"""Matrix products and contractions in torch."""
 
 from __future__ import annotations
 
 from distir.lower.forms import Operand, Write, number, torch_form
+from distir.ops.equation import parse_equation
 
 
 @torch_form("MatMul", fresh=True)
@@ -30,3 +31,10 @@ def _(
         return f"{scale}torch.mm({left}, {right})"
     factors = ("" if beta == 1 else f", beta={number(beta)}") + ("" if alpha == 1 else f", alpha={number(alpha)}")
     return f"torch.addmm({c.tensor}, {left}, {right}{factors})"
+
+
+@torch_form("Einsum", fresh=True)
+def _(write: Write, *inputs: Operand, equation: str) -> str:
+    if len(inputs) == 1:  # a diagonal, or a rearrangement, would be a view
+        return f"torch.einsum({str(parse_equation(equation))!r}, {inputs[0].tensor}).clone()"
+    return f"torch.einsum({str(parse_equation(equation))!r}, {', '.join(x.tensor for x in inputs)})"

@@ -6,9 +6,10 @@ parameter to the loss; ops that are constant wherever they are differentiable sa
 
 from distir.ops.differentiation import (
     activation,
+    attention,
     communication,
-    composite,
     elementwise,
+    experts,
     linalg,
     loss,
     reduce,
@@ -17,7 +18,7 @@ from distir.ops.differentiation import (
 )
 from distir.ops.differentiation.backward import Backward, Gradients, NotDifferentiable, Tape, operand_gradients
 
-RULES = (activation, communication, composite, elementwise, linalg, loss, reduce, select, shape)
+RULES = (activation, attention, communication, elementwise, experts, linalg, loss, reduce, select, shape)
 """The modules whose import hangs the rules on our ops."""
 
 __all__ = ["RULES", "Backward", "Gradients", "NotDifferentiable", "Tape", "operand_gradients"]

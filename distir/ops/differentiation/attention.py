@@ -1,21 +1,19 @@
-"""Gradients of attention, rotary embedding and the general contraction."""
+"""Gradients of attention and rotary embedding."""
 
 from __future__ import annotations
 
 import math
-from string import ascii_letters
 from typing import Any, cast
 
 from distir.ir import Arg
 from distir.ops import attention as ops
 from distir.ops.differentiation.backward import Backward, Gradients
-from distir.ops.equation import Equation, Labels, parse_equation
 
 
 @ops.Attention.grad
 def _(g: Backward) -> Gradients:
     """The gradient of the products, masks and softmax that attention is made of; they are computed again."""
-    q, k, v, mask = g.x
+    q, k, v, mask, sinks = g.x
     flat = g.rank(q) == 3
     heads, shared = (g.attrs.get("q_num_heads"), g.attrs.get("kv_num_heads"))
     queries = _by_head(g, q, heads) if flat else q
@@ -32,11 +30,23 @@ def _(g: Backward) -> Gradients:
         is_bool = g.dtype(mask).kind == "bool"
         scores = g("Where", mask, scores, -math.inf) if is_bool else g("Add", scores, mask)
     if g.attrs["is_causal"]:
-        scores = g("Where", _not_later(g, queries, keys), scores, -math.inf)
-    mixed = _grouped(g, g("Softmax", scores, axis=-1), values, key_heads, group)
+        scores = g("Where", _seen(g, queries, keys), scores, -math.inf)
+    weights = g("Softmax", scores, axis=-1) if sinks is None else _with_sinks(g, scores, sinks)
+    mixed = _grouped(g, weights, values, key_heads, group)
     if flat:
         mixed = g("Reshape", g("Transpose", mixed, perm=(0, 2, 1, 3)), (0, 0, -1))
-    return [*g.through(mixed, g.dy, [q, k, v]), None]
+    if sinks is None:
+        return [*g.through(mixed, g.dy, [q, k, v]), None, None]
+    dq, dk, dv, dsinks = g.through(mixed, g.dy, [q, k, v, sinks])
+    return [dq, dk, dv, None, dsinks]
+
+
+def _with_sinks(g: Backward, scores: Arg, sinks: Arg) -> str:
+    """The softmax of the scores and, for each head, one more, which is then left out."""
+    shape = _sizes(g, [*(g.size_along(scores, axis) for axis in range(3)), 1])
+    sink = g("Expand", g("Unsqueeze", sinks, (1, 2)), shape)
+    weights = g("Softmax", g("Concat", scores, sink, axis=3), axis=3)
+    return g("Slice", weights, (0,), (-1,), (3,))
 
 
 def _by_head(g: Backward, x: Arg, heads: Any) -> Arg:
@@ -71,10 +81,14 @@ def _sizes(g: Backward, sizes: list[Any]) -> Any:
     return g("Concat", *(g("Unsqueeze", size, (0,)) for size in sizes), axis=0)
 
 
-def _not_later(g: Backward, queries: Arg, keys: Arg) -> str:
-    """Which keys do not stand behind which queries: a host value."""
-    position = g("Range", 0, g.size_along(queries, 2), 1)
-    return g("LessOrEqual", g("Range", 0, g.size_along(keys, 2), 1), g("Unsqueeze", position, (1,)))
+def _seen(g: Backward, queries: Arg, keys: Arg) -> str:
+    """Which keys a causal query sees, within its window if there is one: a host value."""
+    position = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
+    key = g("Range", 0, g.size_along(keys, 2), 1)
+    seen = g("LessOrEqual", key, position)
+    if window := g.attrs.get("window"):
+        seen = g("And", seen, g("Greater", key, g("Sub", position, window)))
+    return seen
 
 
 @ops.RotaryEmbedding.grad
@@ -84,46 +98,3 @@ def _(g: Backward) -> Gradients:
     if g.wants(1) or g.wants(2):
         raise g.refuse("`RotaryEmbedding` has no gradient for its cosines and sines")
     return [g.same(g.dy, cos, g("Neg", g.definite(2)), positions), None, None, None]
-
-
-@ops.Einsum.grad
-def _(g: Backward) -> Gradients:
-    """The gradient of an operand is a contraction of the result's gradient with the other operands."""
-    parsed = parse_equation(cast(str, g.attrs["equation"]))
-    if any("..." in labels for labels in parsed.operands):
-        parsed = _spelled_out(g, parsed)
-    return [_contracted(g, parsed, i) if g.wants(i) else None for i in range(len(g.x))]
-
-
-def _contracted(g: Backward, parsed: Equation, index: int) -> Arg:
-    x, labels = g.x[index], parsed.operands[index]
-    if len(set(labels)) < len(labels):
-        raise g.refuse("`Einsum` has no gradient for an operand of which it takes a diagonal")
-    others = [i for i in range(len(g.x)) if i != index]
-    terms = (parsed.result, *(parsed.operands[i] for i in others))
-    kept = tuple(label for label in labels if any(label in term for term in terms))
-    dx = g("Einsum", g.dy, *(g.x[i] for i in others), equation=str(Equation(terms, kept)))
-    summed = tuple(i for i, label in enumerate(labels) if label not in kept)
-    if summed:  # a label of this operand alone was summed over: each of its elements counts alike
-        dx = g("Expand", g("Unsqueeze", dx, summed), g.shape_of(x))
-    return g.sum_to(dx, x)
-
-
-def _spelled_out(g: Backward, parsed: Equation) -> Equation:
-    """The equation with letters for `...`, where all operands that have it agree on it."""
-    around = [len(labels) - 1 for labels in parsed.operands]
-    shapes = [g.known_shape(x) if "..." in labels else () for x, labels in zip(g.x, parsed.operands, strict=True)]
-    spread = [
-        shape[labels.index("...") : len(shape) - n + labels.index("...")]
-        for shape, labels, n in zip(shapes, parsed.operands, around, strict=True)
-        if "..." in labels
-    ]
-    if any(dims != spread[0] for dims in spread):
-        raise g.refuse("`Einsum` has a gradient only where the dimensions `...` of its operands agree")
-    free = [letter for letter in ascii_letters if letter not in str(parsed)]
-    letters = tuple(free[: len(spread[0])])
-
-    def spell(labels: Labels) -> Labels:
-        return tuple(letter for label in labels for letter in (letters if label == "..." else (label,)))
-
-    return Equation(tuple(map(spell, parsed.operands)), spell(parsed.result))
