@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 SAME = ("Identity", "OptionalGetElement")
 """Ops that give their operand: no value here is optional."""
 
+OURS = "distir"
+"""The domain of nodes that stand for ops of ours."""
+
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
 
@@ -114,6 +117,8 @@ class Translation:
             return  # it changes nothing
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
+        elif node.domain == OURS:
+            self._apply(node, node.op_type)
         elif node.domain not in STANDARD:
             self._expanded(node)
         elif node.op_type == "OptionalHasElement":

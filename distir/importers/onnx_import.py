@@ -21,7 +21,7 @@ from distir.importers.onnx_graph import SMALL, Translation
 from distir.importers.onnx_nodes import needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
-from distir.importers.outline import outlined
+from distir.importers.outlining import layers_outlined, repeats_outlined
 from distir.importers.settling import with_result_names
 from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
@@ -138,7 +138,10 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     blocks: tuple[Function, ...] = ()
     if outline:
         stated = {name: type_of(value) for name, value in main.values.items() if name}
-        blocks, entry = outlined(entry, described, stated, {f.name for f in functions.made.values()})
+        taken = {f.name for f in functions.made.values()}
+        layers, entry = layers_outlined(entry, described, stated, taken)
+        repeats, entry = repeats_outlined(entry, described, stated, taken | {f.name for f in layers})
+        blocks = (*layers, *repeats)
     said = [*notes, *(_unknown(op, domain) for op, domain in functions.opaque.items())]
     imported = Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, said)
     if freed is None:

@@ -11,32 +11,42 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, cast
 
+from distir.importers import huggingface
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
+from distir.importers.torch_refusals import refusing
+from distir.importers.torch_translations import translations
 from distir.ir import DTYPES
 
-OPSET = 20
-"""The operator set that models are exported to: the first that has `Gelu`."""
+OPSET = 23
+"""The operator set that models are exported to: the first that has `Attention`."""
 
 
 def import_torch(
     nn_module: Any,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[Any] = (),
     weights: bool = True,
     *,
+    kwargs: Mapping[str, Any] | None = None,
+    cache: bool = False,
     training: bool = False,
     dynamic_batch: bool = False,
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
 ) -> Imported:
-    """The program of an `nn.Module`: what it computes of inputs like the examples, a sequence of tensors.
+    """The program of an `nn.Module`: what it computes of inputs like the examples, tensors in order or by name.
+
+    Its results are called as the module calls them (`logits`), where it gives them by name. A model of `transformers`
+    comes in with its attention and its experts as single ops; keys and values are results of it only with `cache`.
 
     Its parameters and buffers are `{param}` parameters under their own names; `weights` of the result has their data,
     none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry the batch,
@@ -48,17 +58,37 @@ def import_torch(
     torch = _package("torch")
     if not isinstance(nn_module, torch.nn.Module):
         raise ImportRefused(f"expected an `nn.Module`, found {type(nn_module).__name__}")
-    inputs: tuple[Any, ...] = tuple(example_inputs)
-    names = _input_names(nn_module, inputs)
+    given = {name: value for name, value in (kwargs or {}).items() if value is not None}
+    names = _input_names(nn_module, tuple(example_inputs), given)
+    inputs = (*example_inputs, *(given[name] for name in names[len(example_inputs) :]))
     axes = dict.fromkeys(names, 0) if dynamic_batch else dict(batch or {})
     unknown = next((name for name in axes if name not in names), None)
     if unknown is not None:
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
+    example = _Example(names, inputs, len(example_inputs), axes)
     exported = _exported_step if training else _exported
-    with _quiet(), _mode(nn_module, training):
-        model, given = exported(nn_module, inputs, names, axes)
+    adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
+    with _quiet(), _mode(nn_module, training), adapted as remarks:
+        model, held = exported(nn_module, example)
     _name_batch(model, axes)
-    return import_model(model, os.curdir, weights, batch=axes, outline=outline, given=given, path="the module")
+    found = import_model(model, os.curdir, weights, batch=axes, outline=outline, given=held, path="the module")
+    return Imported(found, found.weights.entries, (*remarks, *found.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """What a module is called with: tensors by the names of parameters, the first few given in order."""
+
+    names: list[str]
+    inputs: tuple[Any, ...]
+    ordered: int
+    axes: Mapping[str, int]
+    """The dimension of the batch, by the names of the inputs that carry it."""
+
+    def call(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Such inputs as operands in order, and those by name."""
+        named = zip(self.names[self.ordered :], inputs[self.ordered :], strict=True)
+        return tuple(inputs[: self.ordered]), dict(named)
 
 
 def import_torch_function(
@@ -111,40 +141,72 @@ def _function(source: str, folder: str | None) -> Callable[[], object]:
     return found
 
 
-def _exported(nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int]) -> tuple[Any, Any]:
-    """The ONNX model of the module's result, and its weights by name."""
+def _exported(nn_module: Any, example: _Example) -> tuple[Any, Any]:
+    """The ONNX model of the module's results, and its weights by name."""
     torch = _package("torch")
-    size = torch.export.Dim(BATCH) if axes else None
-    shapes = tuple({axes[name]: size} if name in axes else None for name in names) if axes else None
-    with _refusing("torch.export cannot export the module"), _device_of(nn_module):
-        program = torch.export.export(nn_module, inputs, dynamic_shapes=shapes, strict=False)
-    with _refusing("torch.onnx cannot export the module"):
-        exported = torch.onnx.export(program, (), None, dynamo=True, opset_version=OPSET, optimize=False, verbose=False)
+    size = torch.export.Dim(BATCH)
+    by_name = {name: {example.axes[name]: size} if name in example.axes else None for name in example.names}
+    shapes = by_name if example.ordered < len(example.names) else tuple(by_name.values())
+    args, kwargs = example.call(example.inputs)
+    with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module):
+        program = torch.export.export(
+            nn_module, args, kwargs, dynamic_shapes=shapes if example.axes else None, strict=False
+        )
+    with refusing("torch.onnx cannot export the module", nn_module, program):
+        exported = _onnx_of(program, output_names=_result_names(program))
     return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
 
 
-def _exported_step(
-    nn_module: Any, inputs: tuple[Any, ...], names: list[str], axes: Mapping[str, int]
-) -> tuple[Any, Any]:
+def _onnx_of(program: Any, **named: Any) -> Any:
+    torch = _package("torch")
+    return torch.onnx.export(
+        program,
+        (),
+        None,
+        dynamo=True,
+        opset_version=OPSET,
+        optimize=False,
+        verbose=False,
+        custom_translation_table=translations(),
+        **named,
+    )
+
+
+def _result_names(program: Any) -> list[str] | None:
+    """What the module calls its results; None where it gives them without names."""
+    tree = _package("torch.utils._pytree")
+    spec = program.call_spec.out_spec
+    made = tree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    if not isinstance(made, Mapping):
+        return None
+    paths: list[tuple[Any, Any]] = tree.tree_flatten_with_path(made)[0]
+    return [re.sub(r"\W+", ".", tree.keystr(path)).strip(".") for path, _ in paths]
+
+
+def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     """The ONNX model of the loss and the gradients, and the module's weights by name."""
     torch, func = _package("torch"), _package("torch.func")
     make_fx = _package("torch.fx.experimental.proxy_tensor").make_fx
+    names, axes = example.names, example.axes
     trained = {name: p for name, p in nn_module.named_parameters() if p.requires_grad}
     state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
     keys = list(state)
 
     def step(*values: Any) -> tuple[Any, ...]:
         held = dict(zip(keys, values, strict=False))
-        loss: Any = func.functional_call(nn_module, held, values[len(keys) :])
+        found: Any = func.functional_call(nn_module, held, *example.call(values[len(keys) :]))
+        loss: Any = found
+        if isinstance(found, Mapping):  # what a model of transformers gives
+            loss = cast("Mapping[str, Any]", found).get("loss")
         if not isinstance(loss, torch.Tensor) or loss.dim():
             raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
         return (loss, *torch.autograd.grad(loss, [held[name] for name in trained]))
 
     leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
-    examples = _with_batch_of_its_own(inputs, names, axes, leaves)
+    examples = _with_batch_of_its_own(example.inputs, names, axes, leaves)
     attention = _package("torch.nn.attention")
     with (
-        _refusing("the training step cannot be traced"),
+        refusing("the training step cannot be traced", nn_module),
         attention.sdpa_kernel(attention.SDPBackend.MATH),  # ONNX has no words for the gradients of the fused ones
     ):
         table = _package("torch._decomp").core_aten_decompositions()
@@ -155,20 +217,11 @@ def _exported_step(
     size = torch.export.Dim(BATCH)
     shapes = (*(None for _ in keys), *({axes[name]: size} if name in axes else None for name in names))
     given = (*(leaf.detach() for leaf in leaves), *examples)
-    with _refusing("torch.export cannot export the training step"):
+    with refusing("torch.export cannot export the training step", nn_module):
         program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
-    with _refusing("torch.onnx cannot export the training step"):
-        exported = torch.onnx.export(
-            program,
-            (),
-            None,
-            dynamo=True,
-            opset_version=OPSET,
-            optimize=False,
-            verbose=False,
-            input_names=[*keys, *names],
-            output_names=["loss", *(f"grad.{name}" for name in trained)],
-        )
+    with refusing("torch.onnx cannot export the training step", nn_module, program):
+        outputs = ["loss", *(f"grad.{name}" for name in trained)]
+        exported = _onnx_of(program, input_names=[*keys, *names], output_names=outputs)
     return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
 
 
@@ -215,8 +268,10 @@ def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any
             value.const_value = None
             graph.inputs.append(value)
             weights[name] = _held(held)
-    with _refusing("the exported model cannot be simplified"):
+    with refusing("the exported model cannot be simplified"):
         _package("onnxscript.optimizer").optimize(exported.model, output_size_limit=SMALL)
+        _package("onnxscript.rewriter.onnx_fusions").fuse(exported.model)
+        _package("onnx_ir.passes.common").CommonSubexpressionEliminationPass()(exported.model)
     return exported.model_proto, weights
 
 
@@ -265,13 +320,21 @@ def _dtype_name(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.").replace("_", "")
 
 
-def _input_names(nn_module: Any, inputs: tuple[Any, ...]) -> list[str]:
-    """The names of the parameters of `forward` that take the examples."""
+def _input_names(nn_module: Any, inputs: tuple[Any, ...], by_name: Mapping[str, Any]) -> list[str]:
+    """The names of the parameters of `forward` that take the examples. Raises ImportRefused for one it lacks."""
     import inspect
 
     parameters = list(inspect.signature(nn_module.forward).parameters.values())
     plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    return [plain[i] if i < len(plain) else f"input_{i}" for i in range(len(inputs))]
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    known = {p.name for p in parameters}
+    ordered = [plain[i] if i < len(plain) else f"input_{i}" for i in range(len(inputs))]
+    for name in by_name:
+        if name in ordered:
+            raise ImportRefused(f"the input `{name}` is given twice: in order, and by name")
+        if name not in known and not takes_all:
+            raise ImportRefused(f"`{type(nn_module).__name__}` takes no input `{name}`", f"it takes {', '.join(plain)}")
+    return [*ordered, *by_name]
 
 
 @contextmanager
@@ -290,20 +353,6 @@ def _device_of(nn_module: Any) -> Any:
     """Where the module makes tensors of its own: on the meta device, if its weights are there."""
     weights = (*nn_module.parameters(), *nn_module.buffers())
     return _package("torch").device("meta") if any(w.is_meta for w in weights) else nullcontext()
-
-
-@contextmanager
-def _refusing(what: str) -> Generator[None]:
-    try:
-        yield
-    except ImportRefused:
-        raise
-    except Exception as error:  # the exporter runs the user's code: whatever that raises
-        first: BaseException = error
-        while first.__cause__ is not None:
-            first = first.__cause__
-        said = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
-        raise ImportRefused(f"{what}: {said}") from error
 
 
 @contextmanager

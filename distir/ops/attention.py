@@ -145,9 +145,13 @@ def _(
     " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, h, s, e), d]",
     "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
     " -> Tensor[t, (b, h, s, e), d]",
+    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (1, s, r), d], Tensor[t:float, (1, s, r), d]"
+    " -> Tensor[t, (b, h, s, e), d]",
     "Tensor[t:float, (b, s, x), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
     " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, s, x), d]",
     "Tensor[t:float, (b, s, x), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
+    " -> Tensor[t, (b, s, x), d]",
+    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (1, s, r), d], Tensor[t:float, (1, s, r), d]"
     " -> Tensor[t, (b, s, x), d]",
     flops=lambda b, s, r, num_heads, h=None, **_: 6 * b * s * r * (num_heads if h is None else h),
     bytes=lambda t, elements, b, s, r, i=0, **_: 2 * t * elements + b * s * (2 * t * r + i),
@@ -165,10 +169,12 @@ def RotaryEmbedding(
     """Each pair of elements of a head turned by the angle that belongs to its position. ONNX `RotaryEmbedding`.
 
     `x` is (batch, heads, sequence, size), or (batch, sequence, heads * size) with `num_heads`. The caches hold rows of
-    cosines and sines, one for each of `position_ids`, or without those one for each token. Pairs are the halves of a
+    cosines and sines, one for each of `position_ids`, or without those one for each token, of a batch of 1 if all
+    sequences have the same positions. Pairs are the halves of a
     head, or neighbours if `interleaved`; only the first `rotary_embedding_dim` elements turn, if that is not 0.
 
     %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 4), 1], %s: Tensor[Float32, (9, 4), 1], %i: Tensor[Int64, (2, 3), 1])
+    %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (1, 3, 4), 1], %s: Tensor[Float32, (1, 3, 4), 1])
     %y = RotaryEmbedding[num_heads = 4](%x: Tensor[Float32, (2, 3, 32), 1], %c: Tensor[Float32, (2, 3, 4), 1], %s: Tensor[Float32, (2, 3, 4), 1])
     """  # noqa: E501
     heads = wide(_by_head(x, num_heads))
@@ -315,7 +321,8 @@ def _(
 ) -> Layout:
     by_head = len(x.shape or ()) == 4
     letters: Letters = ("b", "h", "s", None) if by_head else ("b", "s", "h")
-    caches: tuple[Letters, ...] = ((None, None),) * 2 if position_ids is not None else (("b", "s", None),) * 2
+    rows: Letters = (None if (cos_cache.shape or ())[:1] == (1,) else "b", "s", None)
+    caches: tuple[Letters, ...] = ((None, None) if position_ids is not None else rows,) * 2
     positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
     divided = {} if by_head else {"h": ("num_heads",)}
     return Layout((letters, *caches, *positions), (letters,), divided=divided)

@@ -1,8 +1,8 @@
-"""Products with the weights of experts: each row has a matrix of its own, one of a few.
+"""Products with the weights of experts: each row is multiplied with a few of many matrices, by number.
 
 What a mixture of experts adds to the other ops (its router is a product, a softmax and `TopK`). Work is that of the
-grouped kernels: a row is multiplied once, and the matrix of an expert is read once, however many rows go to it; it is
-charged as if every expert had a row, where there are as many rows (Gale et al., *MegaBlocks*, MLSys 2023).
+grouped kernels: the matrix of an expert is read once, however many rows go to it, and every expert is charged for
+where there are as many rows (Gale et al., *MegaBlocks*, MLSys 2023).
 """
 
 from __future__ import annotations
@@ -20,79 +20,83 @@ from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
 
-def _weights_read(*, n: int, e: int, r: int, s: int, **_: Any) -> int:
-    return min(n, e) * r * s
-
-
-def _bytes(*, t: int, n: int, k: int, elements: int, i: int = 0, **letters: Any) -> int:
-    return t * (n * k + elements + _weights_read(n=n, **letters)) + i * n
+def _bytes(*, t: int, i: int, n: int, c: int, e: int, r: int, s: int, inputs: int, elements: int, **_: Any) -> int:
+    rows = inputs - e * r * s - n * c
+    return t * (rows + elements + min(n * c, e) * r * s) + i * n * c
 
 
 @op(
-    "Tensor[t:float, (n, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (n,), d] -> Tensor[t, _, d]",
+    "Tensor[t:float, (n, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (n, c), d] -> Tensor[t, _, d]",
+    "Tensor[t:float, (n, c, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (n, c), d] -> Tensor[t, _, d]",
     flops=lambda k, elements, **_: 2 * k * elements,
     bytes=_bytes,
     linear=("x", "w"),
 )
 def GroupedMatMul(x: Array, w: Array, group: Array, *, transW: bool = False) -> Array:
-    """Each row of `x` times the matrix of `w` that `group` names for it, transposed if `transW` says so.
+    """Each row of `x` times the matrices of `w` that `group` names for it, transposed if `transW` says so.
 
-    Row i of the result is `x[i] @ w[group[i]]`. Groups may have any number of rows, none too, in any order.
+    The result at [i, j] is `x[i] @ w[group[i, j]]`, or `x[i, j] @ w[group[i, j]]` where `x` has a row for each. Groups
+    may have any number of rows, none too.
 
-    %y = GroupedMatMul(%x: Tensor[Float32, (6, 3), 1], %w: Tensor[Float32, (2, 3, 4), 1], [0, 1, 1, 0, 1, 1])
-    %y = GroupedMatMul[transW = true](%x: Tensor[Float32, (6, 3), 1], %w: Tensor[Float32, (2, 4, 3), 1], [0, 1, 1, 0, 1, 1])
+    %y = GroupedMatMul(%x: Tensor[Float32, (3, 5), 1], %w: Tensor[Float32, (4, 5, 6), 1], [[0, 1], [1, 3], [0, 1]])
+    %y = GroupedMatMul[transW = true](%x: Tensor[Float32, (3, 2, 5), 1], %w: Tensor[Float32, (4, 6, 5), 1], [[0, 1], [1, 3], [0, 1]])
     """  # noqa: E501
     _check_groups("GroupedMatMul", group, len(w))
     matrices = wide(w).swapaxes(1, 2) if transW else wide(w)
-    result = np.zeros((len(x), matrices.shape[2]), matrices.dtype)
+    rows = _row_for_each(wide(x), group)
+    result = np.zeros((*group.shape, matrices.shape[2]), matrices.dtype)
     for expert, matrix in enumerate(matrices):
-        rows = group == expert
-        result[rows] = wide(x)[rows] @ matrix
+        own = group == expert
+        result[own] = rows[own] @ matrix
     return result.astype(x.dtype, copy=False)
 
 
 @GroupedMatMul.shapes
 def _(x: TensorType, w: TensorType, group: TensorType, *, transW: bool) -> Shape:
-    n, k = x.shape or (None, None)
+    k = x.shape[-1] if x.shape else None
+    n, c = group.shape or (None, None)
     _, r, s = w.shape or (None, None, None)
     k_w, m = (s, r) if transW else (r, s)
     if k is not None and k_w is not None and k != k_w:
         note = (Part("operand", 0), f"`k` is {k} here")
         message = f"`GroupedMatMul` operands disagree on dimension `k`: expected {k}, found {k_w}"
         raise Reject(codes.SHAPE_MISMATCH, message, "w", (note,))
-    return (n, m)
+    return (n, c, m)
 
 
 @GroupedMatMul.sharding
 def _(x: TensorType, w: TensorType, group: TensorType, *, results: Sequence[Shape], transW: bool) -> Layout:
     matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
-    return Layout((("n", "k"), matrix, ("n",)), (("n", "m"),))
+    return Layout((_letters(x, "k"), matrix, ("n", "c")), (("n", "c", "m"),))
 
 
 @op(
-    "Tensor[t:float, (n, m), d], Tensor[t:float, (n, k), d], Tensor[i:int, (n,), d], Tensor[Int64, (r,), host]"
+    "Tensor[t:float, (n, c, m), d], Tensor[t:float, (n, k), d], Tensor[i:int, (n, c), d], Tensor[Int64, (r,), host]"
     " -> Tensor[t, _, d]",
-    flops=lambda n, m, k, **_: 2 * n * m * k,
+    "Tensor[t:float, (n, c, m), d], Tensor[t:float, (n, c, k), d], Tensor[i:int, (n, c), d],"
+    " Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
+    flops=lambda n, c, m, k, **_: 2 * n * c * m * k,
     linear=("dy", "x"),
 )
 def GroupedMatMulGrad(dy: Array, x: Array, group: Array, shape: Array, *, transW: bool = False) -> Array:
     """The gradient of `GroupedMatMul` with respect to `w`, which has this `shape`: by expert, of its rows' product.
 
-    %dw = GroupedMatMulGrad(%dy: Tensor[Float32, (6, 4), 1], %x: Tensor[Float32, (6, 3), 1], [0, 1, 1, 0, 1, 1], [2, 3, 4])
+    %dw = GroupedMatMulGrad(%dy: Tensor[Float32, (3, 2, 6), 1], %x: Tensor[Float32, (3, 5), 1], [[0, 1], [1, 3], [0, 1]], [4, 5, 6])
     """  # noqa: E501
     experts = int(shape[0])
     _check_groups("GroupedMatMulGrad", group, experts)
-    left, right = (wide(dy), wide(x)) if transW else (wide(x), wide(dy))
-    result = np.zeros((experts, left.shape[1], right.shape[1]), left.dtype)
+    rows = _row_for_each(wide(x), group)
+    left, right = (wide(dy), rows) if transW else (rows, wide(dy))
+    result = np.zeros((experts, left.shape[-1], right.shape[-1]), left.dtype)
     for expert in range(experts):
-        rows = group == expert
-        result[expert] = left[rows].T @ right[rows]
+        own = group == expert
+        result[expert] = left[own].T @ right[own]
     return result.astype(dy.dtype, copy=False)
 
 
 @GroupedMatMulGrad.shapes
 def _(dy: TensorType, x: TensorType, group: TensorType, shape: Operand, *, transW: bool) -> Shape:
-    m, k = (operand.shape[1] if operand.shape else None for operand in (dy, x))
+    m, k = (operand.shape[-1] if operand.shape else None for operand in (dy, x))
     own = (m, k) if transW else (k, m)
     sizes = known_ints(shape)
     if sizes is None:
@@ -109,7 +113,16 @@ def _(
     dy: TensorType, x: TensorType, group: TensorType, shape: Operand, *, results: Sequence[Shape], transW: bool
 ) -> Layout:
     matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
-    return Layout((("n", "m"), ("n", "k"), ("n",), ()), (matrix,), stated=3)
+    return Layout((("n", "c", "m"), _letters(x, "k"), ("n", "c"), ()), (matrix,), stated=3)
+
+
+def _letters(x: TensorType, width: str) -> Letters:
+    return ("n", width) if len(x.shape or ()) == 2 else ("n", "c", width)
+
+
+def _row_for_each(x: Array, group: Array) -> Array:
+    """(n, c, k): a row for each matrix that it is multiplied with."""
+    return x if x.ndim == 3 else np.broadcast_to(x[:, None], (*group.shape, x.shape[-1]))
 
 
 def _check_groups(op: str, group: Array, experts: int) -> None:

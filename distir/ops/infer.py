@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Union, cast
 
+from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
@@ -176,8 +177,9 @@ def match_operands(op: Op, args: Sequence[Value], bound: Attributes) -> Matched:
             return _match_signature(op, signature, args, bound)
         except Reject as rejection:
             rejections.append(rejection)
+    elsewhere = [r for r in rejections if r.code is device_codes.DEVICE_MISMATCH]  # there all else fits so far
     telling = [r for r in rejections if r.code is not type_codes.RANK_MISMATCH]
-    raise (telling or rejections)[0]
+    raise (elsewhere or telling or rejections)[0]
 
 
 def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound: Attributes) -> Matched:

@@ -114,6 +114,7 @@ MORE = """
 %y = Attention(%q: Tensor[Float64, (1, 2, 3, 4), 1], %k: Tensor[Float64, (1, 2, 5, 4), 1], %v: Tensor[Float64, (1, 2, 5, 3), 1], %m: Tensor[Bool, (3, 5), 1])
 %y = Attention[scale = 0.3, softcap = 2.0](%q: Tensor[Float64, (1, 4, 3, 2), 1], %k: Tensor[Float64, (1, 2, 3, 2), 1], %v: Tensor[Float64, (1, 2, 3, 2), 1])
 %y = Attention[is_causal = true, window = 2](%q: Tensor[Float64, (2, 4, 5, 2), 1], %k: Tensor[Float64, (2, 2, 5, 2), 1], %v: Tensor[Float64, (2, 2, 5, 3), 1], _, %s: Tensor[Float64, (4,), 1])
+%y = RotaryEmbedding(%x: Tensor[Float64, (2, 2, 3, 4), 1], [[[0.6, 0.8], [0.1, 0.2], [0.0, 1.0]]], [[[0.8, 0.6], [0.3, 0.4], [1.0, 0.0]]])
 %y = RotaryEmbedding[interleaved = true](%x: Tensor[Float64, (1, 2, 3, 4), 1], [[[0.6, 0.8], [0.1, 0.2], [0.0, 1.0]]], [[[0.8, 0.6], [0.3, 0.4], [1.0, 0.0]]])
 %c = Einsum[equation = "...ij,...jk->...ik"](%a: Tensor[Float64, (2, 2, 3), 1], %b: Tensor[Float64, (2, 3, 4), 1])
 %c = Einsum[equation = "ij,kl->il"](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (2, 3), 1])

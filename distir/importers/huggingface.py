@@ -1,0 +1,214 @@
+"""Models of `transformers` while they are exported: their attention and their experts as ops of ours.
+
+`transformers` lets a program register what computes attention, masks and experts. What is registered here writes one
+op in the place of each, as the exporter's symbolic ops; so there are no products that merge batch and heads, and no
+masks where the op itself says who sees whom. `transformers` itself is needed only for such models.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+NAME = "distir"
+"""What our attention, masks and experts are registered as."""
+
+
+@contextmanager
+def as_ops(
+    nn_module: Any, given: Iterable[str], *, cache: bool = False, training: bool = False
+) -> Generator[list[str]]:
+    """A module whose parts of `transformers` compute attention and experts by ops of ours; afterwards as it was.
+
+    `given`: the names of the inputs. `cache`: whether keys and values are results. In `training`, of which gradients
+    are traced, attention and experts stay what PyTorch differentiates. Gives remarks for the user.
+    """
+    models = list(_models(nn_module))
+    if not models:
+        yield []
+        return
+    _register()
+    masks = _package("transformers.masking_utils")
+    was: list[tuple[Any, dict[str, Any]]] = [(config, {**vars(config)}) for config in _configs(models)]
+    packed = masks.find_packed_sequence_indices
+    try:
+        remarks = [said for model in models for said in _switch(model, training)]
+        for config, _ in was:
+            if hasattr(config, "use_cache"):
+                config.use_cache = cache
+        if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
+            masks.find_packed_sequence_indices = _not_packed
+        yield list(dict.fromkeys(remarks))
+    finally:
+        masks.find_packed_sequence_indices = packed
+        for config, state in was:
+            config.__dict__ = state
+
+
+def is_model(value: object) -> bool:
+    """Whether a value is a model of `transformers`. Does not load it."""
+    loaded = sys.modules.get("transformers.modeling_utils")
+    return loaded is not None and isinstance(value, loaded.PreTrainedModel)
+
+
+def _models(nn_module: Any) -> Iterator[Any]:
+    """The outermost models of `transformers` in a module."""
+    if is_model(nn_module):
+        yield nn_module
+        return
+    for child in nn_module.children():
+        yield from _models(child)
+
+
+def _configs(models: Iterable[Any]) -> list[Any]:
+    """The configurations of models and of all models in them, each once."""
+    found = {id(part.config): part.config for model in models for part in model.modules() if is_model(part)}
+    pending = list(found.values())
+    for config in pending:  # grows while it is walked
+        for key in config.sub_configs:
+            inner = getattr(config, key, None)
+            if inner is not None and id(inner) not in found:
+                found[id(inner)] = inner
+                pending.append(inner)
+    return list(found.values())
+
+
+def _switch(model: Any, training: bool) -> Iterator[str]:
+    """Let a model use what is registered, where it asks for what is registered at all. Gives remarks."""
+    kind = type(model).__name__
+    if training:
+        if model._can_set_experts_implementation():
+            model.set_experts_implementation("batched_mm")
+            yield f"the experts of `{kind}` are products with a copy of their weights for each token, as traced"
+        return
+    if model._can_set_attn_implementation():
+        model.set_attn_implementation(NAME)
+    if model._can_set_experts_implementation():
+        model.set_experts_implementation(NAME)
+
+
+def _register() -> None:
+    transformers = _package("transformers")
+    transformers.AttentionInterface.register(NAME, _attention)
+    transformers.AttentionMaskInterface.register(NAME, _mask)
+    _package("transformers.integrations.moe").ExpertsInterface.register(NAME, _experts)
+
+
+def _not_packed(position_ids: Any) -> None:
+    return None
+
+
+def _mask(
+    batch_size: Any,
+    q_length: Any,
+    kv_length: Any,
+    q_offset: Any = 0,
+    kv_offset: Any = 0,
+    mask_function: Callable[..., Any] | None = None,
+    attention_mask: Any = None,
+    **settings: Any,
+) -> Any:
+    """Who sees whom, as truth values; None where `_attention` says it by itself."""
+    masks = _package("transformers.masking_utils")
+    function = masks.causal_mask_function if mask_function is None else mask_function
+    said = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)
+    if attention_mask is None and said and q_length == kv_length and not settings.get("use_vmap"):
+        return None
+    settings = {**settings, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return masks.sdpa_mask(
+        batch_size, q_length, kv_length, q_offset, kv_offset, function, attention_mask=attention_mask, **settings
+    )
+
+
+def _is_window(masks: Any, function: Any) -> bool:
+    """Whether a mask function is a sliding window over what comes before, and no more."""
+    like = masks.sliding_window_causal_mask_function(1)
+    if getattr(function, "__code__", None) is not like.__code__:
+        return False
+    return [*_names(function)] == [*_names(like)]
+
+
+def _names(function: Any) -> Iterator[str]:
+    """The functions that a function holds in its closure."""
+    for cell in function.__closure__ or ():
+        held: Any = cell.cell_contents
+        inside = cast("tuple[Any, ...]", held) if isinstance(held, tuple) else (held,)
+        for value in inside:
+            yield getattr(value, "__qualname__", "")
+
+
+def _attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Any = None,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    s_aux: Any = None,
+    **settings: Any,
+) -> tuple[Any, None]:
+    """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out."""
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    causal = causal and attention_mask is None and query.shape[2] != 1
+    mask = _with_bias(position_bias, attention_mask)
+    attrs: dict[str, Any] = {"is_causal": int(causal)}
+    if scaling is not None:
+        attrs["scale"] = float(scaling)
+    if softcap:
+        attrs["softcap"] = float(softcap)
+    if causal and sliding_window is not None and sliding_window < key.shape[2]:
+        attrs["window"] = int(sliding_window)
+    shape = (*query.shape[:3], value.shape[3])
+    mixed = _op("Attention", (query, key, value, mask, s_aux), attrs, shape)
+    return mixed.transpose(1, 2).contiguous(), None
+
+
+def _with_bias(bias: Any, mask: Any) -> Any:
+    """A bias that is added to the scores, and a mask, as one operand."""
+    torch = _package("torch")
+    if bias is None or mask is None:
+        return bias if mask is None else mask
+    if mask.dtype != torch.bool:
+        return bias + mask
+    return torch.where(mask, bias, torch.finfo(bias.dtype).min)
+
+
+def _experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
+    """The experts of a layer: each token goes to those that the router named, by grouped products.
+
+    (tokens, width), (tokens, k), (tokens, k) in, (tokens, width) out.
+    """
+    up = "gate_up_proj" if self.has_gate else "up_proj"
+    hidden = _by_expert(self, hidden_states, up, top_k_index)
+    hidden = self._apply_gate(hidden) if self.has_gate else self.act_fn(hidden)
+    result = _by_expert(self, hidden, "down_proj", top_k_index)
+    if self.has_post_expert_norm:
+        result = self.post_expert_norm(result)
+    return (result * top_k_weights.unsqueeze(-1)).sum(dim=1).to(hidden_states.dtype)
+
+
+def _by_expert(self: Any, rows: Any, name: str, group: Any) -> Any:
+    weights = getattr(self, name)
+    flipped = not self.is_transposed
+    shape = (*group.shape, weights.shape[1] if flipped else weights.shape[2])
+    product = _op("GroupedMatMul", (rows, weights, group), {"transW": int(flipped)}, shape)
+    return product + getattr(self, f"{name}_bias")[group] if self.has_bias else product
+
+
+def _op(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], shape: tuple[Any, ...]) -> Any:
+    """An op of ours in the traced program."""
+    symbolic = _package("torch.onnx.ops").symbolic
+    return symbolic(f"{NAME}::{name}", operands, attrs, dtype=operands[0].dtype, shape=shape, version=1)
+
+
+def _package(name: str) -> Any:
+    """A module of PyTorch or transformers, as what is untyped for us."""
+    return importlib.import_module(name)

@@ -1,0 +1,34 @@
+"""Ops of PyTorch that are written otherwise than by its exporter: as what can be split over devices."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+LAST = (1 << 63) - 1
+"""The end of a slice that goes to the end."""
+
+
+def translations() -> dict[Any, Callable[..., Any]]:
+    """By op of PyTorch, the function that writes it in ONNX; the exporter's own ones serve for the others."""
+    aten: Any = importlib.import_module("torch").ops.aten
+    return {aten.slice_scatter.default: _slice_scatter}
+
+
+def _slice_scatter(
+    self: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """A part of `self` along `dim` replaced by `src`: what is before, `src`, what is behind."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    size = self.shape[dim]
+    if step != 1 or not isinstance(size, int):
+        own = importlib.import_module("torch.onnx._internal.exporter._torchlib.ops.core")
+        return own.aten_slice_scatter(self, src, dim, start, end, step)
+    first, last = (min(max(at + size if at < 0 else at, 0), size) for at in (start or 0, size if end is None else end))
+    parts = [src]
+    if first > 0:
+        parts.insert(0, op.Slice(self, [0], [first], [dim]))
+    if last < size:
+        parts.append(op.Slice(self, [last], [LAST], [dim]))
+    return src if len(parts) == 1 else op.Concat(*parts, axis=dim)
