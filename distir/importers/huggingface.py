@@ -206,7 +206,8 @@ def _by_expert(self: Any, rows: Any, name: str, group: Any) -> Any:
 def _op(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], shape: tuple[Any, ...]) -> Any:
     """An op of ours in the traced program."""
     symbolic = _package("torch.onnx.ops").symbolic
-    return symbolic(f"{NAME}::{name}", operands, attrs, dtype=operands[0].dtype, shape=shape, version=1)
+    made = symbolic(f"{NAME}::{name}", operands, attrs, dtype=operands[0].dtype, shape=shape, version=1)
+    return made.to(operands[0].device)  # of operands on the meta device it is made on the CPU
 
 
 def _package(name: str) -> Any:

@@ -23,6 +23,7 @@ from distir.importers import huggingface
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
+from distir.importers.repeating import Unlike, stretched, thinned
 from distir.importers.torch_refusals import refusing
 from distir.importers.torch_translations import translations
 from distir.ir import DTYPES
@@ -66,13 +67,35 @@ def import_torch(
     if unknown is not None:
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, inputs, len(example_inputs), axes)
-    exported = _exported_step if training else _exported
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
     with _quiet(), _mode(nn_module, training), adapted as remarks:
-        model, held = exported(nn_module, example)
-    _name_batch(model, axes)
-    found = import_model(model, os.curdir, weights, batch=axes, outline=outline, given=held, path="the module")
+        found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
+        if found is None:
+            model, held = (_exported_step if training else _exported)(nn_module, example)
+            found = _translated(model, held, example, weights, outline)
     return Imported(found, found.weights.entries, (*remarks, *found.notes))
+
+
+def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported | None:
+    """The program, if the module has many layers of few kinds, from an export of the first ones."""
+    with thinned(nn_module) as stacks:
+        if not stacks:
+            return None
+        try:
+            model, held = _exported(nn_module, example)
+        except ImportRefused:  # what it says of the whole module is for the user
+            return None
+    found = _translated(model, held, example, weights, True)
+    state = (*nn_module.named_parameters(), *nn_module.named_buffers())
+    try:
+        return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state} if weights else {})
+    except Unlike:
+        return None
+
+
+def _translated(model: Any, held: Mapping[str, Weight], example: _Example, weights: bool, outline: bool) -> Imported:
+    _name_batch(model, example.axes)
+    return import_model(model, os.curdir, weights, batch=example.axes, outline=outline, given=held, path="the module")
 
 
 @dataclass(frozen=True, slots=True)
