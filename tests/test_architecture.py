@@ -34,6 +34,7 @@ ROOF = {"distir", "distir.api"}
 ONLY_IN = {
     "torch": {"lower", "importers", "cost"},  # cost: calibration
     "onnx": {"importers", "ops"},  # ops: the bridge
+    "transformers": {"importers"},
     "lark": {"syntax"},
     "pygls": {"lsp"},
     "lsprotocol": {"lsp"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="onnx|torch", help="Where the model comes from.")],
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="An ONNX file, or a Python module:function.")],
+    kind: Annotated[str, typer.Argument(metavar="onnx|torch|hf", help="Where the model comes from.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="An ONNX file; a Python module:function; a config.json or a family.")
+    ],
     out: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here, and its weights beside it."),
@@ -32,6 +35,14 @@ def import_(
     ] = None,
     no_outline: Annotated[bool, typer.Option("--no-outline", help="Leave repeated blocks as they are.")] = False,
     training: Annotated[bool, typer.Option("--training", help="torch: the loss and the gradients.")] = False,
+    layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="hf: with so many layers.")] = None,
+    sequence: Annotated[int, typer.Option("--seq", metavar="TOKENS", min=1, help="hf: tokens of a sequence.")] = 128,
+    dtype: Annotated[str, typer.Option(metavar="TYPE", help="hf: the elements of weights, as bfloat16.")] = "float32",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="hf: a setting of the configuration.")
+    ] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="hf: take a mask of padding.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="hf: take labels, and give the loss.")] = False,
 ) -> int:
     """Make a program of a model in ONNX or PyTorch.
 
@@ -40,6 +51,9 @@ def import_(
 
     A PyTorch model is named by a function of a module that can be imported from here; it is called, and gives the
     nn.Module and a tuple of example inputs. With --no-weights no memory is taken for its tensors.
+
+    A model of transformers (hf) is named by its config.json, or by its family for that one's defaults (llama); its
+    weights are random, or with --no-weights none. Nothing is fetched.
 
     For instance:
 
@@ -50,14 +64,24 @@ def import_(
         distir import onnx model.onnx --batch x=0 --no-weights
 
         distir import torch my_models:small_gpt2 -o gpt2.dir
+
+        distir import hf config.json --layers 4 --seq 4096 --no-weights
     """
-    if kind not in ("onnx", "torch"):
-        raise Refused(f"there is no importer for `{kind}`", "`distir import onnx FILE` or `distir import torch m:f`")
+    if kind not in ("onnx", "torch", "hf"):
+        ways = "`distir import onnx FILE`, `distir import torch m:f` or `distir import hf CONFIG.json`"
+        raise Refused(f"there is no importer for `{kind}`", ways)
     weights = out is not None and not no_weights
     with output.progress(f"importing {source}"):
-        imported = _imported(
-            kind, source, weights, _numbers("batch", batch), _numbers("bind", bind), no_outline, training
-        )
+        if kind == "hf":
+            of_torch = {"--batch": batch, "--bind": bind, "--training": training}
+            unfit = next((flag for flag, given in of_torch.items() if given), None)
+            if unfit is not None:
+                raise Refused(f"`{unfit}` is not for models of transformers", "their batch is `B`; see `--labels`")
+            shape = (sequence, layers, _settings(settings), dtype, mask, labels)
+            imported = _told(kind, lambda: _of_configuration(source, weights, shape, not no_outline))
+        else:
+            sizes = (_numbers("batch", batch), _numbers("bind", bind))
+            imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, no_outline, training))
         _write(imported, out, weights, os.path.basename(source) if kind == "onnx" else source)
     for note in imported.notes:
         output.complain("warning", note)
@@ -75,27 +99,57 @@ def _imported(
 ) -> Imported:
     from distir import importers
 
+    if kind == "onnx":
+        if training:
+            raise Refused("`--training` is for PyTorch models", "export the training step to ONNX instead")
+        return importers.import_onnx(source, weights, batch=batch, bind=bind, outline=not no_outline)
+    if bind:
+        raise Refused("`--bind` is for ONNX models", "give the sizes in the example inputs")
+    return importers.import_torch_function(
+        source, weights, training=training, batch=batch, outline=not no_outline, folder=os.getcwd()
+    )
+
+
+def _of_configuration(source: str, weights: bool, shape: tuple[Any, ...], outline: bool) -> Imported:
+    from distir.importers import import_hf
+    from distir.importers.configurations import Shape
+
+    return import_hf(source, weights, Shape(*shape), outline=outline)
+
+
+def _told(kind: str, make: Callable[[], Imported]) -> Imported:
+    """What is made; what goes wrong as a message."""
+    from distir.importers import ImportRefused
+
     try:
-        if kind == "onnx":
-            if training:
-                raise Refused("`--training` is for PyTorch models", "export the training step to ONNX instead")
-            return importers.import_onnx(source, weights, batch=batch, bind=bind, outline=not no_outline)
-        if bind:
-            raise Refused("`--bind` is for ONNX models", "give the sizes in the example inputs")
-        return importers.import_torch_function(
-            source, weights, training=training, batch=batch, outline=not no_outline, folder=os.getcwd()
-        )
-    except importers.ImportRefused as refused:
+        return make()
+    except ImportRefused as refused:
         raise Refused(refused.message, refused.help) from None
-    except IsADirectoryError:
-        raise Refused(f"expected a file, found the folder `{source}`") from None
+    except IsADirectoryError as error:
+        raise Refused(f"expected a file, found the folder `{error.filename}`") from None
     except OSError as error:
-        raise Refused(f"cannot read `{source}`: {reason(error)}") from None
+        raise Refused(f"cannot read `{error.filename}`: {reason(error)}") from None
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("onnx", "torch", "onnxscript"):
+        if missing not in ("onnx", "torch", "onnxscript", "transformers"):
             raise
         raise Refused(f"`distir import {kind}` needs `{missing}`", f"install `distir[{kind}]`") from None
+
+
+def _settings(given: list[str] | None) -> dict[str, Any]:
+    """Settings of a configuration: JSON, or else text."""
+    import json
+
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not (equals and name):
+            raise Refused(f"`--set {text}`: expected a name and a value", "write for example `--set hidden_size=4096`")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def _numbers(flag: str, given: list[str] | None) -> dict[str, int]:

@@ -10,6 +10,7 @@ from distir.importers.core import Imported, ImportRefused, Weight, Weights
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
+    from distir.importers.configurations import import_hf
     from distir.importers.onnx_import import import_model, import_onnx
     from distir.importers.pytorch import import_torch, import_torch_function
 
@@ -18,6 +19,7 @@ __all__ = [
     "Imported",
     "Weight",
     "Weights",
+    "import_hf",
     "import_model",
     "import_onnx",
     "import_torch",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "import_hf": "distir.importers.configurations",
     "import_model": "distir.importers.onnx_import",
     "import_onnx": "distir.importers.onnx_import",
     "import_torch": "distir.importers.pytorch",
