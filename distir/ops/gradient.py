@@ -15,7 +15,7 @@ from distir.ir import Dense, Dim, Shape, TensorType, types
 from distir.ops.activation import check_approximation, logistic
 from distir.ops.core import op
 from distir.ops.elementwise import error_function
-from distir.ops.host import Operand, known_ints, length
+from distir.ops.host import Operand, known_dims, length
 from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
@@ -262,8 +262,7 @@ def _(x: TensorType, shape: Operand) -> Shape | None:
     if given is None or x.shape is None:
         return given
     extra = len(x.shape) - len(given)
-    fits = extra >= 0 and all(m == n or m == 1 or None in (m, n) for m, n in zip(given, x.shape[extra:], strict=True))
-    if not fits:
+    if extra < 0 or not all(m == 1 or _may_be(m, n) for m, n in zip(given, x.shape[extra:], strict=True)):
         expected = f"a shape that broadcasts to {types.show_shape(x.shape)}"
         message = f"`ReduceTo` expected {expected}, found {types.show_shape(given)}"
         raise Reject(codes.SHAPE_MISMATCH, message, "shape")
@@ -272,21 +271,23 @@ def _(x: TensorType, shape: Operand) -> Shape | None:
 
 def _as_shape(name: str, shape: Operand) -> Shape | None:
     """The shape that a host operand states: known, known in rank alone, or not known."""
-    sizes = known_ints(shape)
+    sizes = known_dims(shape)
     if sizes is None:
         rank = length(shape)
         return (None,) * rank if isinstance(rank, int) else None
     for size in sizes:
-        if size < 0:
+        if isinstance(size, int) and size < 0:
             raise Reject(codes.BAD_DIMENSION, f"`{name}` expected dimensions from 0, found {size}", "shape")
     return sizes
 
 
 def _agree(a: Shape, b: Shape) -> bool:
-    def fits(m: Dim, n: Dim) -> bool:
-        return m is None or n is None or m == n
+    return len(a) == len(b) and all(map(_may_be, a, b))
 
-    return len(a) == len(b) and all(map(fits, a, b))
+
+def _may_be(m: Dim, n: Dim) -> bool:
+    """Whether two sizes can be one; of names that is not known."""
+    return m == n or not (isinstance(m, int) and isinstance(n, int))
 
 
 @ReduceTo.sharding

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import defaultdict
 from pathlib import Path
+from textwrap import fill
 
 from node_case_samples import node_cases, outcome
 
@@ -44,7 +45,7 @@ def page_of_ops():
     ops = defaultdict(list)
     for name, reason in bridge.LEFT_OUT.items():
         ops[reason].append(name)
-    differentiable = ", ".join(f"`{name}`" for name in DIFFERENTIABLE)
+    differentiable = fill(", ".join(f"`{name}`" for name in DIFFERENTIABLE), 118)
     listed = [f"- {', '.join(f'`{name}`' for name in sorted(names))}: {reason}." for reason, names in ops.items()]
     return "\n".join([HEAD.format(opset=bridge.OPSET, differentiable=differentiable), *listed])
 
@@ -64,7 +65,8 @@ Where ONNX leaves something open, this is how it is settled:
 - An attribute that ONNX declares as an integer and means as a flag is written `true` or `false`; one that it means as
   an element type is written as that type: `output_dtype = Float16`.
 - An operand that decides a shape (`sizes` of `Resize`) must be a host value.
-- `MaxPool` and grouped `ConvTranspose` are computed here, where ONNX's implementation (1.23) errs.
+- `MaxPool`, `GroupNormalization` and grouped `ConvTranspose` are computed here, where ONNX's implementation (1.23) errs
+  or rounds more than it need.
 - All operands that live on a device live on the same one, and so do the results; of host values alone the results are
   host values.
 

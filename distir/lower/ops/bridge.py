@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from distir.lower.forms import Operand, Unlowerable, Write, items, narrowed, number, torch_form
+from distir.ir import DTYPES, Attributes, Dense, TensorType
+from distir.lower.forms import (
+    Operand,
+    Unlowerable,
+    Unpacked,
+    Write,
+    Written,
+    items,
+    known_numbers,
+    narrowed,
+    number,
+    torch_form,
+)
 
 _UNARY = {
     "Acos": "torch.acos",
@@ -133,12 +145,13 @@ def _(write: Write, x: Operand, w: Operand, b: Operand | None = None, *, group: 
 
 
 @torch_form("MaxPool", fresh=True)
-def _(write: Write, x: Operand, *, kernel_shape: tuple[int, ...], **attrs: Any) -> str:
+def _(write: Write, x: Operand, *, kernel_shape: tuple[int, ...], **attrs: Any) -> Written:
     count = _dimensions(x, "MaxPool")
-    if len(write.results) > 1:
-        raise Unlowerable("`MaxPool` with a second result counts places otherwise than torch does")
     strides, dilations, pads = _window(x, attrs, kernel_shape)
-    pads = _rounded_up(x, pads, strides, dilations, kernel_shape, write) if attrs.get("ceil_mode") else pads
+    pads = _rounded_up(x, write.results[0], pads, strides, dilations, kernel_shape) if attrs.get("ceil_mode") else pads
+    if len(write.results) > 1:
+        windows = f"{items(kernel_shape)}, {items(strides)}, {items(dilations)}, {items(pads)}"
+        return Unpacked(f"{write.kernel('max_pool_and_places')}({x}, {windows}, {bool(attrs.get('storage_order'))})")
     flat = [n for i in reversed(range(count)) for n in (pads[i], pads[count + i])]
     text = f'F.pad({x}, {items(flat)}, value=float("-inf"))' if any(pads) else str(x)
     if not any(pads[i] != pads[count + i] or 2 * pads[i] > kernel_shape[i] for i in range(count)):
@@ -148,16 +161,35 @@ def _(write: Write, x: Operand, *, kernel_shape: tuple[int, ...], **attrs: Any) 
 
 
 def _rounded_up(
-    x: Operand, pads: list[int], strides: list[int], dilations: list[int], kernel: Sequence[int], write: Write
+    x: Operand, y: TensorType, pads: list[int], strides: list[int], dilations: list[int], kernel: Sequence[int]
 ) -> list[int]:
     """Paddings with what the last window needs where sizes are rounded up: the result's shape says how many."""
     count = x.rank - 2
     more = list(pads)
-    for i, size in enumerate((write.results[0].shape or ())[2:]):
+    for i, size in enumerate((y.shape or ())[2:]):
         assert isinstance(size, int)
         reach = (kernel[i] - 1) * dilations[i] + 1
         more[count + i] = max((size - 1) * strides[i] + reach - x.shape[2 + i] - pads[i], pads[count + i])
     return more
+
+
+@torch_form("MaxPoolGrad", fresh=True)
+def _(write: Write, dy: Operand, x: Operand, *, kernel_shape: tuple[int, ...], **attrs: Any) -> str:
+    _dimensions(x, "MaxPoolGrad")
+    strides, dilations, pads = _window(x, attrs, kernel_shape)
+    pads = _rounded_up(x, dy.type, pads, strides, dilations, kernel_shape) if attrs.get("ceil_mode") else pads
+    windows = f"{items(kernel_shape)}, {items(strides)}, {items(dilations)}, {items(pads)}"
+    return f"{write.kernel('max_pool_gradient')}({dy}, {x}, {windows})"
+
+
+@torch_form("ConvWeightGrad", fresh=True)
+def _(write: Write, dy: Operand, x: Operand, *, kernel_shape: tuple[int, ...], group: int, **attrs: Any) -> str:
+    _dimensions(x, "ConvWeightGrad")
+    strides, dilations, pads = _window(x, attrs, kernel_shape)
+    shape = items((dy.shape[1], x.shape[1] // group, *kernel_shape))
+    text, padding = _padded(str(x), pads, 0.0)
+    given = f"{items(strides)}, {items(padding)}, {items(dilations)}, {group}"
+    return f"{write.kernel('conv_weight_gradient')}({dy}, {text}, {shape}, {given})"
 
 
 @torch_form("AveragePool", fresh=True)
@@ -214,6 +246,46 @@ def _(write: Write, input: Operand, scale: Operand, b: Operand, *, epsilon: floa
 @torch_form("GroupNormalization", fresh=True)
 def _(write: Write, x: Operand, scale: Operand, b: Operand, *, epsilon: float, num_groups: int, **_: Any) -> str:
     return f"F.group_norm({x}, {num_groups}, {scale}, {b}, {number(epsilon)})"
+
+
+@torch_form("GroupNormalizationGrad", fresh=True)
+def _(write: Write, dy: Operand, x: Operand, scale: Operand, *, num_groups: int, epsilon: float) -> Unpacked:
+    return Unpacked(f"{write.kernel('group_norm_gradient')}({dy}, {x}, {scale}, {num_groups}, {number(epsilon)})")
+
+
+@torch_form("BatchNormalizationGrad", fresh=True)
+def _(write: Write, dy: Operand, x: Operand, scale: Operand, *, epsilon: float) -> Unpacked:
+    return Unpacked(f"{write.kernel('batch_norm_gradient')}({dy}, {x}, {scale}, {number(epsilon)})")
+
+
+@torch_form("Resize", fresh=True)
+def _(
+    write: Write,
+    x: Operand,
+    roi: Operand | None = None,
+    scales: Operand | None = None,
+    sizes: Operand | None = None,
+    **attrs: Any,
+) -> str:
+    """Along each dimension a weighted sum of neighbours, which are known."""
+    from distir.ops.bridge.resizing import changes, interpolation
+
+    factors = None if scales is None else known_numbers(scales.value) if scales.value is not None else ()
+    after = cast("tuple[int, ...]", write.results[0].shape)
+    found = changes(x.shape, after, factors, attrs)
+    if found is None or factors == ():
+        raise Unlowerable("torch resizes whole operands that are stretched, by what is known beforehand")
+    text = str(x)
+    for axis, factor in found:
+        parts: list[str] = []
+        for places, weights in interpolation(x.shape[axis], after[axis], factor, Attributes(attrs)):
+            index = write.constant(Dense(DTYPES["Int64"], (len(places),), places))
+            part = f"{text}.index_select({axis}, {index})"
+            shape = (len(weights), *(1,) * (x.rank - axis - 1))
+            share = "" if all(w == 1 for w in weights) else f" * {write.constant(Dense(x.dtype, shape, weights))}"
+            parts.append(f"{part}{share}")
+        text = parts[0] if len(parts) == 1 and "*" not in parts[0] else f"({' + '.join(parts)})"
+    return text if found else f"{text}.clone()"
 
 
 @torch_form("LRN", fresh=True)

@@ -35,7 +35,12 @@ DATA_DECIDES = ("Compress", "NonZero")
 """Ops whose results' shape depends on their operands' values, and is no larger than those: computed ahead if known."""
 
 
-DIFFERENTIABLE = ("AveragePool", "BatchNormalization", "Conv", "GlobalAveragePool", "MaxPool")
+DIFFERENTIABLE = (
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "CastLike", "Celu"),
+    *("Conv", "ConvTranspose", "Cosh", "DepthToSpace", "Dropout", "GlobalAveragePool", "GlobalMaxPool"),
+    *("GroupNormalization", "GRU", "InstanceNormalization", "LSTM", "MaxPool", "Mish", "PRelu", "Resize", "RNN"),
+    *("Selu", "Sinh", "Softsign", "SpaceToDepth", "Tan", "ThresholdedRelu"),
+)
 """Ops with a gradient; the rules are in `gradients`."""
 
 

@@ -1,4 +1,4 @@
-"""Gradients of the bridged ops that common networks train with: convolutions, pooling, batch normalisation.
+"""Gradients of the bridged ops that common networks train with: convolutions, pooling, norms, recurrent networks.
 
 Written in ops of the same families, as the rules of our own ops are; loaded when such an op is differentiated. Sizes
 along which windows move must be known; the batch need not be.
@@ -10,25 +10,49 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from distir.ir import Dense
+from distir.ops.bridge import elementwise_gradients
+from distir.ops.bridge.resizing import changes, interpolation
+from distir.ops.differentiation.select import resized_shape
+
 if TYPE_CHECKING:
     from distir.ops.differentiation.backward import Backward, Gradients
 
-MOST_GROUPS = 1024
-"""Groups of a convolution whose weights' gradients are computed one by one."""
-
 
 def convolution(g: Backward) -> Gradients:
-    """By the operand, a transposed convolution; by the weights, one over the batch, stride and dilation swapped."""
+    """By the operand, a transposed convolution."""
     x, w, bias = g.x
     windows = _Windows(g, x, _sizes(g, w)[2:])
     found: list[Any] = [None, None, None]
     if g.wants(0):
         found[0] = windows.spread(g.dy, w, int(cast(Any, g.attrs["group"])))
     if g.wants(1):
-        found[1] = _weights(g, windows)
+        found[1] = windows.weights(g.dy, x)
     if g.wants(2) and bias is not None:
-        found[2] = g("ReduceSum", g.dy, (0, *range(2, g.rank(x))), keepdims=False)
+        found[2] = _over_channels(g)
     return found
+
+
+def transposed_convolution(g: Backward) -> Gradients:
+    """By the operand, a convolution; by the weights, that of this convolution, whose operand is `dy`."""
+    x, w, bias = g.x
+    if g.attrs.get("output_shape"):
+        raise g.refuse("the gradient of `ConvTranspose` needs `pads` as numbers, found `output_shape`")
+    windows = _Windows(g, x, _sizes(g, w)[2:])
+    more = cast("tuple[int, ...]", g.attrs.get("output_padding") or ())
+    if any(extra >= stride for extra, stride in zip(more, windows.strides, strict=False)):
+        raise g.refuse("the gradient of `ConvTranspose` needs `output_padding` below `strides`")
+    dx = dw = None
+    if g.wants(0):
+        dx = g("Conv", g.dy, w, **windows.moves, group=g.attrs["group"])
+    if g.wants(1):
+        dw = windows.weights(x, g.dy)
+    return [dx, dw, _over_channels(g) if g.wants(2) and bias is not None else None]
+
+
+def _over_channels(g: Backward) -> Any:
+    """What an addend for each channel gets."""
+    return g("ReduceSum", g.dy, (0, *range(2, g.rank(g.x[0]))), keepdims=False)
 
 
 def average_pooling(g: Backward) -> Gradients:
@@ -46,21 +70,9 @@ def average_pooling(g: Backward) -> Gradients:
 
 
 def maximum_pooling(g: Backward) -> Gradients:
-    """To the greatest element of each window; ONNX's indices count through the whole operand, row by row only."""
-    (x,) = g.x
-    if g.attrs["storage_order"]:
-        raise g.refuse("the gradient of `MaxPool` is stated for `storage_order = 0`")
-    _, places = g.several("MaxPool", 2, x, **g.statement.attrs)
-    flat = (-1,)
-    spread = g(
-        "ScatterElements",
-        g("Reshape", g.zeros(x), flat),
-        g("Reshape", places, flat),
-        g("Reshape", g.dy, flat),
-        axis=0,
-        reduction="add",
-    )
-    return [g.reshape_like(spread, x)]
+    """To the greatest element of each window, the first of equal ones."""
+    attrs = {name: value for name, value in g.statement.attrs.items() if name != "storage_order"}
+    return [g("MaxPoolGrad", g.dy, g.x[0], **attrs)]
 
 
 def global_average_pooling(g: Backward) -> Gradients:
@@ -70,10 +82,23 @@ def global_average_pooling(g: Backward) -> Gradients:
     return [g("Expand", g("Div", g.dy, float(elements)), g.shape_of(x))]
 
 
+def global_maximum_pooling(g: Backward) -> Gradients:
+    """To the greatest element; equal ones share it."""
+    (x,) = g.x
+    most = g("ReduceMax", x, tuple(range(2, g.rank(x))))
+    return g.through(most, g.dy, [x])
+
+
 def batch_normalization(g: Backward) -> Gradients:
-    """In inference, where the statistics are given."""
+    """In inference the statistics are operands; in training they are those of the batch.
+
+    The given ones are then averaged with them, which gradients do not follow.
+    """
     if g.attrs["training_mode"]:
-        raise g.refuse("the gradient of `BatchNormalization` is stated for inference, where statistics are given")
+        if any(dy is not None for dy in g.dys[1:]):
+            raise g.refuse("`BatchNormalization` in training has no gradient of its running statistics")
+        given = g.several("BatchNormalizationGrad", 3, g.dy, g.x[0], g.x[1], epsilon=cast(Any, g.attrs["epsilon"]))
+        return [*given, None, None]
     x, scale, _, mean, variance = g.x
     rank = g.rank(x)
     others = (0, *range(2, rank))
@@ -90,12 +115,89 @@ def batch_normalization(g: Backward) -> Gradients:
     return [g("Mul", g.dy, aligned(factor)), slope, total, g("Neg", g("Mul", total, factor)), cubed]
 
 
+def group_normalization(g: Backward) -> Gradients:
+    """By an op of our own."""
+    groups, epsilon = cast(Any, g.attrs["num_groups"]), cast(Any, g.attrs["epsilon"])
+    return g.several("GroupNormalizationGrad", 3, g.dy, g.x[0], g.x[1], num_groups=groups, epsilon=epsilon)
+
+
+def instance_normalization(g: Backward) -> Gradients:
+    """A group for each channel."""
+    channels = g.known_shape(g.x[0])[1]
+    if not isinstance(channels, int):
+        raise g.refuse("the gradient of `InstanceNormalization` needs the number of channels, which is unknown")
+    epsilon = cast(Any, g.attrs["epsilon"])
+    return g.several("GroupNormalizationGrad", 3, g.dy, g.x[0], g.x[1], num_groups=channels, epsilon=epsilon)
+
+
+def resizing(g: Backward) -> Gradients:
+    """Along each dimension, elements go back to the neighbours that they were interpolated from, by their weights."""
+    x, _, scales, _ = g.x
+    before, after = g.known_shape(x), g.known_shape(g.y[0])
+    factors = None if scales is None else g.numbers(scales)
+    if scales is not None and factors is None:
+        raise g.refuse("the gradient of `Resize` needs its scales, which are unknown")
+    found = changes(before, after, factors, g.attrs)
+    if found is None:
+        raise g.refuse("the gradient of `Resize` is stated for whole operands that are stretched")
+    dx: Any = g.dy
+    for axis, factor in found:
+        n, m = before[axis], after[axis]
+        if not (isinstance(n, int) and isinstance(m, int)):
+            raise g.refuse("the gradient of `Resize` needs the sizes that it changes, which are unknown")
+        shape = resized_shape(g, dx, axis, n)
+        parts: list[Any] = []
+        for places, weights in interpolation(n, m, factor, g.statement.attrs):
+            ones = all(weight == 1 for weight in weights)
+            share = Dense(g.dtype(x), (m, *(1,) * (len(before) - axis - 1)), weights)
+            parts.append(g("GatherGrad", dx if ones else g("Mul", dx, share), places, shape, axis=axis))
+        dx = g.total(parts)
+    return [dx, None, None, None]
+
+
+def _either(*activations: str) -> tuple[object, ...]:
+    """What `activations` may be: left out, or these, for one direction or both."""
+    return (None, activations, activations * 2)
+
+
+def recurrence(states: int, **usual: tuple[object, ...]) -> Callable[[Backward], Gradients]:
+    """The rule of a network with so many kinds of states. `usual`: by attribute, what it may be."""
+
+    def rule(g: Backward) -> Gradients:
+        name = g.op.name
+        for attribute, allowed in {**usual, "clip": (None,)}.items():
+            if g.attrs.get(attribute) not in allowed:
+                shown = f"`{attribute} = {g.attrs.get(attribute)}`"
+                raise g.refuse(f"the gradient of `{name}` is stated for networks as PyTorch has them, found {shown}")
+        x, w, r, b, lengths, *rest = g.x
+        initial, peepholes = rest[:states], rest[states:]
+        if lengths is not None:
+            raise g.refuse(f"the gradient of `{name}` is stated for sequences of one length, found `sequence_lens`")
+        if any(operand is not None for operand in peepholes):
+            raise g.refuse(f"the gradient of `{name}` is stated for networks without peepholes, found `P`")
+        last = [*g.dys[1:], *[None] * (1 + states - len(g.dys))]
+        placed = {key: g.attrs[key] for key in ("direction", "layout")}
+        dx, dw, dr, db, *dstates = g.several(f"{name}Grad", 4 + states, g.dy, x, w, r, b, *initial, *last, **placed)
+        return [dx, dw, dr, db, None, *dstates]
+
+    return rule
+
+
 RULES: dict[str, Callable[[Backward], Gradients]] = {
+    **elementwise_gradients.RULES,
     "AveragePool": average_pooling,
     "BatchNormalization": batch_normalization,
     "Conv": convolution,
+    "ConvTranspose": transposed_convolution,
+    "GRU": recurrence(1, activations=_either("Sigmoid", "Tanh"), linear_before_reset=(True,)),
     "GlobalAveragePool": global_average_pooling,
+    "GlobalMaxPool": global_maximum_pooling,
+    "GroupNormalization": group_normalization,
+    "InstanceNormalization": instance_normalization,
+    "LSTM": recurrence(2, activations=_either("Sigmoid", "Tanh", "Tanh"), input_forget=(False,)),
     "MaxPool": maximum_pooling,
+    "RNN": recurrence(1, activations=_either("Tanh")),
+    "Resize": resizing,
 }
 
 
@@ -121,16 +223,16 @@ class _Windows:
             )
         ]
         left = tuple(n - c for n, c in zip(self.sizes, covered, strict=True))
-        return self.g(
-            "ConvTranspose",
-            dy,
-            weights,
-            strides=self.strides,
-            dilations=self.dilations,
-            pads=self.pads,
-            output_padding=left,
-            group=group,
-        )
+        return self.g("ConvTranspose", dy, weights, **self.moves, output_padding=left, group=group)
+
+    def weights(self, dy: Any, x: Any) -> Any:
+        """What reaches the weights of a convolution of `x`, where `dy` reaches its result."""
+        return self.g("ConvWeightGrad", dy, x, kernel_shape=self.kernel, **self.moves, group=self.g.attrs["group"])
+
+    @property
+    def moves(self) -> dict[str, Any]:
+        """As attributes."""
+        return {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
 
     def _numbers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         return cast("tuple[int, ...] | None", self.g.attrs.get(name)) or default
@@ -138,30 +240,6 @@ class _Windows:
     def _sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         half = len(self.pads) // 2
         return self.pads[:half], self.pads[half:]
-
-
-def _weights(g: Backward, windows: _Windows) -> Any:
-    groups = int(cast(Any, g.attrs["group"]))
-    if groups > MOST_GROUPS:
-        raise g.refuse(f"the gradient of `Conv` by its weights is stated for {MOST_GROUPS} groups at most")
-    x, dy = g.x[0], g.dy
-    xs = g.several("Split", groups, x, axis=1, num_outputs=groups) if groups > 1 else (x,)
-    dys = g.several("Split", groups, dy, axis=1, num_outputs=groups) if groups > 1 else (dy,)
-    swapped = (1, 0, *range(2, g.rank(x)))
-    count = len(windows.kernel)
-    parts: list[Any] = []
-    for data, slope in zip(xs, dys, strict=True):
-        wide = g(
-            "Conv",
-            g("Transpose", data, perm=swapped),
-            g("Transpose", slope, perm=swapped),
-            strides=windows.dilations,
-            dilations=windows.strides,
-            pads=windows.pads,
-        )
-        kept = g("Slice", wide, (0,) * count, windows.kernel, tuple(range(2, count + 2)))
-        parts.append(g("Transpose", kept, perm=swapped))
-    return parts[0] if len(parts) == 1 else g("Concat", *parts, axis=0)
 
 
 def _sizes(g: Backward, arg: Any) -> tuple[Any, ...]:

@@ -90,7 +90,8 @@ def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, c
         raise _rejected(name, operands, error, codes.SHAPE_MISMATCH) from None
     except onnx.checker.ValidationError as error:
         raise _rejected(name, operands, error, codes.BAD_VALUE) from None
-    return tuple(_result(found[f"r{i}"], symbols) if f"r{i}" in found else None for i in range(count))
+    results = tuple(_result(found[f"r{i}"], symbols) if f"r{i}" in found else None for i in range(count))
+    return _unscaled(operands, attrs, results) if name == "Resize" else results
 
 
 def _infer_symbolic(
@@ -205,6 +206,20 @@ def _group_normalization(operands: tuple[Operand | None, ...], attrs: Attributes
             message = f"`GroupNormalization` expected one element for each of {channels} channels, found {length}"
             raise Reject(codes.SHAPE_MISMATCH, message, operand)
     return _same_as_input(operands, attrs)
+
+
+def _unscaled(
+    operands: tuple[Operand | None, ...], attrs: Attributes, results: tuple[TensorType | None, ...]
+) -> tuple[TensorType | None, ...]:
+    """Of `Resize`: a dimension of unknown size that is scaled by 1 stays, which ONNX's own inference does not say."""
+    (y,) = results
+    x, _, scales = (*operands, None, None)[:3]
+    if y is None or y.shape is None or x is None or x.shape is None or not isinstance(scales, Dense):
+        return results
+    axes = cast("tuple[int, ...]", attrs.get("axes") or tuple(range(len(x.shape))))
+    scaled = {axis % len(x.shape) for axis, factor in zip(axes, scales.values, strict=False) if factor != 1}
+    kept = (n if m is None and i not in scaled else m for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)))
+    return (TensorType(y.dtype, tuple(kept)),)
 
 
 def _short_time_fourier(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:

@@ -12,6 +12,7 @@ from distir.ops.bridge.inference import infer_results
 from distir.ops.bridge.max_pool import pooled_with_places
 from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_node
 from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
+from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject
 
 
@@ -114,6 +115,17 @@ def _global_lp_pool(x: Array, *, p: int) -> Array:
     return np.power(np.sum(np.power(np.abs(x), p), axis=axes, keepdims=True), 1 / p).astype(x.dtype)
 
 
+def _group_normalization(
+    x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Array:
+    """In Float32 or wider, as our own norms are; ONNX's implementation takes Float64 to Float32 (1.23)."""
+    groups = wide(x).reshape(x.shape[0], num_groups, -1)
+    centred = groups - mean(groups, (2,))
+    normalised = (centred / np.sqrt(mean(centred**2, (2,)) + epsilon)).reshape(x.shape).astype(x.dtype, copy=False)
+    channels = (-1, *(1,) * (x.ndim - 2))
+    return normalised * scale.reshape(channels) + bias.reshape(channels)
+
+
 def _multinomial(x: Array, *, dtype: DType | None = None, sample_size: int = 1, seed: float | None = None) -> Array:
     """Samples of the classes by their unnormalised logarithmic probabilities."""
     generator = np.random.default_rng(int(abs(seed or 0)))
@@ -149,7 +161,8 @@ def _bins(first: int, last: int, number: int, limit: int) -> list[tuple[int, int
 
 _OWN: dict[str, Callable[..., Array]] = {
     "GlobalLpPool": _global_lp_pool,
+    "GroupNormalization": _group_normalization,
     "MaxRoiPool": _max_roi_pool,
     "Multinomial": _multinomial,
 }
-"""Ops that ONNX defines in words only."""
+"""Ops that ONNX defines in words only, or computes otherwise than we do."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 from distir.ir import Arg
 from distir.ops import attention as ops
 from distir.ops.differentiation.backward import Backward, Gradients
+from distir.ops.select import FAR
 
 
 @ops.Attention.grad
@@ -25,8 +26,6 @@ def _(g: Backward) -> Gradients:
     group = query_heads // max(1, key_heads)
     scores = _scores(g, queries, keys, (key_heads, group, size))
     if mask is not None:
-        if g.wants(3):
-            raise g.refuse("`Attention` has no gradient for its mask")
         is_bool = g.dtype(mask).kind == "bool"
         scores = g("Where", mask, scores, -math.inf) if is_bool else g("Add", scores, mask)
     if g.attrs["is_causal"]:
@@ -35,10 +34,7 @@ def _(g: Backward) -> Gradients:
     mixed = _grouped(g, weights, values, key_heads, group)
     if flat:
         mixed = g("Reshape", g("Transpose", mixed, perm=(0, 2, 1, 3)), (0, 0, -1))
-    if sinks is None:
-        return [*g.through(mixed, g.dy, [q, k, v]), None, None]
-    dq, dk, dv, dsinks = g.through(mixed, g.dy, [q, k, v, sinks])
-    return [dq, dk, dv, None, dsinks]
+    return g.through(mixed, g.dy, [q, k, v, mask, sinks])
 
 
 def _with_sinks(g: Backward, scores: Arg, sinks: Arg) -> str:
@@ -93,8 +89,40 @@ def _seen(g: Backward, queries: Arg, keys: Arg) -> str:
 
 @ops.RotaryEmbedding.grad
 def _(g: Backward) -> Gradients:
-    """Turned back by the same angles."""
-    _, cos, _, positions = g.x
-    if g.wants(1) or g.wants(2):
-        raise g.refuse("`RotaryEmbedding` has no gradient for its cosines and sines")
-    return [g.same(g.dy, cos, g("Neg", g.definite(2)), positions), None, None, None]
+    """Turned back by the same angles. Cosines and sines have a gradient as what is multiplied with the operand."""
+    x, cos, sin, positions = g.x
+    dx = g.same(g.dy, cos, g("Neg", g.definite(2)), positions) if g.wants(0) else None
+    if not (g.wants(1) or g.wants(2)):
+        return [dx, None, None, None]
+    _, dcos, dsin = g.through(_turned(g, x, cos, sin, positions), g.dy, [None, cos, sin])
+    return [dx, dcos, dsin, None]
+
+
+def _turned(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
+    """The embedding as the products and sums that it is made of."""
+    flat = g.rank(x) == 3
+    whole = _by_head(g, x, g.attrs["num_heads"]) if flat else x
+    size = g.known_shape(whole)[3]
+    turning = cast(int, g.attrs["rotary_embedding_dim"]) or size
+    if not isinstance(turning, int):
+        raise g.refuse("`RotaryEmbedding` has a gradient for its cosines only where the size of its heads is known")
+    if positions is not None:
+        cos, sin = g("Gather", cos, positions, axis=0), g("Gather", sin, positions, axis=0)
+    cos, sin = g("Unsqueeze", cos, (1,)), g("Unsqueeze", sin, (1,))
+    half = turning // 2
+
+    def part(start: int, end: int, step: int = 1) -> str:
+        return g("Slice", whole, (start,), (end,), (3,), (step,))
+
+    apart = g.attrs["interleaved"]
+    one, two = (part(0, turning, 2), part(1, turning, 2)) if apart else (part(0, half), part(half, turning))
+    first = g("Sub", g("Mul", cos, one), g("Mul", sin, two))
+    second = g("Add", g("Mul", sin, one), g("Mul", cos, two))
+    if apart:
+        pairs = g("Concat", g("Unsqueeze", first, (4,)), g("Unsqueeze", second, (4,)), axis=4)
+        turned = g("Reshape", pairs, (0, 0, 0, turning))
+    else:
+        turned = g("Concat", first, second, axis=3)
+    if turning != size:
+        turned = g("Concat", turned, part(turning, FAR), axis=3)
+    return g("Reshape", g("Transpose", turned, perm=(0, 2, 1, 3)), (0, 0, -1)) if flat else turned

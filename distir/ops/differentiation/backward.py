@@ -23,6 +23,7 @@ from distir.ir import (
     Arg,
     Attributes,
     Constant,
+    Dense,
     Dim,
     DType,
     Literal,
@@ -193,6 +194,15 @@ class Backward:
             value = dense(value.value)
         return known_ints(cast(Any, value))
 
+    def numbers(self, arg: Arg | None) -> tuple[float, ...] | None:
+        """The numbers that a host operand holds, where they are known."""
+        value = self._tape.value(arg)
+        if isinstance(value, Literal) and isinstance(value.value, (int, float, tuple)):
+            from distir.ops.numeric import dense
+
+            value = dense(value.value)
+        return cast("tuple[float, ...]", value.values) if isinstance(value, Dense) and not value.symbolic else None
+
     # What is written.
 
     def __call__(self, op: str, *operands: Any, **attrs: Constant) -> str:
@@ -270,9 +280,9 @@ class Backward:
         rank = self.rank(value)
         return self("Transpose", value, perm=(*range(rank - 2), rank - 1, rank - 2))
 
-    def through(self, y: Arg, dy: Arg, xs: Sequence[Arg]) -> list[Arg | None]:
+    def through(self, y: Arg, dy: Arg, xs: Sequence[Arg | None]) -> list[Arg | None]:
         """The gradients of `xs`, where `y` was written here: the op is differentiated as what it is made of."""
-        statements, active = list(self._tape.written), set(names(xs)) & self._active
+        statements, active = list(self._tape.written), set(names(x for x in xs if x is not None)) & self._active
         for statement in statements:
             if not active.isdisjoint(names(statement.args)):
                 active.update(statement.results)

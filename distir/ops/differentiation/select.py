@@ -97,16 +97,30 @@ def _(g: Backward) -> Gradients:
         pads = (*(before for before, _ in found), *(after for _, after in found))
         return [g("Pad", g.dy, pads, None, normal), *none]
     dx: Arg = g.dy
-    for axis, start, end, step in zip(normal, first, last, strides, strict=True):
+    for axis, start, end, step, cut in zip(normal, first, last, strides, cuts, strict=True):
         dim = shape[axis]
-        if not isinstance(dim, int):
+        if cut is not None:
+            dx = g("Pad", dx, cut, None, (axis,)) if any(cut) else dx
+        elif isinstance(dim, int):
+            places = Literal(tuple(range(dim)[start:end:step]))
+            dx = g("GatherGrad", dx, places, resized_shape(g, dx, axis, dim), axis=axis)
+        else:
             raise g.refuse("`Slice` with steps has a gradient only where the size of its dimension is known")
-        places = tuple(range(dim)[start:end:step])
-        sizes = (*g.known_shape(dx)[:axis], dim, *g.known_shape(dx)[axis + 1 :])
-        if not all(isinstance(size, int) for size in sizes):
-            raise g.refuse("`Slice` with steps has a gradient only where the shape of its operand is known")
-        dx = g("GatherGrad", dx, Literal(places), Literal(cast("tuple[int, ...]", sizes)), axis=axis)
     return [dx, *none]
+
+
+def resized_shape(g: Backward, value: Arg, axis: int, dim: int) -> Arg:
+    """The shape of a value with another size along an axis, as an operand."""
+    shape = g.known_shape(value)
+    sizes = (*shape[:axis], dim, *shape[axis + 1 :])
+    if all(isinstance(size, int) for size in sizes):
+        return Literal(cast("tuple[int, ...]", sizes))
+    parts: list[Arg] = [Literal((dim,))]
+    if axis > 0:
+        parts.insert(0, g("Shape", value, start=0, end=axis))
+    if axis + 1 < len(shape):
+        parts.append(g("Shape", value, start=axis + 1))
+    return g("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
 
 
 def _cut(dim: object, start: int, end: int, step: int) -> tuple[int, int] | None:
