@@ -6,6 +6,7 @@ What is known and small is then written where it is used; what nothing needs any
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,7 @@ class Translation:
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif node.domain == OURS:
+            self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
         elif node.domain not in STANDARD:
             self._expanded(node)

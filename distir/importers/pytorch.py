@@ -24,6 +24,7 @@ from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
+from distir.importers.torch_fusions import fuse
 from distir.importers.torch_refusals import refusing
 from distir.importers.torch_translations import translations
 from distir.ir import DTYPES
@@ -197,9 +198,9 @@ def _onnx_of(program: Any, **named: Any) -> Any:
 
 def _result_names(program: Any) -> list[str] | None:
     """What the module calls its results; None where it gives them without names."""
-    tree = _package("torch.utils._pytree")
+    torch, tree = _package("torch"), _package("torch.utils._pytree")
     spec = program.call_spec.out_spec
-    made = tree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    made = tree.tree_unflatten([torch.zeros(1, 1, 1, 1) for _ in range(spec.num_leaves)], spec)
     if not isinstance(made, Mapping):
         return None
     paths: list[tuple[Any, Any]] = tree.tree_flatten_with_path(made)[0]
@@ -293,8 +294,7 @@ def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any
             weights[name] = _held(held)
     with refusing("the exported model cannot be simplified"):
         _package("onnxscript.optimizer").optimize(exported.model, output_size_limit=SMALL)
-        _package("onnxscript.rewriter.onnx_fusions").fuse(exported.model)
-        _package("onnx_ir.passes.common").CommonSubexpressionEliminationPass()(exported.model)
+        fuse(exported.model)
     return exported.model_proto, weights
 
 
