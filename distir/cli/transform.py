@@ -59,10 +59,11 @@ def transform(
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
         result = _applied(program, steps, _defaults(program, bind or ()))
+    text = _commented(result, program)
     if out is None:
-        output.write(_text(result))
+        output.write(text)
     else:
-        replace_file(out, _text(result).encode())
+        replace_file(out, text.encode())
         output.tell_terminal(f"wrote {out}")
     if not verify:
         return 0
@@ -128,6 +129,16 @@ def _text(module: Module) -> str:
     from distir.syntax import print_module
 
     return print_module(module)
+
+
+def _commented(result: Module, program: Program) -> str:
+    """The text of the result, with the program's comments; says how many have no place there."""
+    from distir.syntax import carried
+
+    found = carried(result, program.syntax)
+    if count := len(found.left_out):
+        output.tell(f"left out: {count} comment{'s' * (count > 1)} of what is not in the result")
+    return found.text
 
 
 def _listed() -> str:

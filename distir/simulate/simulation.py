@@ -254,7 +254,7 @@ def simulate(
     check or an op's cost cannot be told, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
     LookupError if there is no such function.
     """
-    machine = hardware if isinstance(hardware, Hardware) else load(hardware)
+    machine = load(hardware)
     entry, analysis = check_entry(module, function)
     instance = analysis.instance(entry, arguments(entry, bind or {}))
     return plan(module, analysis.domain, instance, machine)

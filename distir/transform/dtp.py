@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 
 from distir.analysis import Analysis
 from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import pp
+from distir.transform.pipeline import SCHEDULES, pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
@@ -26,9 +27,10 @@ from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import StepError, step
 
 AXES = "dtp"
+LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
-@step
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS})
 def dtp(
     module: Module,
     value: tuple[int, ...],
@@ -63,7 +65,7 @@ def dtp(
     Raises ProgramError where one of the three steps does.
     """
     degrees = _degrees(value)
-    if sorted(layout) != sorted(AXES):
+    if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 
     def run(axis: str, done: str) -> int:

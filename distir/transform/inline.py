@@ -29,7 +29,7 @@ from distir.transform.entry import callees_first, entry_names
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("grad", "checkpoint", "pp", "tp", "dp", "dtp", "zero"))
 def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """Write the bodies of functions in the place of their calls: of all functions, or of `inline=layer,dense`.
 

@@ -53,7 +53,7 @@ BATCH, STATE = Attributes({"batch": 0}), Attributes({"state": True})
 INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
 
 
-@step
+@step(after=("cse",), choices={"loss": LOSSES, "optimizer": OPTIMIZERS, "reduction": REDUCTIONS})
 def grad(
     module: Module, *, loss: str = "auto", optimizer: str = "sgd", lr: float | None = None, reduction: str = "mean"
 ) -> Module:

@@ -72,7 +72,7 @@ def register(server: DistirServer) -> None:
             action.edit = workspace_edit(server, uri, annotations.all_types(document, function))
             return action
         try:
-            text = transforms.transformed(document, function, steps)
+            text = transforms.transformed(document, function, steps).text
         except transforms.CannotTransform as error:
             raise Refused(f"`{' '.join(steps)}`: {error}") from None
         action.edit = _new_file(_free(transforms.new_path(server.documents[uri].path, steps)), text)

@@ -187,17 +187,18 @@ def _transformed(document: Document, function: str, steps: Sequence[str]) -> Ans
     if document.program.errors:
         raise Refused("the program has errors")
     try:
-        text = transforms.transformed(document, function, steps)
+        made = transforms.transformed(document, function, steps)
     except transforms.CannotTransform as error:
         raise Refused(str(error)) from None
     except HardwareError as error:
         raise Refused(_problems(error)) from None
     setup = replace(document.setup, entry=None)
-    after = open_document(text, " ".join(steps), setup)
+    after = open_document(made.text, " ".join(steps), setup)
     before = document.under(replace(document.setup, entry=function))
     found = compare(before, after, "the document", " ".join(steps))
     why = None if after.unsimulated is None else str(after.unsimulated)
-    return {"function": function, "text": text, "why": why, "comparison": found}
+    left_out = [comment for _, comment in made.left_out]
+    return {"function": function, "text": made.text, "left_out": left_out, "why": why, "comparison": found}
 
 
 async def _what_if(

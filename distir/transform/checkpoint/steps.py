@@ -18,7 +18,7 @@ from distir.transform.sharding.partition import checked
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("cse", "grad"))
 def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a100") -> Module:
     """Checkpointing of a training step: activations are dropped, and recomputed on the way back as late as possible.
 

@@ -27,7 +27,7 @@ from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES})
 def pp(
     module: Module,
     value: int,

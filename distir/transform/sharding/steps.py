@@ -22,7 +22,7 @@ Plan = Callable[[Analysis, Function], Sequence[State]]
 """How the entry function's parameters are to lie. Raises ProgramError where they cannot."""
 
 
-@step
+@step(after=("grad", "checkpoint", "pp", "tp"))
 def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -35,7 +35,7 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
 
 
-@step
+@step(after=("grad", "checkpoint", "pp"))
 def tp(module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
