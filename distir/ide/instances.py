@@ -307,6 +307,19 @@ class View:
         step = occurrence.body.steps[then]
         return step if isinstance(step, Effect) else None
 
+    def critical(self, function: Function) -> frozenset[int]:
+        """The statements of the latest version that have an event on the critical path, in the call shown."""
+        occurrence = self.shown(function.name)
+        is_known = self.document.program.module.functions.get(function.name) is function  # no second one of its name
+        if occurrence is None or occurrence.body is None or self.timed is None or not is_known:
+            return frozenset()
+        then = self.timed.critical_statements(occurrence)
+        before = occurrence.instance.function
+        if self.is_current or before is function:
+            return then
+        edit = change(before.body, function.body)
+        return frozenset(index for i in then if (index := edit.new_index(i)) is not None)
+
     @staticmethod
     def _own(document: Document, function: str, name: str) -> Value:
         own = document.program.analysis.domain.own.get(function)

@@ -14,6 +14,7 @@ from lsprotocol import types
 from distir.ide import lenses as ide
 from distir.ir import Site
 from distir_lsp.addresses import file_of
+from distir_lsp.following import choose_machine
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
@@ -125,7 +126,7 @@ def register(server: DistirServer) -> None:
         )
         chosen = await server.window_show_message_request_async(asked)
         if chosen is not None and chosen.title in names:
-            server.choose(uri, hardware=load(chosen.title))
+            choose_machine(server, uri, load(chosen.title), chosen.title, {})
 
 
 def _why_not(server: DistirServer, uri: str) -> str | None:

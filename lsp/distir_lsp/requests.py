@@ -18,6 +18,7 @@ from typing import Any, cast
 from distir.cost import HardwareError, load
 from distir.diagnostics import Span
 from distir.ide.document import Document, Setup, open_document
+from distir_lsp import following
 from distir_lsp.addresses import file_of, path_of
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
@@ -39,7 +40,6 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
 
 def register(server: DistirServer) -> None:
     """Offer the requests."""
-    base: dict[str, tuple[str, dict[str, str]]] = {}  # by document: the profile chosen, and the figures changed
 
     def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
         @server.feature(f"distir/{name}")
@@ -84,14 +84,26 @@ def register(server: DistirServer) -> None:
             found = await server.aside(lambda: rank_program(document, rank))
         except LookupError as error:
             raise Refused(str(error.args[0] if error.args else error)) from None
+        if isinstance(shown_as := asked.get("shownAs"), str):
+            following.follow(server, shown_as, following.Followed(uri, rank))
         return _of(document, found, server.positions(uri))
 
     def stands(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.status import status
 
         uri = _uri(server, asked)
+        followed = server.followed.get(uri)
+        if followed is not None and followed.rank is not None:  # its times are the whole program's
+            uri = followed.source
         document = _document(server, uri)
         return _of(document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri))
+
+    def followed(asked: Mapping[str, Any]) -> Answer:
+        uri, source = _named(asked), asked.get("source")
+        if not isinstance(source, str):
+            raise Refused("expected a document's URI as `source`")
+        following.follow(server, uri, following.Followed(source))
+        return {}
 
     def called(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.call_choice import call_choices
@@ -128,18 +140,17 @@ def register(server: DistirServer) -> None:
             return {"profiles": _json(machines.known(), None)}
         uri = _uri(server, asked)
         document = _document(server, uri)
-        name, changes = base.get(uri, (server.settings(uri).setup.hardware.name, {}))
+        name, changes = following.machine(server, uri)
         if action == "list":
             chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
             return _of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
         try:
             if action == "choose":
                 name = str(asked.get("name", name))
-                server.choose(uri, hardware=load(name))
-                base[uri] = name, {}
+                following.choose_machine(server, uri, load(name), name, {})
                 return _of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
             if action == "whatIf":
-                return await _what_if(server, uri, name, changes, asked, base)
+                return await _what_if(server, uri, name, changes, asked)
         except HardwareError as error:
             raise Refused(_problems(error)) from None
         raise Refused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
@@ -149,6 +160,7 @@ def register(server: DistirServer) -> None:
     offer("compare", compared)
     offer("rankProgram", ranked)
     offer("status", stands)
+    offer("follow", followed)
     offer("calls", called)
     offer("hardware", hardware)
     offer("transform", transformed)
@@ -207,7 +219,6 @@ async def _what_if(
     name: str,
     before: Mapping[str, str],
     asked: Mapping[str, Any],
-    base: dict[str, tuple[str, dict[str, str]]],
 ) -> Answer:
     """Simulate on the machine with other figures; `keep`: look at the document for it from now on."""
     from distir.ide import hardware as machines
@@ -227,8 +238,7 @@ async def _what_if(
         raise Refused(f"the program cannot be simulated on it: {other.unsimulated}")
     found = compare(document, other, name, machine.name)
     if asked.get("keep") is True:
-        server.choose(uri, hardware=machine)
-        base[uri] = name, changes
+        following.choose_machine(server, uri, machine, name, changes)
     return shown.answer({"changes": changes, "summary": in_short(other.simulation), "comparison": found})
 
 
@@ -302,11 +312,17 @@ def _pick(server: DistirServer, uri: str, function: str, number: int) -> None:
 
 
 def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:
+    """The document that is asked about. Raises Refused for one that is not open."""
+    uri = _named(asked)
+    _document(server, uri)
+    return uri
+
+
+def _named(asked: Mapping[str, Any]) -> str:
     document = asked.get("textDocument")
     uri = cast("Mapping[str, Any]", document).get("uri") if isinstance(document, Mapping) else None
     if not isinstance(uri, str):
         raise Refused("expected `textDocument` with a `uri`")
-    _document(server, uri)
     return uri
 
 

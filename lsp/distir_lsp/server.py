@@ -20,7 +20,7 @@ from distir import __version__
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.instances import facts
-from distir_lsp import diagnostics
+from distir_lsp import diagnostics, following
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
 from distir_lsp.progress import progress
@@ -84,6 +84,8 @@ class DistirServer(LanguageServer):
         """Called with a document's address when its latest version has been simulated."""
         self.reported: set[str] = set()
         """The settings files of which something wrong has been told."""
+        self.followed: dict[str, following.Followed] = {}
+        """By the address of a document, open or not yet, that was made of another one: which one."""
         self._told: set[str] = set()
         self._reporting = False
         self._analysis = Debounced(self._analyse)
@@ -194,6 +196,7 @@ class DistirServer(LanguageServer):
         settings = settings_for(path_of(item.uri), self.client_settings)
         found = Open(item.uri, item.version, Positions(item.text, self.encoding), settings, {})
         self.documents[item.uri] = found
+        following.opened(self, found)
         self._tell_of(settings)
         self._analysis.start(item.uri)
 
