@@ -64,6 +64,29 @@ def test_a_preview_is_simulated_on_the_machine_that_was_picked_for_its_source(tm
     run(scenario)
 
 
+def test_a_path_of_calls_shows_each_function_on_it_for_that_call(tmp_path):
+    async def scenario():
+        async with session() as client:
+            uri = open_text(client, tmp_path / "mlp.dir", PROGRAM)
+            await simulated(client, uri)
+            bars = (await ask(client, "distir/timeline", **of(uri)))["bars"]
+            for bar in bars:
+                if not bar["callers"]:
+                    continue
+                path = [{"function": call["function"], "statement": call["statement"]} for call in bar["callers"]]
+                calls = await ask(client, "distir/calls", **of(uri), path=path)
+                await simulated(client, uri)
+                assert calls["function"] == bar["function"]
+                calls = (await ask(client, "distir/calls", **of(uri), function=bar["function"]))["calls"]
+                (shown,) = [call for call in calls if call["shown"]]
+                assert shown["range"] == bar["callers"][-1]["range"]
+                assert shown["start_s"] <= bar["start_s"] <= shown["start_s"] + shown["duration_s"]
+            wrong = await ask(client, "distir/calls", **of(uri), path=[{"function": "mlpPP", "statement": 0}])
+            assert "expected calls of the program" in wrong["error"]
+
+    run(scenario)
+
+
 def test_what_if_starts_from_the_machine_that_is_looked_at(tmp_path):
     async def scenario():
         (tmp_path / "ours.toml").write_text('extends = "dgx-h100"\ntitle = "ours"\n')

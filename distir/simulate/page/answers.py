@@ -46,8 +46,19 @@ class DeviceLane:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPlace:
+    """A statement that calls a function."""
+
+    function: str
+    statement: int
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One op on the timeline. `calls`: the functions that lead to it, outermost first, its own last.
+
+    `callers`: the statements that call them, of all but the first.
 
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
     """
@@ -58,6 +69,7 @@ class Bar:
     function: str
     statement: int
     calls: tuple[str, ...]
+    callers: tuple[CallPlace, ...]
     span: Span | None
     start_s: float
     duration_s: float
@@ -92,10 +104,15 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class BarTable:
-    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists."""
+    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists.
+
+    `callers`: for each of `calls` the statements that call these functions, of all but the first, counted in `places`.
+    """
 
     origins: tuple[Origin, ...]
     calls: tuple[tuple[str, ...], ...]
+    callers: tuple[tuple[int, ...], ...]
+    places: tuple[CallPlace, ...]
     kinds: tuple[Kind, ...]
     event: array[int]
     origin: array[int]
@@ -115,6 +132,7 @@ class BarTable:
                 origin.function,
                 origin.statement,
                 self.calls[self.call[i]],
+                tuple([self.places[place] for place in self.callers[self.call[i]]]),
                 origin.span,
                 self.start_s[i],
                 kind.duration_s,
@@ -254,7 +272,9 @@ def _table(
 ) -> tuple[BarTable, int | None]:
     """The bars from event `first` on, and where to go on after them."""
     origins: dict[tuple[str, int], int] = {}
-    calls: dict[tuple[str, ...], int] = {}
+    calls: dict[tuple[tuple[str, int], ...], int] = {}
+    callers: list[tuple[int, ...]] = []
+    places: dict[tuple[str, int], int] = {}
     kinds: dict[Kind, int] = {}
     known: dict[int, int] = {}  # kinds by their effects, which live as long as the timeline does
     listed: list[Origin] = []
@@ -279,14 +299,21 @@ def _table(
             kind = known[id(effect)] = kinds.setdefault(_kind(effect), len(kinds))
         event_of.append(event.index)
         origin_of.append(origin)
-        call_of.append(calls.setdefault(tuple([f.name for f, _ in event.path]), len(calls)))
+        way = (*[(f.name, i) for f, i in event.path[:-1]], (function.name, -1))
+        call = calls.get(way)
+        if call is None:
+            call = calls[way] = len(calls)
+            callers.append(tuple([places.setdefault(place, len(places)) for place in way[:-1]]))
+        call_of.append(call)
         kind_of.append(kind)
         starts.append(event.start)
         if with_slack:
             slack.append(timeline.slack[event.index])
     table = BarTable(
         tuple(listed),
-        tuple(calls),
+        tuple([tuple([name for name, _ in way]) for way in calls]),
+        tuple(callers),
+        tuple([CallPlace(name, i, locate(Site(name, i))) for name, i in places]),
         tuple(kinds),
         event_of,
         origin_of,
