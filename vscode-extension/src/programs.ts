@@ -43,23 +43,40 @@ export class Programs implements vscode.Disposable {
 
 /** Texts of programs that are shown and can be simulated, and are no files. */
 export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
-  private readonly texts = new Map<string, string>();
+  private readonly texts = new Map<string, { readonly text: string; readonly program: vscode.Uri }>();
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   private count = 0;
 
   readonly onDidChange = this.changed.event;
 
-  /** A document with a text, beside a program: so it has the same settings, and finds the same files. */
+  /** `server`: what sends requests, if it runs. */
+  constructor(private readonly server: () => Asked | undefined) {}
+
+  /**
+   * A document with a text, beside a program: so it has the same settings, and finds the same files. It is looked at for
+   * the machine that the program is looked at for.
+   */
   async open(program: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
     const uri = vscode.Uri.from({ scheme: PREVIEW, path: beside(program, name), query: String(++this.count) });
     this.forget();
-    this.texts.set(uri.toString(), text);
+    this.texts.set(uri.toString(), { text, program });
     const document = await vscode.workspace.openTextDocument(uri);
     return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
   }
 
-  provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.texts.get(uri.toString()) ?? "";
+  /** The text; the server is told first what it follows, so that it never shows the times of another machine. */
+  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    const found = this.texts.get(uri.toString());
+    const server = this.server();
+    if (found !== undefined && server !== undefined) {
+      await ask(server, "follow", uri.toString(), { source: found.program.toString() }).catch(() => undefined); // it is being restarted
+    }
+    return found?.text ?? "";
+  }
+
+  /** The text of a preview; empty where there is none any more. */
+  textOf(uri: vscode.Uri): string {
+    return this.texts.get(uri.toString())?.text ?? "";
   }
 
   dispose(): void {
