@@ -103,7 +103,7 @@ inWindow("text and timeline have the same colours in themes whose names say neit
   await window.lens(/· peak /);
   await window.command("DistIR: Open Timeline to the Side");
   await window.webview("#chart canvas").waitFor();
-  for (const [theme, colours] of [["Monokai", palette.any], ["Abyss", palette.any], ["Quiet Light", palette.light], ["Dark High Contrast", palette.highContrastDark], ["Dark Modern", palette.dark]]) {
+  for (const [theme, colours] of [["Monokai", palette.any], ["Abyss", palette.any], ["Dark High Contrast", palette.highContrastDark], ["Dark Modern", palette.dark]]) {
     await window.command("Preferences: Color Theme");
     await window.pick(theme, { typed: true });
     for (const [device, value] of [[1, "%h"], [2, "%wb"]]) {

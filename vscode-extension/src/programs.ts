@@ -22,6 +22,11 @@ export class Programs implements vscode.Disposable {
     this.watching = vscode.window.onDidChangeActiveTextEditor((editor) => (this.last = written(editor?.document) ?? this.last));
   }
 
+  /** A view of a program has the keyboard: commands are about that program. */
+  lookedAt(document: vscode.TextDocument): void {
+    this.last = document;
+  }
+
   /** The document; undefined, after a message, where there is none. */
   async about(given?: unknown): Promise<vscode.TextDocument | undefined> {
     const uri = given instanceof vscode.Uri ? given : typeof given === "string" ? vscode.Uri.parse(given, true) : undefined;
@@ -101,6 +106,12 @@ export async function onTheSameHardware(server: Asked, of: vscode.Uri, to: vscod
   if (Object.keys(chosen.changes).length > 0) {
     await ask(server, "hardware", to.toString(), { action: "whatIf", changes: chosen.changes, keep: true });
   }
+}
+
+/** Where a program is shown, to show there what is about it: not over its timeline, which may have the keyboard. */
+export function columnOf(uri: vscode.Uri): vscode.ViewColumn {
+  const shown = vscode.window.visibleTextEditors.find(({ document, viewColumn }) => viewColumn !== undefined && document.uri.toString() === uri.toString());
+  return shown?.viewColumn ?? vscode.ViewColumn.One;
 }
 
 /** The file's name, as titles show it. */

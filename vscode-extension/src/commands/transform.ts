@@ -6,7 +6,7 @@ import * as vscode from "vscode";
 
 import { type Context, aboutProgram, tell } from "../context";
 import { bytes, gain, plain, seconds } from "../figures";
-import { nameOf, nameWith } from "../programs";
+import { columnOf, nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, Refused, type Step, type Transformed, ask } from "../requests";
 import { form } from "./form";
 import { fieldsOf, wordsOf } from "./steps";
@@ -60,7 +60,7 @@ export class Transforms implements vscode.Disposable {
     this.origins.set(preview.uri.toString(), { source: document.uri, name });
     const said = found.comparison ? inShort(found.comparison) : `cannot be simulated: ${found.why ?? "no reason"}`;
     const without = found.left_out.length === 0 ? "" : `; ${found.left_out.length} ${found.left_out.length === 1 ? "comment" : "comments"} of what is gone left out`;
-    await vscode.commands.executeCommand("vscode.diff", document.uri, preview.uri, `${nameOf(document.uri)} ↔ ${words.join(" ")}: ${said}`);
+    await vscode.commands.executeCommand("vscode.diff", document.uri, preview.uri, `${nameOf(document.uri)} ↔ ${words.join(" ")}: ${said}`, { viewColumn: columnOf(document.uri) });
     void this.offer(preview.uri, document.uri, `${words.join(" ")}: ${said}${without}`);
     return preview.uri;
   }

@@ -62,6 +62,8 @@ export class Timelines implements vscode.Disposable {
     panel.iconPath = vscode.Uri.joinPath(extensionUri, "images", "icon.png");
     const made: Shown = { panel, document, other, isReady: false };
     this.shown.set(uri, made);
+    this.context.programs.lookedAt(document);
+    panel.onDidChangeViewState(({ webviewPanel }) => webviewPanel.active && this.context.programs.lookedAt(document));
     panel.onDidDispose(() => this.shown.delete(uri));
     panel.webview.onDidReceiveMessage((message: FromView) => this.hear(made, message));
     panel.webview.html = page(panel.webview, extensionUri, "Timeline", "timeline", "timeline.js", "timeline.css");
