@@ -23,7 +23,7 @@ export function unmarked(text: string): string {
 }
 
 /** A text in lines of at most so many characters, as far as its words allow. */
-export function wrapped(text: string, width = 90): string[] {
+export function wrapped(text: string, width = 72): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/).filter(Boolean)) {
     const line = lines.at(-1);
