@@ -223,14 +223,14 @@ def _head(function: Function, notes: _Notes) -> list[str]:
     start, params, end = head_parts(function)
     lines = [start]
     for number, (name, param) in enumerate(zip(names, params, strict=True), 1):
-        lines += [INDENT + comment for comment in notes.above[name]]
+        lines += [INDENT + comment for comment in notes.above.pop(name, ())]  # of two parameters of a name, the first
         lines.append(_behind(INDENT + param + ("," if number < len(params) else ""), notes, name))
     return [*lines, end]
 
 
 def _behind(line: str, notes: _Notes, at: str | int) -> str:
     """A line with the comments behind it; those that would stand behind one that ends with its line go above it."""
-    comments = notes.behind[at]
+    comments = notes.behind.pop(at, [])
     ending = [c for c in comments if c.startswith("//")]
     inner = [c for c in comments if not c.startswith("//")]
     above = "".join(f"{line[: len(line) - len(line.lstrip())]}{c}\n" for c in ending[:-1])

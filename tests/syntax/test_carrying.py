@@ -97,6 +97,13 @@ def test_what_did_not_change_has_its_canonical_text(text):
     assert parse(found.text).module == syntax.module
 
 
+def test_of_two_parameters_of_one_name_one_has_the_comments():
+    syntax = parse("func @f(%x, // one\n %x) {\n  %y = Relu(%x)\n  return %y\n}\n")
+    (function,) = syntax.module
+    made = Module([type(function)(function.name, function.params, function.body[1:])])
+    assert carried(made, syntax).text.count("// one") == 1
+
+
 @settings(max_examples=100, deadline=None)
 @given(untidy(), st.data())
 def test_no_comment_is_lost_or_invented_whatever_is_left_of_a_program(text, data):
