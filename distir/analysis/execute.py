@@ -79,8 +79,7 @@ def execute(
             f"`@{entry.name}` needs {show_bytes(needed)} of memory, {show_bytes(max_bytes)} are allowed"
         )
     domain = _Located(module, load)
-    with analysis.domain.room():
-        rho = interpret(entry, vs, domain)
+    rho = interpret(entry, vs, domain)
     returned = zip(result_names(entry), instance.state.returned, rho.returned, strict=True)
     return tuple(Output(name, type_of(w), domain.array(v)) for name, w, v in returned)
 

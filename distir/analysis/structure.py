@@ -49,8 +49,6 @@ class Structure:
 
     diagnostics: tuple[Diagnostic, ...]
     recursive: frozenset[str]
-    depth: int
-    """The longest chain of calls."""
     names: Mapping[str, Names]
     """By function: its names."""
     heads: Mapping[str, Head]
@@ -62,9 +60,9 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     before: Mapping[str, Names] = earlier.names if earlier is not None else {}
     known = {f.name: revised(before[f.name], f) if f.name in before else gather(f) for f in module}
     if earlier is not None and _same_calls(before, known):
-        recursive, depth = earlier.recursive, earlier.depth
+        recursive = earlier.recursive
     else:
-        recursive, depth = _call_graph({name: list(facts.calls) for name, facts in known.items()})
+        recursive = _on_cycles({name: list(facts.calls) for name, facts in known.items()})
     old_heads: Mapping[str, Head] = earlier.heads if earlier is not None else {}
     heads = {f.name: (f.params, _known_head(f, old_heads.get(f.name))) for f in module}
     found: list[Diagnostic] = []
@@ -76,7 +74,7 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
         if any(name not in module.functions or name in recursive for name in facts.calls):
             found += _calls(module, function, recursive)
         found += _return(function, facts)
-    return Structure(tuple(found), recursive, depth, known, heads)
+    return Structure(tuple(found), recursive, known, heads)
 
 
 def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnostic]:
@@ -239,10 +237,9 @@ def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:
         yield Diagnostic(codes.RETURN_PLACE, site, f"`@{function.name}` does not end in `return`")
 
 
-def _call_graph(called: Mapping[str, Iterable[str]]) -> tuple[frozenset[str], int]:
-    """The functions on cycles of calls (Tarjan's components, without recursion), and the longest chain of calls."""
+def _on_cycles(called: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """The functions on cycles of calls: Tarjan's components, without recursion."""
     edges = {name: [c for c in names if c in called] for name, names in called.items()}
-    height: dict[str, int] = {}
     recursive: set[str] = set()
     order: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -277,5 +274,4 @@ def _call_graph(called: Mapping[str, Iterable[str]]) -> tuple[frozenset[str], in
                     on_stack.discard(members[-1])
                 if len(members) > 1 or name in edges[name]:
                     recursive.update(members)
-            height[name] = 1 + max((height.get(c, 0) for c in edges[name]), default=0)
-    return frozenset(recursive), max(height.values(), default=0)
+    return frozenset(recursive)

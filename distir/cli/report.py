@@ -16,7 +16,8 @@ from distir.cli.simulating import Machine
 from distir.cost import show_bytes, show_seconds
 from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
-from distir.simulate.body import Body
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,26 +39,14 @@ class Spent:
 
 def costliest(simulation: Simulation) -> list[Spent]:
     """All kinds of ops that take time, the one that occupies devices longest first."""
-    known: dict[int, dict[tuple[str, str, str], tuple[int, float, float]]] = {}
-
-    def spent(body: Body) -> dict[tuple[str, str, str], tuple[int, float, float]]:
-        if id(body) in known:
-            return known[id(body)]
-        total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+    total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+    for body, times in runs(simulation.body):
         for step in body.timed:
-            if isinstance(step, Body):
-                entries = spent(step)
-            else:
-                seconds = step.cost.seconds
-                entry = (1, seconds, seconds * len(step.devices))
-                entries = {(step.op, body.instance.function.name, step.cost.bound): entry}
-            for key, (count, seconds, occupied) in entries.items():
-                before = total.get(key, (0, 0.0, 0.0))
-                total[key] = (before[0] + count, before[1] + seconds, before[2] + occupied)
-        known[id(body)] = total
-        return total
-
-    found = [Spent(*key, *amounts) for key, amounts in spent(simulation.body).items()]
+            if isinstance(step, Effect):
+                key, seconds = (step.op, body.instance.function.name, step.cost.bound), times * step.cost.seconds
+                count, before, occupied = total.get(key, (0, 0.0, 0.0))
+                total[key] = (count + times, before + seconds, occupied + seconds * len(step.devices))
+    found = [Spent(*key, *amounts) for key, amounts in total.items()]
     return sorted(filter(lambda s: s.total_s, found), key=lambda s: (-s.occupied_s, s.op, s.function, s.bound))
 
 

@@ -262,7 +262,7 @@ def simulate(
 
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
     """Simulate an instance that has been checked. Raises ProgramError."""
-    with domain.room(), paused_collection():
+    with paused_collection():
         effects = Effects(domain, machine, place(domain, instance, machine))
         try:
             body = Bodies(StorageMap(domain, effects)).entry(instance)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distir.simulate import Event, Simulation
-from distir.simulate.body import Body
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,16 @@ def difference(left: Simulation, right: Simulation) -> Difference:
 def _side(simulation: Simulation) -> Side:
     volume: dict[str, int] = {}
     messages: dict[str, int] = {}
-    for effect in simulation.timeline().effects:
-        communication = effect.work.communication
-        if communication is not None:
-            volume[communication.pattern] = volume.get(communication.pattern, 0) + communication.nbytes
-            messages[communication.pattern] = messages.get(communication.pattern, 0) + 1
+    op_counts: dict[str, int] = {}
+    for body, times in runs(simulation.body):
+        for step in body.steps:
+            if not isinstance(step, Effect):
+                continue
+            op_counts[step.op] = op_counts.get(step.op, 0) + times
+            communication = step.work.communication if step.devices else None
+            if communication is not None:
+                volume[communication.pattern] = volume.get(communication.pattern, 0) + times * communication.nbytes
+                messages[communication.pattern] = messages.get(communication.pattern, 0) + times
     uses = simulation.devices
     return Side(
         simulation.latency_s,
@@ -83,22 +89,10 @@ def _side(simulation: Simulation) -> Side:
         {device: use.busy_s for device, use in uses.items()},
         volume,
         messages,
-        _op_counts(simulation.body, {}),
+        op_counts,
         simulation.bubble,
         simulation.exposed_communication,
     )
-
-
-def _op_counts(body: Body, known: dict[int, dict[str, int]]) -> dict[str, int]:
-    """How often each op runs in a body. `known`: the counts of bodies by identity."""
-    if id(body) not in known:
-        counts: dict[str, int] = {}
-        for step in body.steps:
-            inner = _op_counts(step, known) if isinstance(step, Body) else {step.op: 1} if step is not None else {}
-            for op, count in inner.items():
-                counts[op] = counts.get(op, 0) + count
-        known[id(body)] = counts
-    return known[id(body)]
 
 
 def _critical_path(simulation: Simulation) -> list[Event]:

@@ -41,6 +41,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
 from distir.transform.generic import declared, generic, generic_value, with_dtypes
@@ -101,13 +102,12 @@ class Differentiation:
         `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
         Raises ProgramError where an op has none.
         """
-        with self._analysis.domain.room():
-            state = self._own[function.name]
-            way = self._way(function, state, builder, wanted)
-            self.kept.names_with(function.name, builder)
-            self._go_back(way, seeds)
-            found = {name: way.total(name) for name in wanted}
-            return {name: gradient for name, gradient in found.items() if gradient is not None}
+        state = self._own[function.name]
+        way = self._way(function, state, builder, wanted)
+        self.kept.names_with(function.name, builder)
+        finish(self._go_back(way, seeds))
+        found = {name: way.total(name) for name in wanted}
+        return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def module_with(self, entry: Function) -> Module:
         """The module with the entry function in its new form, every other one as its twins need it, and the twins."""
@@ -126,7 +126,7 @@ class Differentiation:
                 uses[name] = uses.get(name, 0) + 1
         return Way(function, state, builder, active, uses)
 
-    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> None:
+    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> Deep[None]:
         own = self._own.get(way.function.name)
         known: dict[str, Value] = {
             name: generic_value(own[name] if own is not None else None, value)
@@ -143,9 +143,9 @@ class Differentiation:
             if isinstance(statement, (Return, Broken)) or way.active.isdisjoint(names(statement.args)):
                 continue
             if any(name in way.contributions for name in statement.results):
-                self._step_back(way, tape, index, statement)
+                yield from self._step_back(way, tape, index, statement)
 
-    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> None:
+    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
         if DISCARD in statement.results:
             statement = self.kept.all_named(way.function.name, index, statement)
             if isinstance(statement, Apply):
@@ -156,7 +156,7 @@ class Differentiation:
             if isinstance(dys[-1], str):
                 tape.values.setdefault(dys[-1], type_of(tape.values[name]))
         if isinstance(statement, Call):
-            self._back_through_call(way, tape, index, statement, dys)
+            yield from self._back_through_call(way, tape, index, statement, dys)
             return
         try:
             found = self._rules.operand_gradients(statement, dys, way.active, tape)
@@ -171,11 +171,11 @@ class Differentiation:
 
     # Calls, and the twins of what is called.
 
-    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> None:
+    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> Deep[None]:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
         self._calls.append(Site(way.function.name, index))
-        twin = self._twin(call.function, way.state(call.args), seeded, active)
+        twin: Twin | None = yield self._twin(call.function, way.state(call.args), seeded, active)
         self._calls.pop()
         if twin is None:
             return
@@ -198,16 +198,18 @@ class Differentiation:
             return call.results[int(need.key)]
         return self.kept.extra(function, index, call, str(need.key))
 
-    def _twin(self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]) -> Twin | None:
+    def _twin(
+        self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
+    ) -> Deep[Twin | None]:
         """The backward function of `name` for these arguments; None if no gradient comes back."""
         key = (name, vs, seeded, active)
         if key not in self._twins:
-            self._twins[key] = self._made_twin(*key)
+            self._twins[key] = yield from self._made_twin(*key)
         return self._twins[key]
 
     def _made_twin(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Twin | None:
+    ) -> Deep[Twin | None]:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
@@ -224,7 +226,7 @@ class Differentiation:
                 way.contribute(arg, given[i])
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
-        self._go_back(way, seeds)
+        yield from self._go_back(way, seeds)
         found = ((i, way.total(function.params[i].name)) for i in active)
         totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
@@ -279,19 +281,19 @@ class Differentiation:
 
     def _type(self, function: Function, state: State, name: str) -> Type:
         """The type of a value, also of one that was given a name only here."""
-        if name in state:
-            return type_of(state[name])
-        index, statement = self.kept.definitions(function)[name]
-        if isinstance(statement, Apply):
-            tape = self._rules.Tape(dict(state))
-            tape.learn(statement)
-            return type_of(tape.values[name])
-        assert isinstance(statement, Call)
-        callee = self.module.functions[statement.function]
-        inner = self._analysis.domain.instance(callee.name, state(statement.args)).state
-        if name in statement.results:
-            return type_of(inner.returned[statement.results.index(name)])
-        return self._type(callee, inner, self.kept.inside_of(function.name, index, name))
+        while name not in state:
+            index, statement = self.kept.definitions(function)[name]
+            if isinstance(statement, Apply):
+                tape = self._rules.Tape(dict(state))
+                tape.learn(statement)
+                return type_of(tape.values[name])
+            assert isinstance(statement, Call)
+            inside = self._analysis.domain.instance(statement.function, state(statement.args)).state
+            if name in statement.results:
+                return type_of(inside.returned[statement.results.index(name)])
+            name = self.kept.inside_of(function.name, index, name)
+            function, state = self.module.functions[statement.function], inside
+        return type_of(state[name])
 
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]

@@ -23,9 +23,10 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import callees_first
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
-from distir.transform.entry import callees_first, entry_names
+from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step
 
 

@@ -61,9 +61,6 @@ LONGEST_TURN_S, CHARACTER_S = 30.0, 2e-5
 SWITCH_S = 0.0005
 """How long messages wait for a simulation in the background, at each step that reading one takes."""
 
-STACK = 20_000
-"""Python frames for long chains of calls, whichever thread follows them: these take no C stack."""
-
 
 class DistirServer(LanguageServer):
     """What handlers ask: the latest document, the last simulated one, where things stand, what is set."""
@@ -101,7 +98,6 @@ class DistirServer(LanguageServer):
 
         for name in FEATURES:
             importlib.import_module(f"distir_lsp.{name}").register(self)
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))
         sys.setswitchinterval(SWITCH_S)
         # what is loaded stays; versions of documents hold no cycles, so looking for some is seldom worth its time
         gc.freeze()

@@ -28,6 +28,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
@@ -70,11 +71,11 @@ class Callees(Protocol):
     spread: int
     """How many sums were spread."""
 
-    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
+    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """A function written for arguments in these states."""
         ...
 
-    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[int]:
         """How many sums over devices a call takes for arguments in these states."""
         ...
 
@@ -104,15 +105,15 @@ class Body(Resharding):
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
-    def run(self) -> None:
+    def run(self) -> Deep[None]:
         """Write all statements."""
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
-                self._statement(index, statement)
+                yield from self._statement(index, statement)
             else:
                 assert isinstance(statement, Return), "the module checks"
 
-    def _statement(self, index: int, statement: Apply | Call) -> None:
+    def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
         """A statement, as the one before that had the same form, if that needed nothing but itself."""
         form = self._form(statement)
         known = self._forms.get(form)
@@ -121,7 +122,7 @@ class Body(Resharding):
             if isinstance(statement, Apply):
                 self._apply(index, statement)
             else:
-                self._call(statement)
+                yield from self._call(statement)
             if form is not None and len(self.items) == before + 1 and is_plain(self.items[before], statement):
                 given = [(self.value(name), self.state(name), name in self.single) for name in statement.results]
                 self._forms[form] = self.items[before], given
@@ -273,12 +274,12 @@ class Body(Resharding):
         """What is known of a split value before the program runs (its shape) is said of the whole one."""
         restated(self, statement, vs, ws)
 
-    def _call(self, statement: Call) -> None:
+    def _call(self, statement: Call) -> Deep[None]:
         vs = tuple(map(self.value, statement.args))
-        args = self._given_partial(statement, vs)
+        args = yield from self._given_partial(statement, vs)
         states = tuple(map(self.state, args))
         ws = self.domain.instance(statement.function, vs).state.returned
-        found = self.callees.callee(statement.function, vs, states)
+        found = yield self.callees.callee(statement.function, vs, states)
         if not found.joint:
             self.items.append(Each(Call(statement.results, found.name, args, self.claims(statement, found.given))))
         else:
@@ -291,7 +292,7 @@ class Body(Resharding):
         for name, w, state in zip(statement.results, ws, found.given, strict=True):
             self.define(name, w, state)
 
-    def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> tuple[Arg, ...]:
+    def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
         """The arguments of a call: partial sums stay so where the function only hands them on, or adds to them.
 
         Where it needs them whole they are completed here, once for all that use them; but not for a function that names
@@ -301,12 +302,17 @@ class Body(Resharding):
         if not partial or names_devices(self.domain.module.functions[statement.function]):
             return statement.args
 
-        def sums(kept: Collection[int]) -> int:
+        def sums(kept: Collection[int]) -> Deep[int]:
             states = (self.state(a) if i in kept else self._finished(a) for i, a in enumerate(statement.args))
             return self.callees.sums(statement.function, vs, tuple(states))
 
-        least = sums(())
-        kept = partial if sums(partial) <= least else [i for i in partial if sums((i,)) <= least]
+        least = yield sums(())
+        kept = partial
+        if (yield sums(partial)) > least:
+            kept = list[int]()
+            for i in partial:
+                if (yield sums((i,))) <= least:
+                    kept.append(i)
         args = list(statement.args)
         for i in set(partial).difference(kept):
             state = self._finished(args[i])

@@ -82,7 +82,7 @@ def split(
     if size == 1:
         return module
     mesh = mesh_of(module, entry, size, place, representative)
-    with analysis.domain.room(), paused_collection():
+    with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
         done = partition.entry(entry, states, bucket_bytes)
