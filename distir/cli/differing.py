@@ -17,6 +17,7 @@ from distir.cli.simulating import Machine
 from distir.cost import show_bytes, show_seconds, show_speedup
 from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
+from distir.simulate.timeline import MOST_FOLLOWED
 from distir.transform import Difference, Side, difference
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def _memory(a: Side, b: Side, device: int) -> tuple[str, str]:
 def _parting(compared: Compared) -> Sequence[str]:
     """Where the critical paths go different ways, in words."""
     found = compared.difference
+    if found.shared is None:
+        return [f"they are not followed in programs of more than {MOST_FOLLOWED:,} ops"]
     if found.parting == (None, None):
         return ["they are the same"]
     said = [f"they share their first {found.shared} ops, and part here:" if found.shared else "they part at once:"]

@@ -18,11 +18,16 @@ from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
+from distir.simulate.timeline import MOST_FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distir.analysis.program import Program
+
+
+MOST_OF_LONG = 1_000
+"""So many ops at the end of the critical path are listed of programs that are too long to follow it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,23 @@ def costliest(simulation: Simulation) -> list[Spent]:
 
 
 def longest_waits(simulation: Simulation, count: int) -> list[Wait]:
-    """The longest times that a device idles for another's op, the earliest first of equal ones."""
+    """The longest times that a device idles for another's op, the earliest first of equal ones; of long programs none.
+
+    Long programs have more than `MOST_FOLLOWED` events.
+    """
+    if simulation.timeline().is_long:
+        return []
     return sorted(simulation.timeline().waits, key=lambda w: (-w.seconds, w.event, w.device))[:count]
 
 
 def as_document(program: Program, simulation: Simulation, top: int) -> dict[str, Any]:
-    """The simulation as one JSON document; the critical path whole, ops and waits the first `top`."""
+    """The simulation as one JSON document; the critical path whole, ops and waits the first `top`.
+
+    Of long programs (`followed` is false) the critical path's last ops are there, `MOST_OF_LONG` of them, and no waits.
+    """
     timeline, line_of = simulation.timeline(), lines(program)
     busy = sum(use.busy_s for use in simulation.devices.values())
+    path = timeline.critical_end(MOST_OF_LONG) if timeline.is_long else timeline.critical_path()
     return {
         "hardware": simulation.hardware.name,
         "function": simulation.function.name,
@@ -97,8 +111,9 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "duration_s": event.effect.cost.seconds,
                 "devices": list(event.effect.devices),
             }
-            for event in map(timeline.event, timeline.critical_path())
+            for event in map(timeline.event, path)
         ],
+        "followed": not timeline.is_long,
         "waits": [
             {
                 "device": wait.device,
@@ -132,6 +147,9 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
     for title, section in sections:
         if section.row_count:
             parts += ["", Text(title, style="bold underline"), section]
+    if simulation.timeline().is_long:
+        said = f"of more than {MOST_FOLLOWED:,} ops, the critical path's end is listed, and no waits are looked for"
+        parts += ["", Text(said)]
     return parts
 
 
@@ -172,8 +190,14 @@ def _costliest(simulation: Simulation, top: int) -> Any:
 
 def _critical_path(simulation: Simulation, top: int, line_of: Callable[[Event], int | None]) -> Any:
     timeline = simulation.timeline()
-    path = [index for index in timeline.critical_path() if timeline.effects[index].cost.seconds]
     listed = table("start", "takes", "device", "op", "in", "line", right="015")
+    if timeline.is_long:
+        tail = [event for event in map(timeline.event, timeline.critical_end(MOST_OF_LONG)) if event.effect.ticks]
+        listed.add_row("…", "", "", f"of {simulation.ops:,} ops in all", "", "")
+        for event in tail[-top:]:
+            listed.add_row(*_path_row(event, line_of))
+        return listed
+    path = [index for index in timeline.critical_path() if timeline.effects[index].cost.seconds]
     head = path if len(path) <= top + 1 else path[: (top + 1) // 2]
     tail = path[len(path) - top // 2 :] if len(head) < len(path) else []
     for event in map(timeline.event, head):
@@ -228,7 +252,7 @@ def lines(program: Program) -> Callable[[Event], int | None]:
         span = program.syntax.source_map(Site(function, index))
         return program.source.position(span.start)[0] if span is not None else None
 
-    return lambda event: line(event.function.name, event.path[-1][1])
+    return lambda event: line(event.function.name, event.place.statement)
 
 
 def _named(event: Event) -> str:

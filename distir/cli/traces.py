@@ -125,9 +125,14 @@ def read_trace(path: str) -> Run:
 
 def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
     """The run that a simulation tells of."""
+    from distir.analysis.size import refuse_beyond
+    from distir.cli.endings import judged
     from distir.cli.report import lines
     from distir.ir import DISCARD
+    from distir.simulate.trace import MOST_TRACED
 
+    with judged(program):
+        refuse_beyond(simulation.ops, MOST_TRACED, simulation.function.name, "a trace lists")
     line_of = lines(program)
     found: list[Piece] = []
     for event in simulation.timeline().events():

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from distir.cost import show_bytes, show_seconds, show_speedup
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ir import Site
 from distir.simulate.simulation import Simulation
 from distir.simulate.timeline import Event
 from distir.transform import Side, difference
@@ -53,7 +52,7 @@ class Comparison:
     other: Cost
     this: Cost
     speedup: float | None
-    shared: int
+    shared: int | None
     other_parting: Parting | None
     this_parting: Parting | None
 
@@ -100,14 +99,14 @@ def _cost(name: str, simulation: Simulation, side: Side) -> Cost:
 def _parting(document: Document, event: Event | None) -> Parting | None:
     if event is None:
         return None
-    function, index = event.path[-1]
+    site = event.site
     return Parting(
         event.effect.op,
         event.label,
-        function.name,
-        index,
+        site.function,
+        event.place.statement,
         event.start,
         event.effect.cost.seconds,
         event.effect.devices,
-        document.program.syntax.source_map(Site(function.name, index)),
+        document.program.syntax.source_map(site),
     )

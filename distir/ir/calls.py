@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 
-from distir.ir.core import Call, Function, Module
+from distir.ir.core import Apply, Call, Function, Module
 
 
 def callees(function: Function) -> Iterator[str]:
@@ -30,3 +30,26 @@ def callees_first(module: Module) -> Iterator[Function]:
             else:
                 begun.add(name)
                 way.append((functions[name], callees(functions[name])))
+
+
+def inlined_sizes(
+    module: Module, inlined: Container[str] | None = None, counts: Callable[[Apply], bool] | None = None
+) -> dict[str, int]:
+    """By function: how many ops it has with all calls, or those of `inlined`, written out; other calls count as one.
+
+    `counts` says which ops do; all, by default.
+    Calls of calls multiply: forty functions, each of which calls the next one twice, have more ops than can be listed.
+    The module must be free of recursion.
+    """
+    sizes: dict[str, int] = {}
+    for function in callees_first(module):
+        size = 0
+        for statement in function.body:
+            if isinstance(statement, Call) and (inlined is None or statement.function in inlined):
+                size += sizes[statement.function]
+            elif isinstance(statement, Apply):
+                size += counts is None or counts(statement)
+            else:
+                size += isinstance(statement, Call)
+        sizes[function.name] = size
+    return sizes

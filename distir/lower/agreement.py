@@ -12,12 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.analysis import Checker, Instance, check
+from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import DISCARD, Apply, Attributes, Call, Literal, Module, Site, Statement, Type
+from distir.ir.calls import inlined_sizes
 from distir.lower.projection import callee, devices_of
 from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
+
+MOST_MATCHED = 1_000_000
+"""So many communications of a rank are matched with those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ def communications(module: Module, name: str | None = None, args: Sequence[Value
     entry = module.entry(name)
     if analysis.errors or entry is None:
         raise ProgramError(analysis.errors)
+    found = inlined_sizes(module, counts=_communicates)[entry.name]
+    refuse_beyond(found, MOST_MATCHED, entry.name, "of a rank are matched", of="communications")
     instance = analysis.instance(entry, args or [p.type for p in entry.params])
     return list(_steps(analysis.domain, instance))
 
@@ -76,7 +83,7 @@ def _steps(domain: Checker, entry: Instance) -> Iterator[Step]:
                 if id(inner) not in silent:
                     calls.append(_Call(inner, enumerate(inner.function.body)))
                     break
-            elif isinstance(statement, Apply) and OPS[statement.op].communication is not None:
+            elif isinstance(statement, Apply) and _communicates(statement):
                 current.communicates = True
                 site = Site(current.instance.function.name, index)
                 yield Step(_event(statement, current.instance), site, print_statement(statement))
@@ -86,6 +93,10 @@ def _steps(domain: Checker, entry: Instance) -> Iterator[Step]:
                 silent.add(id(current.instance))
             elif calls:
                 calls[-1].communicates = True
+
+
+def _communicates(op: Apply) -> bool:
+    return OPS[op.op].communication is not None
 
 
 def _event(statement: Apply, instance: Instance) -> Event:

@@ -108,12 +108,36 @@ class Body:
         return [0, *accumulate(events_of(step) for step in self.steps)]
 
     @cached_property
+    def firsts(self) -> tuple[tuple[int, ...], ...]:
+        """The devices of each op, in calls too, before which nothing occupies any of them. One of these starts first.
+
+        An op that starts as early as any can be followed back along its devices: what runs there before it starts no
+        later.
+        """
+        return finish(_firsts(self))
+
+    @cached_property
     def memory(self) -> dict[int, tuple[int, int]]:
         """By memory: by how many bytes its use changes from start to end, and how far it rises in between.
 
         These compose: after (c, p), (d, q) gives (c + d, max(p, c + q)).
         """
         return use_of_memory(self, 0, len(self.steps))
+
+
+def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
+    known = vars(body)  # where cached properties are kept
+    if "firsts" not in known:
+        seen: set[int] = set()
+        found: list[tuple[int, ...]] = []
+        for step in body.timed:
+            devices = step.summary.devices if isinstance(step, Body) else step.devices
+            if not seen.issuperset(devices):
+                groups = (yield _firsts(step)) if isinstance(step, Body) else (devices,)
+                found += [group for group in groups if seen.isdisjoint(group)]
+                seen.update(devices)
+        known["firsts"] = tuple(found)
+    return known["firsts"]
 
 
 def use_of_memory(body: Body, first: int, end: int) -> dict[int, tuple[int, int]]:

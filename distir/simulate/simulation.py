@@ -232,7 +232,7 @@ class Simulation:
         site = Site(self.function.name, None, Part("name"))
         if event is not None:
             at = self._timeline.event(event)
-            site = Site(at.function.name, at.path[-1][1])
+            site = at.site
         peak = self.devices[device].peak_memory_bytes
         message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
         notes = tuple(Note(f"`%{v.name}` takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])

@@ -49,8 +49,8 @@ class Difference:
 
     left: Side
     right: Side
-    shared: int
-    """How many events the critical paths share from the start."""
+    shared: int | None
+    """How many events the critical paths share from the start; None of programs that are too long to follow them."""
     parting: tuple[Event | None, Event | None]
 
     @property
@@ -61,6 +61,8 @@ class Difference:
 
 def difference(left: Simulation, right: Simulation) -> Difference:
     """Compare two simulations. Events are the same where function, op and result have the same names."""
+    if left.timeline().is_long or right.timeline().is_long:
+        return Difference(_side(left), _side(right), None, (None, None))
     paths = [_critical_path(side) for side in (left, right)]
     pairs = list(zip(*paths, strict=False))
     shared = next((i for i, (a, b) in enumerate(pairs) if _key(a) != _key(b)), len(pairs))
@@ -101,5 +103,4 @@ def _critical_path(simulation: Simulation) -> list[Event]:
 
 
 def _key(event: Event) -> tuple[str, ...]:
-    calls = tuple(function.name for function, _ in event.path)
-    return (*calls, event.statement.op, event.label)
+    return (*(function.name for function, _ in event.path), event.statement.op, event.label)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
+from distir.analysis.size import MOST_WRITTEN, refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -41,6 +42,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
@@ -84,6 +86,7 @@ class Differentiation:
         self.module = analysis.module
         self.kept = Kept(analysis.module)
         self._analysis = analysis
+        self._sizes = inlined_sizes(analysis.module)
         self._own = dict(analysis.states)
         self._functions = FunctionBuilder("")  # for the names of functions
         for name in self.module.functions:
@@ -100,8 +103,9 @@ class Differentiation:
         """Write the way back of the entry function to `builder`, and give the gradients of `wanted` parameters.
 
         `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
-        Raises ProgramError where an op has none.
+        Raises ProgramError where an op has none, or there are too many: what each makes is a value of the step.
         """
+        refuse_beyond(self._sizes[function.name], MOST_WRITTEN, function.name, "gradients are found of")
         state = self._own[function.name]
         way = self._way(function, state, builder, wanted)
         self.kept.names_with(function.name, builder)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from distir.diagnostics import Span
 from distir.ir import Site
 from distir.simulate.effects import Effect
-from distir.simulate.timeline import Timeline
+from distir.simulate.timeline import Event, Timeline
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
 
-MOST_LOOKED_AT = 500_000
-"""Of programs of more events, as if inlined, slack and waits are not worked out."""
+NOWHERE = -1
+"""In place of the number of a statement: calls that are left out, and the op itself."""
 
 MOST_POINTS = 4000
 """A curve of more points is thinned: of each stretch its highest point is kept."""
@@ -58,7 +58,8 @@ class CallPlace:
 class Bar:
     """One op on the timeline. `calls`: the functions that lead to it, outermost first, its own last.
 
-    `callers`: the statements that call them, of all but the first.
+    `callers`: the statements that call them, of all but the first. Of very many calls, those in the middle are one entry
+    that says how many there are.
 
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
     """
@@ -223,15 +224,15 @@ def timeline_of(
     `columns`: as a table in place of bars.
     """
     timeline = simulation.timeline()
-    is_long = len(timeline) > MOST_LOOKED_AT
+    is_long = timeline.is_long
     table, following = _table(timeline, locate, not is_long, first_event, most, devices)
-    last = following if following is not None else len(timeline)
+    last = following if following is not None else timeline.body.events
     return TimelineView(
         simulation.hardware.name,
         simulation.function.name,
         simulation.latency_s,
         simulation.ops,
-        len(timeline),
+        timeline.body.events,
         tuple(
             DeviceLane(d, use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
             for d, use in simulation.devices.items()
@@ -288,7 +289,7 @@ def _table(
             break
         if devices is not None and devices.isdisjoint(effect.devices):
             continue
-        function, index = event.path[-1]
+        function, index = event.function, event.place.statement
         origin = origins.get((function.name, index))
         if origin is None:
             origin = origins[function.name, index] = len(origins)
@@ -299,7 +300,7 @@ def _table(
             kind = known[id(effect)] = kinds.setdefault(_kind(effect), len(kinds))
         event_of.append(event.index)
         origin_of.append(origin)
-        way = (*[(f.name, i) for f, i in event.path[:-1]], (function.name, -1))
+        way = _way(event)
         call = calls.get(way)
         if call is None:
             call = calls[way] = len(calls)
@@ -313,7 +314,7 @@ def _table(
         tuple(listed),
         tuple([tuple([name for name, _ in way]) for way in calls]),
         tuple(callers),
-        tuple([CallPlace(name, i, locate(Site(name, i))) for name, i in places]),
+        tuple([CallPlace(name, i, locate(Site(name, i)) if i != NOWHERE else None) for name, i in places]),
         tuple(kinds),
         event_of,
         origin_of,
@@ -323,6 +324,14 @@ def _table(
         slack if with_slack else None,
     )
     return table, following
+
+
+def _way(event: Event) -> tuple[tuple[str, int], ...]:
+    """The functions that lead to an event, its own last, and the statements in them that call; NOWHERE for others."""
+    outermost, left_out, innermost = event.shown_path
+    more = ((f"… {left_out:,} more …", NOWHERE),) if left_out else ()
+    way = (*((f.name, i) for f, i in outermost), *more, *((f.name, i) for f, i in innermost))
+    return (*way[:-1], (way[-1][0], NOWHERE))
 
 
 def _kind(effect: Effect) -> Kind:
@@ -347,7 +356,7 @@ def _curve(
 ) -> Curve:
     peak, number, live = simulation.memory().peak(memory)
     event = simulation.timeline().event(number) if number is not None else None
-    place = Site(event.function.name, event.path[-1][1]) if event is not None else None
+    place = event.site if event is not None else None
     return Curve(
         tuple(devices),
         simulation.devices[devices[0]].capacity_bytes,
