@@ -16,17 +16,22 @@ MOST_RUN = 100_000_000
 """So many ops are run one after the other: a quarter of an hour, if each takes 10 microseconds."""
 
 
-def too_many(function: str, count: int, message: str, help: str | None = None, of: str = "ops") -> Diagnostic:
+WRITTEN_OUT = "ops, calls written out"
+
+
+def too_many(function: str, count: int, message: str, help: str | None = None, of: str = WRITTEN_OUT) -> Diagnostic:
     """That a function has too many ops; `message` says how many it may have."""
     found = f"{count:,}" if count <= MOST_OPS else f"more than {MOST_OPS:,}"
-    said = f"`@{function}` has {found} {of}, calls written out; {message}"
+    said = f"`@{function}` has {found} {of}; {message}"
     return Diagnostic(codes.TOO_MANY_OPS, Site(function, None, Part("name")), said, help=help)
 
 
-def refuse_beyond(count: int, most: int, function: str, message: str, help: str | None = None, of: str = "ops") -> None:
+def refuse_beyond(
+    count: int, most: int, function: str, message: str, help: str | None = None, of: str = WRITTEN_OUT
+) -> None:
     """Raises ProgramError where a function has more than `most` ops, calls written out.
 
-    `message` says who takes no more, and does what; `of`, which ops are counted, where it is not all.
+    `message` says who takes no more, and does what; `of`, what is counted, where it is not all ops.
     """
     if count > most:
         raise ProgramError([too_many(function, count, f"{message} at most {most:,}", help, of)])

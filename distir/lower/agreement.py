@@ -56,7 +56,7 @@ def communications(module: Module, name: str | None = None, args: Sequence[Value
     if analysis.errors or entry is None:
         raise ProgramError(analysis.errors)
     found = inlined_sizes(module, counts=_communicates)[entry.name]
-    refuse_beyond(found, MOST_MATCHED, entry.name, "of a rank are matched", of="communications")
+    refuse_beyond(found, MOST_MATCHED, entry.name, "of a rank are matched", of="communications, calls written out")
     instance = analysis.instance(entry, args or [p.type for p in entry.params])
     return list(_steps(analysis.domain, instance))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
-from distir.analysis.size import MOST_WRITTEN, refuse_beyond
+from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -52,6 +52,10 @@ from distir.transform.way_back import Gradient, Way, is_differentiable
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.differentiation import Tape
+
+
+MOST_RETURNED = 200_000
+"""So many values are handed up through calls to the entry function, and down again on the way back: 50 MB of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Differentiation:
             self._functions.fresh(name)
         self._twins: dict[tuple[object, ...], Twin | None] = {}
         self._bodies: dict[object, Function] = {}
+        self._types: dict[tuple[str, int, str], Type] = {}
+        """By function, identity of a state and name: the types of values that were given a name only here."""
         self._written: dict[str, list[Function]] = {}
         self._calls: list[Site] = []
         """Where we are, from the entry function inwards."""
@@ -105,7 +111,9 @@ class Differentiation:
         `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
         Raises ProgramError where an op has none, or there are too many: what each makes is a value of the step.
         """
-        refuse_beyond(self._sizes[function.name], MOST_WRITTEN, function.name, "gradients are found of")
+        inside = sum(size for name, size in self._sizes.items() if name != function.name)
+        values = "values inside of calls that may have to be returned for the way back"
+        refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
         way = self._way(function, state, builder, wanted)
         self.kept.names_with(function.name, builder)
@@ -285,19 +293,25 @@ class Differentiation:
 
     def _type(self, function: Function, state: State, name: str) -> Type:
         """The type of a value, also of one that was given a name only here."""
-        while name not in state:
-            index, statement = self.kept.definitions(function)[name]
+        passed: list[tuple[str, int, str]] = []
+        while (known := self._types.get((function.name, id(state), name))) is None and name not in state:
+            passed.append((function.name, id(state), name))  # the checker keeps states, so each id stays its own
+            index, statement = self.kept.definition(function, name)
             if isinstance(statement, Apply):
                 tape = self._rules.Tape(dict(state))
                 tape.learn(statement)
-                return type_of(tape.values[name])
+                known = type_of(tape.values[name])
+                break
             assert isinstance(statement, Call)
             inside = self._analysis.domain.instance(statement.function, state(statement.args)).state
             if name in statement.results:
-                return type_of(inside.returned[statement.results.index(name)])
+                known = type_of(inside.returned[statement.results.index(name)])
+                break
             name = self.kept.inside_of(function.name, index, name)
             function, state = self.module.functions[statement.function], inside
-        return type_of(state[name])
+        found = type_of(state[name]) if known is None else known
+        self._types.update(dict.fromkeys(passed, found))
+        return found
 
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]
