@@ -90,9 +90,8 @@ def advised(domain: Checker, diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic whose help is the first repair there is, and which stands at what that repairs."""
     if diagnostic.code not in (*MISPLACED, *MISTYPED) or (found := mistake_of(domain, diagnostic)) is None:
         return diagnostic
-    with domain.room():
-        sending = next(iter(sendings(found)), None)
-        casting = next(castings(found), None) if sending is None else None
+    sending = next(iter(sendings(found)), None)
+    casting = next(castings(found), None) if sending is None else None
     if sending is not None:
         return _to_send(found, sending)
     if casting is not None:

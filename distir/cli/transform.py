@@ -113,6 +113,7 @@ def _verified(
 ) -> int:
     from distir.analysis import InputError, TooLargeError
     from distir.cli.verifying import Verdict, tell
+    from distir.diagnostics import ProgramError
     from distir.transform import VerifyError, reference
     from distir.transform import verify as compare
 
@@ -120,6 +121,9 @@ def _verified(
         found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
         raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
+    except ProgramError as error:  # of either program: its places may not be the text's
+        first = error.diagnostics[0]
+        raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     verdicts = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
     tell(verdicts, "both programs give the same results", "the programs give different results")
     return 0 if found.equal else 1

@@ -58,8 +58,8 @@ class CallPlace:
 class Bar:
     """One op on the timeline. `calls`: the functions that lead to it, outermost first, its own last.
 
-    `callers`: the statements that call them, of all but the first. Of very many calls, those in the middle are one entry
-    that says how many there are.
+    `callers`: the statements that call them, of all but the first. Of very many calls, those in the middle are one
+    entry that says how many there are.
 
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
     """
