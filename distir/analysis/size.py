@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.diagnostics.codes import names as codes
+from distir.diagnostics.codes import simulation as codes
 from distir.ir import Part, Site
 
 MOST_OPS = 2**63 - 1

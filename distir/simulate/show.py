@@ -108,7 +108,8 @@ def annotated(program: Program, entry: Instance, simulation: Simulation | None) 
     """
     analysis = program.analysis
     found = occurrences(analysis.domain, entry, simulation.body if simulation is not None else None)
-    functions = tuple(_with_claims(f, analysis.states[f.function.name]) for f in program.syntax.functions)
+    states = analysis.states
+    functions = tuple(_with_claims(f, states[f.function.name]) for f in program.syntax.functions)
     text = format(replace(program.syntax, functions=functions)).replace("\r\n", "\n").replace("\r", "\n")
     timeline = simulation.timeline() if simulation is not None else None
     syntax = parse(text, program.source.path, canonical)

@@ -120,7 +120,7 @@ def test_gradients_of_deep_chains(distir, write, tmp_path):
     assert distir("check", out)[0] == 0
     code, _, err = distir("transform", "grad", "loss=mse", write(chain(DEEP)))
     assert code == 1
-    assert "DIR215" in err
+    assert "DIR510" in err
 
 
 def test_a_long_chain_of_statements(distir, write):
@@ -176,7 +176,7 @@ def test_what_must_take_each_op_refuses_billions(distir, write, tmp_path, words)
     known = {"FILE": write(tree(LEVELS, head=f"%x: {X} {{param}}")), "OUT": tmp_path / "out"}
     code, out, err = distir(*(known.get(word, word) for word in words))
     assert code in (1, 2), out
-    assert "DIR215" in err
+    assert "DIR510" in err
     assert re.search(r"has 1,\d\d\d,\d\d\d,\d\d\d,\d\d\d ", err), err
     assert re.search(r"at most [\d,]+", err)
     assert not (tmp_path / "out").exists()
@@ -214,7 +214,7 @@ def test_communications_without_number_are_refused(distir, write):
     assert json.loads(out)["ops"] == 2 * OPS
     code, _, err = distir("project", path)
     assert code == 1
-    assert "DIR215" in err
+    assert "DIR510" in err
 
 
 def test_more_ops_than_are_counted_do_not_check(distir, write):
@@ -222,7 +222,7 @@ def test_more_ops_than_are_counted_do_not_check(distir, write):
     for words in (("check",), ("simulate",), ("run",), ("show",)):
         code, _, err = distir(*words, path)
         assert code == 1
-        assert err.count("error[DIR215]") == 1
+        assert err.count("error[DIR510]") == 1
         assert "`@f63` has more than 9,223,372,036,854,775,807 ops" in err
 
 
