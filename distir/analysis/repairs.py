@@ -96,8 +96,8 @@ def advised(domain: Checker, diagnostic: Diagnostic) -> Diagnostic:
         return _to_send(found, sending)
     if casting is not None:
         return _to_cast(found, casting)
-    if diagnostic.code is type_codes.BAD_CALL and (diagnostic.help or "").startswith("insert "):
-        return replace(diagnostic, help=None)  # it is about the callee, and would mend nothing here
+    if (diagnostic.help or "").startswith("insert "):
+        return replace(diagnostic, help=None)  # that alone mends nothing here: it is about a callee, or there is more
     return diagnostic
 
 
