@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 MODULES = sorted([*(ROOT / "distir").rglob("*.py"), *(ROOT / "lsp").rglob("*.py")])
 
 FLOORS = [
-    {"ir", "diagnostics"},
+    {"ir", "diagnostics", "files"},
     {"syntax", "ops", "config"},
     {"analysis", "cost"},
     {"simulate"},
@@ -25,7 +25,7 @@ FLOORS = [
 ]
 """From the ground up. A room imports rooms of lower floors only."""
 
-NEIGHBOURS = {("diagnostics", "ir"), ("ops", "syntax")}
+NEIGHBOURS = {("diagnostics", "ir"), ("files", "ir"), ("files", "diagnostics"), ("ops", "syntax")}
 """The rooms of one floor of which the first may import the second."""
 
 ROOF = {"distir", "distir.api"}

@@ -19,7 +19,7 @@ from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.diff import diff
-from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware, reason
+from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
 from distir.cli.hardware import hardware
@@ -35,6 +35,7 @@ from distir.cli.search import search
 from distir.cli.show import show
 from distir.cli.simulate import simulate
 from distir.cli.transform import transform
+from distir.files.reading import why_not
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     check,
@@ -159,7 +160,7 @@ def _explained(error: Exception) -> int:
                 output.complain("error", message, hint)
         case OSError():
             name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
-            output.complain("error", f"{name}{reason(error)}")
+            output.complain("error", f"{name}{why_not(error)}")
         case MemoryError():
             output.complain("error", "out of memory", "use smaller sizes, or a machine with more memory")
         case _:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distir.cli import options, output, searching, simulating
-from distir.cli.endings import REFUSED, Refused, reason
+from distir.cli.endings import REFUSED, Refused
+from distir.files.reading import why_not
 
 if TYPE_CHECKING:
     from distir.config import Config
@@ -254,7 +255,7 @@ def _found(chosen: Search, known: list[Row], csv: str | None, resume: bool, prog
         if csv is None or error.filename != csv:
             raise
         kept = f"its {len(known) + len(found)} rows are kept; once there is room, go on with --resume"
-        raise Refused(f"cannot write `{csv}`: {reason(error)}", kept if found else None) from None
+        raise Refused(f"cannot write `{csv}`: {why_not(error)}", kept if found else None) from None
     return found
 
 

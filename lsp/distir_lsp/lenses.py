@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from lsprotocol import types
 
+from distir.files.reading import PROGRAM, read_text
 from distir.ide import lenses as ide
 from distir.ir import Site
 from distir_lsp.addresses import file_of
@@ -97,7 +98,7 @@ def register(server: DistirServer) -> None:
 
         done, path = server.simulated(uri), file_of(uri)
         try:
-            text = Path(path).read_text("utf-8", "replace") if path else None
+            text = read_text(path, PROGRAM, "replace") if path else None
         except OSError:
             text = None
         if done is None or done.simulation is None or text is None:

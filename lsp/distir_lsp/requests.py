@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from distir.cost import HardwareError, load
+from distir.files.reading import PROGRAM, read_text, why_not
 from distir.ide.document import Document, Setup, open_document
 from distir_lsp import following
 from distir_lsp.addresses import file_of, path_of
@@ -269,10 +269,9 @@ async def _other(
     if path is None:
         raise Refused(f"`{target}` is no file's address")
     try:
-        text = Path(path).read_text("utf-8", "replace")
+        text = read_text(path, PROGRAM, "replace")
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot read `{path_of(target)}`: {reason}") from None
+        raise Refused(f"cannot read `{path_of(target)}`: {why_not(error)}") from None
     return _opened(text, path_of(target), document.setup, server)
 
 

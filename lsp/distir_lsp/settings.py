@@ -16,10 +16,11 @@ from pygls.exceptions import JsonRpcException
 
 from distir import config
 from distir.config import Budget, Config, ConfigError, Hints
-from distir.config.positions import positions
 from distir.cost import Hardware, HardwareError, load
 from distir.diagnostics import Diagnostic, Report, Source
 from distir.diagnostics.codes.settings import SETTING_VALUE
+from distir.files.reading import SETTINGS, read_text
+from distir.files.toml import places
 from distir.ide.document import Setup
 from distir.simulate.setup import SetupError, constants, limits
 
@@ -199,11 +200,11 @@ def _report(found: Config, key: tuple[str, ...], message: str, help: str | None)
     """Something wrong with a setting, where it stands in the settings file."""
     path = found.path or Path(config.FILE_NAME)
     try:
-        text = path.read_text("utf-8-sig", "replace")
-        statement = positions(text).get(key)
-    except (OSError, ValueError):
-        text, statement = "", None
-    span = statement.value if statement is not None else None
+        text = read_text(path, SETTINGS, "replace").removeprefix("\ufeff")
+    except OSError:
+        text = ""
+    place = places(text).get(key)
+    span = place.value if place is not None else None
     return Report(Source(str(path), text), (Diagnostic(SETTING_VALUE, span, message, help=help),))
 
 
