@@ -47,10 +47,7 @@ def read_bytes(path: str, kind: Kind = PROGRAM) -> bytes:
     try:
         if path == STDIN:
             return reading.bounded(sys.stdin.buffer, kind, shown(path))
-        if _is_given_open(path):
-            with open(os.open(path, os.O_RDONLY), "rb") as stream:  # waits, as for standard input
-                return reading.bounded(stream, kind, path)
-        return reading.read_bytes(path, kind)
+        return reading.read_handed(path, kind) if _is_handed(path) else reading.read_bytes(path, kind)
     except IsADirectoryError:
         raise Refused(f"expected a file, found the folder `{path}`") from None
     except OSError as error:
@@ -81,7 +78,7 @@ def replacing(path: str) -> Generator[str]:
         os.close(handle)
         yield temporary
         if mode is None:
-            with open(temporary, "rb") as written, open(target, "wb") as special:
+            with reading.opened(temporary) as written, open(target, "wb") as special:
                 shutil.copyfileobj(written, special)
         else:
             os.chmod(temporary, mode)
@@ -106,7 +103,7 @@ def _programs(folder: str) -> Iterator[str]:
         yield from (os.path.join(root, name) for name in names if name.endswith(SUFFIX) and not name.startswith("."))
 
 
-def _is_given_open(path: str) -> bool:
+def _is_handed(path: str) -> bool:
     """Whether a path names what the caller of the command has open already, such as a pipe."""
     return path == "/dev/stdin" or path.startswith("/dev/fd/")
 

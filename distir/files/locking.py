@@ -24,8 +24,8 @@ def open_alone(path: str) -> BinaryIO:
     another process has got here.
     """
     while True:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-        file = open(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "rb+", buffering=0)  # noqa: SIM115
+        more = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = open(os.open(path, os.O_RDWR | os.O_CREAT | more, 0o666), "rb+", buffering=0)  # noqa: SIM115
         try:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 os.set_blocking(file.fileno(), True)

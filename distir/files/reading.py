@@ -92,6 +92,15 @@ def read_text(path: Named, kind: Kind, errors: str = "strict") -> str:
     return read_bytes(path, kind).decode("utf-8", errors)
 
 
+def read_handed(path: str, kind: Kind) -> bytes:
+    """All that the caller of this process hands over as `/dev/fd/63`, waiting for it as for standard input.
+
+    Raises OSError.
+    """
+    with open(path, "rb") as stream:
+        return bounded(stream, kind, path)
+
+
 def bounded(file: BinaryIO, kind: Kind, name: str, expected: int = 0) -> bytes:
     """All that an open file or stream has left; `expected`: how much that is, if it is known. Raises OSError."""
     if expected > kind.most:
