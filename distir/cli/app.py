@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from distir.cli import output
+from distir.cli import output, streams
 from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wants_traceback = TRACEBACK in given
     given = [word for word in given if word != TRACEBACK]
     try:
+        streams.stand_in()
         return _run(given or ["--help"])
     except (Closed, BrokenPipeError):
         _abandon(sys.stdout)
@@ -79,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # whatever it is, no traceback reaches a user who did not ask for it
+        if _interrupted(error):
+            return INTERRUPTED
         if wants_traceback:
             import traceback
 
@@ -167,6 +170,15 @@ def _explained(error: Exception) -> int:
             text = " ".join(str(error).split())
             output.complain("error", f"this is a bug in DistIR: {type(error).__name__}: {text}", _where_to_report())
     return REFUSED
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind an error: what is written in C may make something else of it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _where_to_report() -> str:
