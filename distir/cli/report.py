@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.cli.output import table
 from distir.cli.simulating import Machine
-from distir.cost import show_bytes, show_seconds
+from distir.cost import StepCost, show_bytes, show_seconds
 from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
@@ -81,6 +81,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "ops": simulation.ops,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
+        "cost": as_cost(simulation.cost),
         "devices": {
             str(device): {
                 "busy_s": use.busy_s,
@@ -127,6 +128,19 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
     }
 
 
+def as_cost(cost: StepCost | None) -> dict[str, Any] | None:
+    """What a step costs, as JSON; null where the machine has no prices."""
+    if cost is None:
+        return None
+    per_tokens = cost.per_million_tokens
+    return {
+        "currency": cost.step.currency,
+        "per_step": cost.step.amount,
+        "tokens": cost.tokens,
+        "per_million_tokens": None if per_tokens is None else per_tokens.amount,
+    }
+
+
 def as_text(program: Program, simulation: Simulation, machine: Machine, top: int) -> list[Any]:
     """The simulation for people: what rich lays out."""
     from rich.text import Text
@@ -138,6 +152,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
         shares = (simulation.bubble, "bubble"), (simulation.exposed_communication, "exposed communication")
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
+    parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
         ("devices", _devices(simulation)),
         ("costliest ops", _costliest(simulation, top)),

@@ -26,6 +26,8 @@ class Cost:
     peak_memory_bytes: Mapping[str, int]
     communication_bytes: Mapping[str, int]
     messages: Mapping[str, int]
+    cost: str | None
+    """Of a step, in words: the two sides may have prices in different currencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def _cost(name: str, simulation: Simulation, side: Side) -> Cost:
         {str(device): nbytes for device, nbytes in side.peak_memory_bytes.items()},
         side.communication_bytes,
         side.messages,
+        None if side.cost is None else str(side.cost),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, recounted
@@ -34,7 +35,8 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
             if figures is None:
                 whole = whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)
-            yield _simulated(replace(blank, batch_size=size), figures, size or fixed_batch(subject.entry))
+            row = _simulated(replace(blank, batch_size=size), figures, size or fixed_batch(subject.entry))
+            yield _priced(row, subject, plan.devices)
         except (ProgramError, BindError, Reject, StepError) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
 
@@ -48,6 +50,24 @@ def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) 
         throughput=batch_size / latency if batch_size and latency else None,
         peak_memory_bytes=max((use.peak_memory_bytes for use in devices), default=0),
         fits=all(use.peak_memory_bytes <= use.capacity_bytes for use in devices),
+    )
+
+
+def _priced(row: Row, subject: Subject, devices: int) -> Row:
+    """The row with what a step costs on so many devices, the first of the machine."""
+    machine = subject.hardware
+    prices = [machine.kinds[device].price for device in sorted(set(machine.physical[:devices]))]
+    if row.latency_s is None or None in prices:
+        return row
+    cost = step_cost(prices, row.latency_s, subject.tokens(row.batch_size))
+    if cost is None:
+        return row
+    per_tokens = cost.per_million_tokens
+    return replace(
+        row,
+        cost_per_step=cost.step.amount,
+        cost_per_million_tokens=None if per_tokens is None else per_tokens.amount,
+        currency=cost.step.currency,
     )
 
 

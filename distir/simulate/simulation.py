@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check_entry
-from distir.cost import Hardware, HardwareError, larger, load, show_bytes, show_seconds
+from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
@@ -34,6 +34,7 @@ from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
+from distir.simulate.tokens import tokens
 from distir.simulate.working_set import timed_on
 
 LARGEST_SHOWN = 5
@@ -121,6 +122,18 @@ class Simulation:
             return None
         low, high = (Timeline(self._timed(replace(self.hardware, edge=edge))).latency for edge in (-1.0, 1.0))
         return low, high
+
+    @cached_property
+    def cost(self) -> StepCost | None:
+        """What a step costs: the devices of the program, for as long as it takes.
+
+        None where the machine has no prices, and where a device of the program stands for others (`representative`).
+        """
+        if self._effects.standing:
+            return None
+        used = {self.hardware.memory_of(position) for position in self._effects.place.values()}
+        prices = [self.hardware.kinds[device].price for device in sorted(used)]
+        return step_cost(prices, self.latency_s, tokens(self.function, map(type_of, self.instance.args)))
 
     @property
     def ops(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from distir.cost import StepCost
 from distir.simulate import Event, Simulation
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
@@ -31,6 +32,8 @@ class Side:
     """The share of (devices × latency) in which a device neither computes nor communicates, from 0 to 1."""
     exposed_communication: float
     """The share in which a device communicates and does not compute, from 0 to 1."""
+    cost: StepCost | None
+    """In money; None where the machine has no prices."""
 
     @property
     def most_memory_bytes(self) -> int:
@@ -94,6 +97,7 @@ def _side(simulation: Simulation) -> Side:
         op_counts,
         simulation.bubble,
         simulation.exposed_communication,
+        simulation.cost,
     )
 
 
