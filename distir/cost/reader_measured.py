@@ -69,14 +69,18 @@ def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
     return found
 
 
+LARGEST_SHARE = 100
+"""A figure that may be off by more of its value than this says nothing."""
+
+
 def uncertainty(section: Section) -> float:
     """How far times may be off, as a share of them; 0 where nothing is said."""
     value = section.get("uncertainty")
     if value is None:
         return 0.0
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf"):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SHARE:
         return float(value)
-    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`")
+    section.problem("uncertainty", f"expected a share such as `0.05`, {LARGEST_SHARE} at most, found `{value}`")
     return 0.0
 
 

@@ -14,7 +14,8 @@ class Row:
     """One configuration: a plan, a batch size, and what the simulator says of it.
 
     Seconds, examples per second, bytes of the fullest device. `reason` says why a configuration could not be
-    simulated; then there is no latency. What it costs is known where the hardware has prices. The names of the fields are those of the columns.
+    simulated; then there is no latency. What it costs is known where the
+    hardware has prices. The names of the fields are those of the columns.
     """
 
     model: str

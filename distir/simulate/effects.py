@@ -29,13 +29,6 @@ TICKS_PER_SECOND = 1 << 80
 """Clocks count whole *ticks*: sums of them are exact. A tick is so short that no digit of a nanosecond is lost."""
 
 
-LONGEST_S = 1e15
-"""Seconds that an op may take: 30 million years. Whatever is longer comes of a figure or a size that is wrong."""
-
-LARGEST_BYTES = 1 << 100
-"""Of a value, likewise."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Effect:
     """What an op does to its devices and their memories. One object per distinct op and operands."""
@@ -129,9 +122,6 @@ class Effects:
             hint = "bind named dimensions with `--bind`; a size that data decides can be claimed beside a result's "
             hint += "name, as in `%i: Tensor[Int64, (2, 16), 1] = NonZero(%x)`"
             raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown", help=hint)
-        if size > LARGEST_BYTES:
-            message = f"`{leaf}` takes more bytes than can be told"
-            raise Reject(codes.NO_FINITE_TIME, message, help="check the sizes of its dimensions")
         return self.memory(leaf.device), size
 
     def _find(self, op: Apply, vs: tuple[Value, ...], rho: State) -> Effect:
@@ -174,7 +164,7 @@ class Effects:
         view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
         if (definition.view or done == NO_WORK) and not self._takes_time(op.op, devices):
             devices = ()
-        cost = self._finite_cost(done, devices, op.op)
+        cost = self.cost(done, devices, op.op)
         return Effect(
             op.op,
             done,
@@ -187,18 +177,6 @@ class Effects:
             () if view else _takeovers(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
         )
-
-    def _finite_cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
-        try:
-            cost = self.cost(done, devices, op)
-        except OverflowError:  # operations beyond what a double holds
-            cost = None
-        if cost is None or not cost.seconds <= LONGEST_S:
-            hint = "check the sizes of its operands, and the figures of the machine with `distir hardware`"
-            raise Reject(
-                codes.NO_FINITE_TIME, f"`{op}` takes no time that can be told on {self.hardware.name}", help=hint
-            )
-        return cost
 
     def _takes_time(self, op: str, devices: Sequence[int]) -> bool:
         """Whether the machine states what a view costs: that torch is asked for one, on one device."""

@@ -37,7 +37,7 @@ def ended(process):
 
 
 @pytest.mark.parametrize(
-    "given", [("check",), ("simulate", "--bind", "B=8"), ("run", "--bind", "B=8"), ("transform", "dce")]
+    "given", [("check",), ("simulate", "--bind", "B=8"), ("run", "--bind", "B=8"), ("transform", "inline")]
 )
 def test_an_interrupt_at_any_moment_ends_with_130_and_no_traceback(file, given):
     path = file("a.dir", PIPELINE)
@@ -115,21 +115,14 @@ def test_an_interrupt_that_is_ignored_stays_ignored(file):
     assert done.returncode == 0
 
 
-CALLS = ["check PATH", "fmt --check PATH", "show PATH", "simulate PATH", "run PATH", "transform PATH dce", "--version"]
-CALLS += ["--help", "diff PATH PATH", "diff --markdown PATH PATH", "model mlp-1b", "ops", "ops Add", "explain DIR301"]
-CALLS += [
-    "hardware",
-    "hardware --json",
-    "check -",
-    "fmt -",
-    "lsp",
-    "nothing",
-    "search mlp-1b --batch-size 64 --devices 1",
-]
+CALLS = """\
+check PATH|fmt --check PATH|show PATH|simulate PATH|run PATH|transform PATH inline|--version|--help|diff PATH PATH
+diff --markdown PATH PATH|model mlp-1b|ops|ops Add|explain DIR301|hardware|hardware --json|check -|fmt -|lsp|nothing
+search mlp-1b --batch-size 64"""
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", re.split(r"[|\n]", CALLS))
 def test_streams_that_are_closed(file, call, closed):
     path = file("a.dir", SMALL)
     given = [str(path) if word == "PATH" else word for word in call.split()]

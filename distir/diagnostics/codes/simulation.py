@@ -214,19 +214,3 @@ at once, for equal calls are simulated once. What must take each op by itself ha
 `inline` writes a million statements into a function, `run` runs a hundred million, a trace lists two million.
 """,
 )
-
-NO_FINITE_TIME = code(
-    "DIR512",
-    "no-finite-time",
-    """
-An op takes so long, or a value so much memory, that no figure of it means anything: more than 30 million years, or more
-than 10³⁰ bytes. The sizes in the program are wrong, or the figures of the hardware profile.
-
-```dir
-func @main(%x: Tensor[Float32, (1000000000000, 1000000000000), 1]) {
-  %y = MatMul(%x, %x)  // error: DIR512
-  return %y
-}
-```
-""",
-)
