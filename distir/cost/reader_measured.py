@@ -69,6 +69,9 @@ def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
     return found
 
 
+MEASURED = replace(DURATION, least=1e-18)
+"""Times between which a line in logarithms is drawn."""
+
 LARGEST_SHARE = 100
 """A figure that may be off by more of its value than this says nothing."""
 
@@ -130,7 +133,7 @@ def _times(section: Section, profile: Figures) -> Times:
         table = section.section(name)
         if table is None:
             continue
-        points = _points(table, DURATION, MEMORY, profile, section)
+        points = _points(table, MEASURED, MEMORY, profile, section)
         for (smaller, seconds), (larger, next_seconds) in pairwise(points):
             if next_seconds < seconds:
                 section.problem(name, f"{larger:.4g} bytes would take less time than {smaller:.4g} bytes")

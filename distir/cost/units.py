@@ -45,7 +45,7 @@ _BITS = {f"{prefix}bit": size / 8 for prefix, size in (_DECIMAL | _BINARY).items
 _FLOPS = {f"{prefix}FLOP": size for prefix, size in _DECIMAL.items()}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
-DURATION = Quantity("duration", "7us", _SECONDS, least=1e-18, most=1e12)
+DURATION = Quantity("duration", "7us", _SECONDS, least=0.0, most=1e12)
 MEMORY = Quantity("memory size", "80GB", _BYTES, least=1.0, most=1e24)
 BANDWIDTH = Quantity(
     "bandwidth", "300GB/s", {f"{unit}/s": size for unit, size in (_BYTES | _BITS).items()}, least=1.0, most=1e24

@@ -138,14 +138,14 @@ def test_no_change_of_a_figure_in_an_editor_breaks_it(tmp_path, figure):
         machine = None
         with contextlib.suppress(HardwareError):
             machine = changed(str(path), {figure: f"{number}{unit}"}, "changed")
-        assert (machine is not None) == (number == "1e-9" or (number == "0" and unit == "us"))
+        assert (machine is not None) == (number == "1e-9" or (number in ("0", "1e-320") and unit == "us"))
         if machine is not None:
             assert distir.simulate(distir.parse(PROGRAM), machine, bind={"B": 2**40}).latency_s > 0
 
 
-@pytest.mark.parametrize("text", ["1e-320s", "1e300s", "1e-400ms"])
+@pytest.mark.parametrize("text", ["1e300s", "1e400ms", "1e13s"])
 def test_no_limit_is_beyond_all_times(text):
-    with pytest.raises(UnitError, match=r"too (small|large)"):
+    with pytest.raises(UnitError, match=r"too large"):
         parse_seconds(text)
     assert parse_seconds("0s") == parse_seconds("0.00e5s") == 0
 
