@@ -83,7 +83,7 @@ def uncertainty(section: Section) -> float:
         return 0.0
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SHARE:
         return float(value)
-    section.problem("uncertainty", f"expected a share such as `0.05`, {LARGEST_SHARE} at most, found `{value}`")
+    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`", f"{LARGEST_SHARE} at most")
     return 0.0
 
 
