@@ -149,7 +149,7 @@ BAD_SCHEDULE = code(
 The schedule cannot be made for these numbers of devices, microbatches and stages per device.
 
 `interleaved` with several stages per device takes microbatches in groups as large as the pipeline, so their number must
-be a multiple of it. `gpipe`, `1f1b` and `zb-h1` have one stage per device.
+be a multiple of it. Other schedules have a number of stages per device of their own, and `virtual` cannot change it.
 """,
 )
 
@@ -161,6 +161,43 @@ The entry function is nothing that a pipeline can be made of.
 
 It must run on one device, and have a parameter that says which dimension the batch is:
 `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`. Apply `pp` before transforms that add devices.
+""",
+)
+
+SCHEDULE_PASSES = code(
+    "DIR645",
+    "schedule-passes",
+    """
+A schedule does not run every pass once.
+
+The order that a schedule gives has a row of passes for each device, and in all of them together, for each stage and
+each microbatch, one forward pass, one backward pass and, if it is registered with `splits=True`, one pass for the
+gradients of the weights. The diagnostic names the pass that is missing, comes twice, or does not exist: `F3@1` is the
+forward pass of stage 1 over microbatch 3, where both count from 0. Correct the function under `@schedule`.
+""",
+)
+
+SCHEDULE_STAGE_MOVES = code(
+    "DIR646",
+    "schedule-stage-moves",
+    """
+A schedule runs one stage on several devices.
+
+A stage has its weights on one device, which runs all of its passes. Which one is up to the schedule: stages may go
+round the devices, or there and back again. Correct the function under `@schedule`.
+""",
+)
+
+SCHEDULE_DEADLOCK = code(
+    "DIR647",
+    "schedule-deadlock",
+    """
+A schedule lets devices wait for each other for ever.
+
+A forward pass needs that of the stage before it, a backward pass those of its own stage forward and of the stage behind
+it backward, and the gradients of weights need the backward pass of their stage. Each device runs its passes one after
+the other, so none may stand before a pass that it needs. The diagnostic names the passes: `B3@1` is the backward pass
+of stage 1 over microbatch 3, where both count from 0. Correct the function under `@schedule`.
 """,
 )
 
