@@ -333,7 +333,7 @@ class Differentiation:
             elif isinstance(statement, Apply) and _is_cheap(statement, state):
                 if index not in again:
                     again[index] = statement
-                    pending += [n for n in names(statement.args) if n != DISCARD]
+                    pending += names(statement.args)
             else:
                 found[Need("inside", name)] = name
         made = {name for statement in again.values() for name in results(statement)}
