@@ -139,7 +139,7 @@ def _random(generator: Any, param: Param, type: Type, below: int) -> Any:
     shape = [dim for dim in type.shape if isinstance(dim, int)]
     if len(shape) != len(type.shape):
         raise InputError(f"`%{param.name}` needs a size for each dimension, found `{type}`; bind the named ones")
-    return _numbers(generator, type.dtype, shape, "state" in param.roles, below)
+    return _numbers(generator, type.dtype, shape, not {"state", "buffer"}.isdisjoint(param.roles), below)
 
 
 def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, below: int) -> Any:

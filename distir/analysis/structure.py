@@ -31,10 +31,8 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.roles import ROLES
 from distir.ops.infer import ADDRESSABLE
-
-ROLES = ("param", "state", "batch", "remote")
-"""What the braces after a parameter's type may hold."""
 
 MOST_HINTS = 20
 """For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
@@ -148,7 +146,7 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
     for role, value in param.roles.items():
         if role not in ROLES:
             near = nearest(role, ROLES)
-            hint = f"did you mean `{near}`?" if near else "roles are `param`, `state`, `batch = 0` and `remote`"
+            hint = f"did you mean `{near}`?" if near else f"roles are {', '.join(f'`{known}`' for known in ROLES)}"
             yield Diagnostic(codes.ROLE, site, f"there is no role `{role}`", help=hint)
         elif role == "batch":
             if not _is_dimension(value, param.type):
@@ -156,6 +154,9 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
                 yield Diagnostic(codes.ROLE, site, message)
         elif value is not True:
             yield Diagnostic(codes.ROLE, site, f"the role `{role}` takes no value, found {value}")
+        elif role == "frozen" and "param" not in param.roles:
+            hint = "write `{param, frozen}` for a weight that is not trained, `{buffer}` for what is no weight"
+            yield Diagnostic(codes.ROLE, site, "only a weight can be `frozen`", help=hint)
 
 
 def _is_dimension(value: Constant, type: Type) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
+from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
@@ -156,7 +157,6 @@ _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
 
 _KEYWORDS = frozenset(["func", "return", "dense", "external", "inf", "nan", "true", "false"])
 _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
-_ROLES = frozenset(["param", "batch", "state"])
 _DEVICE = re.compile(r"D[0-9]+")
 
 
@@ -312,7 +312,7 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _TYPE
     if following in ("(", "[") and not is_head:
         return _METHOD
-    if word in _ROLES and is_head:
+    if word in ROLES and is_head:
         return _PROPERTY
     return _PROPERTY if text[match.end() :].lstrip(" ")[:1] == "=" else _DIM
 

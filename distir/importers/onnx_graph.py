@@ -93,9 +93,9 @@ class Translation:
         self.values[given] = type
         return given
 
-    def weight(self, name: str, found: Weight, device: int) -> None:
+    def weight(self, name: str, found: Weight, device: int, roles: Mapping[str, bool]) -> None:
         """Add a parameter whose data lies beside the program."""
-        given = self.parameter(name, TensorType(found.dtype, found.shape, device), {"param": True})
+        given = self.parameter(name, TensorType(found.dtype, found.shape, device), roles)
         self.weights[given] = found
 
     def constant(self, name: str, value: Dense, hint: str = "") -> None:

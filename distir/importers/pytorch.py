@@ -20,6 +20,7 @@ from typing import Any, cast
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
+from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES
 
 OPSET = 20
@@ -38,9 +39,10 @@ def import_torch(
 ) -> Imported:
     """The program of an `nn.Module`: what it computes of inputs like the examples, a sequence of tensors.
 
-    Its parameters and buffers are `{param}` parameters under their own names; `weights` of the result has their data,
-    none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry the batch,
-    with the axis; `dynamic_batch` says that all do, along their first dimension. These dimensions are called `B`.
+    Its parameters are `{param}` parameters under their own names, `{param, frozen}` where they ask for no gradient, and
+    its buffers `{buffer}`; `weights` of the result has their data, none without `weights`. Module and inputs may be on
+    the meta device. `batch` names the inputs that carry the batch, with the axis; `dynamic_batch` says that all do,
+    along their first dimension. These dimensions are called `B`.
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
     parameter that asks for one, as `grad.NAME`. Raises ImportRefused for a module that PyTorch cannot export.
@@ -58,7 +60,10 @@ def import_torch(
     with _quiet(), _mode(nn_module, training):
         model, given = exported(nn_module, inputs, names, axes)
     _name_batch(model, axes)
-    return import_model(model, os.curdir, weights, batch=axes, outline=outline, given=given, path="the module")
+    roles = module_roles(nn_module, given)
+    return import_model(
+        model, os.curdir, weights, batch=axes, outline=outline, given=given, roles=roles, path="the module"
+    )
 
 
 def import_torch_function(

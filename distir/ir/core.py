@@ -76,7 +76,7 @@ Statement = Apply | Call | Return | Broken
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter; `roles` hold what a strategy must know: `{param}`, `{batch = 0}`, `{state}`."""
+    """A parameter; `roles` hold what a strategy must know (`ir/roles.py`): `{param}`, `{batch = 0}`."""
 
     name: str
     type: Type

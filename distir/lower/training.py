@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance, check
 from distir.analysis import result_names as named_results
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Type, names, types
 from distir.ir.deep import Deep, finish
+from distir.ir.roles import is_held
 from distir.lower import templates
 from distir.lower.folder import Entry, Lowered, lower, readme
 from distir.lower.projection import callee
@@ -35,9 +36,6 @@ ROWS = """\
 | `train.py` | such a loop, as `torchrun --nproc-per-node=... train.py --data module:function --save FILE` |
 """
 """What README.md says of these files."""
-
-STATE = ("param", "state")
-"""The roles of parameters that a step hands on to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
     instance = analysis.instance(main, entry.args)
     scatter = module.functions.get(f"{main.name}.scatter")
     gather = module.functions.get(f"{main.name}.gather")
-    state = {p.name: type_of(v) for p, v in zip(main.params, entry.args, strict=True) if _is_state(p)}
+    state = {p.name: type_of(v) for p, v in zip(main.params, entry.args, strict=True) if is_held(p)}
     sequential = _sequential(main, scatter, state)
     takeover = _takeover(checker, instance, result_names, state, sequential)
     if not takeover:
@@ -118,10 +116,6 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
             gathered[name] = {p.name: takeover.get(origin[p.name], origin[p.name]) for p in cut.params}
             gathered_names[name] = [_result_name(gather, i, comes[i], origin, takeover, sequential) for i in wanted]
     return Step(takeover, sequential, tuple(entries), scattered, gathered, gathered_names)
-
-
-def _is_state(param: Param) -> bool:
-    return any(role in param.roles for role in STATE)
 
 
 def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:

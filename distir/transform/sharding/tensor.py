@@ -16,6 +16,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
+from distir.ir.roles import is_held
 from distir.ops.layout import Blocks
 from distir.transform.sharding.classes import Place, Settled, Traits
 from distir.transform.sharding.flow import Flow
@@ -53,7 +54,7 @@ def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
 
     Those come first that split most numbers of parameters for each time that they are summed over.
     """
-    inputs = {p.name for p in entry.params if not p.roles.keys() & {"param", "state"}}
+    inputs = {p.name for p in entry.params if not is_held(p)}
     reached = {of for (name, _, _), (of, _) in settled.places.items() if name in inputs}
     open_classes = [c for c in _candidates(entry, settled) if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
