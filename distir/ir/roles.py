@@ -9,7 +9,7 @@ from distir.ir.core import Param
 
 ROLES: Final[Mapping[str, str]] = {
     "param": "a weight",
-    "frozen": "a weight that is not trained; `param` stands beside it",
+    "frozen": "a weight that is not trained",
     "buffer": "a tensor of the model that is no weight, such as running statistics",
     "state": "an optimizer's state",
     "batch": "the dimension that is the batch",
@@ -29,3 +29,9 @@ def is_trained(param: Param) -> bool:
 def is_held(param: Param) -> bool:
     """Whether a parameter belongs to the model or its optimizer, rather than to the inputs of one step."""
     return not HELD.isdisjoint(param.roles)
+
+
+def described(param: Param) -> str:
+    """What a parameter is, in words; nothing for one without a role."""
+    said = "frozen" if "frozen" in param.roles else next(iter(param.roles), "")
+    return ROLES.get(said, "")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distir.ir import Function, results
+from distir.ir.roles import described
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.timeline import Timeline
@@ -16,12 +17,16 @@ from distir.simulate.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A value in memory: its size, and the statement that made it (None: a parameter of the entry function)."""
+    """A value in memory: its size, and the statement that made it (None: a parameter of the entry function).
+
+    `role`: what a parameter is, in words, if it says so.
+    """
 
     name: str
     nbytes: int
     function: str
     index: int | None
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +182,10 @@ class _Residents:
     def _named(self, body: Body | None, storage: int) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
-            entry = self.profile.timeline.body.instance.function.name
-            return Live(self.profile.entry_names[storage], size, entry, None)
+            entry = self.profile.timeline.body.instance.function
+            name = self.profile.entry_names[storage]
+            role = next((described(p) for p in entry.params if p.name == name), "")
+            return Live(name, size, entry.name, None, role)
         size = body.sizes[storage][1]
         while True:
             index, storage, callee = _made(body, storage)

@@ -248,11 +248,17 @@ class Simulation:
             site = at.site
         peak = self.devices[device].peak_memory_bytes
         message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
-        notes = tuple(Note(f"`%{v.name}` takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
+        notes = tuple(
+            Note(f"`%{v.name}`{_role(v)} takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN]
+        )
         enough = None
         if code is codes.OUT_OF_MEMORY:
             enough = larger.memory_in_words(self.hardware, max(self._effects.place.values()) + 1, peak)
         return Diagnostic(code, site, message, notes, enough)
+
+
+def _role(value: Live) -> str:
+    return f", {value.role}," if value.role else ""
 
 
 def simulate(

@@ -125,8 +125,9 @@ A statement cannot be computed one microbatch at a time.
 
 Each microbatch must give its part of a result: some rows of it, or a term of a sum or of a mean. That is not so for an
 op that mixes the examples of a batch (a `Softmax` along the batch), for one that uses a sum over the batch before all
-of it is there, and for a size that is written down for the whole batch (`Reshape` to `(64, 768)`: write -1 or 0 where
-the batch stands). Restate that statement.
+of it is there (a `BatchNormalization` with the statistics of the batch: leave out `mode=train` of `grad`), and for a
+size that is written down for the whole batch (`Reshape` to `(64, 768)`: write -1 or 0 where the batch stands). Restate
+that statement.
 """,
 )
 
