@@ -45,7 +45,8 @@ def import_torch(
     along their first dimension. These dimensions are called `B`.
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
-    parameter that asks for one, as `grad.NAME`. Raises ImportRefused for a module that PyTorch cannot export.
+    parameter that asks for one, as `grad.NAME`, and the running statistics of batch normalisations, as `NAME_new`.
+    Raises ImportRefused for a module that PyTorch cannot export.
     """
     torch = _package("torch")
     if not isinstance(nn_module, torch.nn.Module):
@@ -137,13 +138,16 @@ def _exported_step(
     trained = {name: p for name, p in nn_module.named_parameters() if p.requires_grad}
     state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
     keys = list(state)
+    norms = [(name, part) for name, part in nn_module.named_modules() if getattr(part, "track_running_stats", False)]
+    statistics = [f"{name}.{kind}".lstrip(".") for name, _ in norms for kind in ("running_mean", "running_var")]
 
     def step(*values: Any) -> tuple[Any, ...]:
         held = dict(zip(keys, values, strict=False))
         loss: Any = func.functional_call(nn_module, held, values[len(keys) :])
         if not isinstance(loss, torch.Tensor) or loss.dim():
             raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
-        return (loss, *torch.autograd.grad(loss, [held[name] for name in trained]))
+        gradients = torch.autograd.grad(loss, [held[name] for name in trained])
+        return (loss, *gradients, *(held[name] for name in statistics))
 
     leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
     examples = _with_batch_of_its_own(inputs, names, axes, leaves)
@@ -152,7 +156,8 @@ def _exported_step(
         _refusing("the training step cannot be traced"),
         attention.sdpa_kernel(attention.SDPBackend.MATH),  # ONNX has no words for the gradients of the fused ones
     ):
-        table = _package("torch._decomp").core_aten_decompositions()
+        table = dict(_package("torch._decomp").core_aten_decompositions())
+        table.update(_package("torch._decomp").get_decompositions(_normalisations()))
         mode = "symbolic" if axes else "fake"
         traced = make_fx(step, tracing_mode=mode, decomposition_table=table, _allow_non_fake_inputs=True)(
             *leaves, *examples
@@ -172,9 +177,19 @@ def _exported_step(
             optimize=False,
             verbose=False,
             input_names=[*keys, *names],
-            output_names=["loss", *(f"grad.{name}" for name in trained)],
+            output_names=["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in statistics)],
         )
     return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
+
+
+def _normalisations() -> list[Any]:
+    """The ops of batch normalisation in training, which PyTorch's exporter writes as if it were inference."""
+    aten = _package("torch").ops.aten
+    return [
+        *(aten.native_batch_norm.default, aten.native_batch_norm_backward.default),
+        *(aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats),
+        *(aten._native_batch_norm_legit_functional.default, aten._batch_norm_with_update.default),
+    ]
 
 
 def _without_data(tensors: Sequence[Any], trained: Sequence[bool]) -> list[Any]:

@@ -133,3 +133,98 @@ def test_what_is_not_trained_is_split_or_copied_as_its_role_says(model):
         kept = {re.split(r"_\d|\.", name)[0] for name, own in roles(made).items() if "buffer" in own}
         assert {"cos", "sin", "norm", "last_norm"} <= kept, words
         assert verify(step, made, bind={"B": 4}).equal, words
+
+
+class Scored(nn.Module):
+    """A loss of its own, over a batch normalisation; one bias is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm, self.head = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+        self.head.bias.requires_grad_(False)
+
+    def forward(self, x, target):
+        return nn.functional.mse_loss(self.head(torch.relu(self.norm(self.inner(x)))), target)
+
+
+def test_a_traced_step_takes_the_statistics_of_the_batch():
+    torch.manual_seed(0)
+    model, x, y = Scored(), torch.randn(5, 4), torch.randn(5, 2)
+    program = import_torch(model, (x, y), training=True)
+    found = roles(program)
+    assert found["head.bias"] == {"param", "frozen"}
+    assert found["norm.running_var"] == {"buffer"}
+    given = {name: value.detach().numpy().copy() for name, value in model.state_dict().items()}
+    inputs = given | {"x": x.numpy(), "target": y.numpy()}
+    results = distir.run(program, {p.name: inputs[p.name] for p in program.entry().params})
+    model.train()
+    loss = model(x, y)
+    loss.backward()
+    expected = {"loss": loss, **{f"grad.{name}": p.grad for name, p in model.named_parameters() if p.requires_grad}}
+    expected |= {f"{name}_new": getattr(model.norm, name.partition(".")[2]) for name in found if "running" in name}
+    assert set(results) == set(expected)
+    for name, value in results.items():
+        np.testing.assert_allclose(value, expected[name].detach().numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_statistics_that_are_used_twice_are_updated_twice_through_functions():
+    """As PyTorch does for a layer that is applied twice; the op in training mode needs no `mode`."""
+    program = distir.parse("""
+func @block(%x, %s, %b, %m, %v) {
+  %y, _, _ = BatchNormalization[training_mode = 1, momentum = 0.75](%x, %s, %b, %m, %v)
+  return %y
+}
+
+func @main(
+  %w: Tensor[Float64, (3, 3), 1] {param}, %s: Tensor[Float64, (3,), 1] {param}, %b: Tensor[Float64, (3,), 1] {param},
+  %m: Tensor[Float64, (3,), 1] {buffer}, %v: Tensor[Float64, (3,), 1] {buffer},
+  %x: Tensor[Float64, (8, 3), 1] {batch = 0}
+) {
+  %h = @block(%x, %s, %b, %m, %v)
+  %a = MatMul(%h, %w)
+  %y = @block(%a, %s, %b, %m, %v)
+  return %y
+}
+""")
+    made = transform(program, "grad", loss="mse")
+    generator = np.random.default_rng(0)
+    values = [generator.normal(size=p.type.shape) for p in made.entry().params]
+    results = list(distir.run(made, values).values())
+    w, s, b, m, v, x, _ = (torch.from_numpy(value) for value in values)
+    mean, variance = m.clone(), v.clone()
+    h = nn.functional.batch_norm(x, mean, variance, s, b, True, 0.25)
+    nn.functional.batch_norm(h @ w, mean, variance, s, b, True, 0.25)
+    np.testing.assert_allclose(results[-2], mean.numpy(), rtol=1e-10)
+    np.testing.assert_allclose(results[-1], variance.numpy(), rtol=1e-10)
+
+
+def test_an_onnx_model_tells_statistics_and_integers_from_weights():
+    onnx = pytest.importorskip("onnx")
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    tensors = {
+        "w": np.zeros((40, 3), np.float32),
+        "n.scale": np.ones(40, np.float32),
+        "n.bias": np.zeros(40, np.float32),
+        "n.m": np.zeros(40, np.float32),
+        "n.v": np.ones(40, np.float32),
+        "rotary.inv_freq": np.ones((40,), np.float32),
+        "ids": np.zeros((40, 1), np.int64),
+    }
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["h"], transB=1),
+        helper.make_node("BatchNormalization", ["h", "n.scale", "n.bias", "n.m", "n.v"], ["y"]),
+        helper.make_node("Mul", ["y", "rotary.inv_freq"], ["r"]),
+        helper.make_node("Gather", ["r", "ids"], ["z"], axis=1),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, ["N", 3])], [value("z", 1, None)],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    from distir.importers import import_model
+
+    found = roles(import_model(model, "."))
+    assert {name for name, own in found.items() if own == {"param"}} == {"w", "n.scale", "n.bias"}
+    assert {name for name, own in found.items() if own == {"buffer"}} == {"n.m", "n.v", "rotary.inv_freq"}
+    assert found.get("ids", {"param", "frozen"}) == {"param", "frozen"}
