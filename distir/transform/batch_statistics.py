@@ -28,9 +28,9 @@ from distir.ir import (
     TensorType,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
-from distir.transform.entry import callees_first
 from distir.transform.kept import namer
 
 NORMALIZATION = "BatchNormalization"
@@ -53,15 +53,14 @@ def _states(analysis: Analysis, entry: Function) -> dict[str, State]:
     """What is known of the values of each function, as it is called first."""
     found = {entry.name: analysis.states[entry.name]}
     waiting = [entry]
-    with analysis.domain.room():
-        while waiting:
-            caller = waiting.pop()
-            state = found[caller.name]
-            for statement in caller.body:
-                if isinstance(statement, Call) and statement.function not in found:
-                    inner = analysis.domain.instance(statement.function, state(statement.args))
-                    found[statement.function] = inner.state
-                    waiting.append(inner.function)
+    while waiting:
+        caller = waiting.pop()
+        state = found[caller.name]
+        for statement in caller.body:
+            if isinstance(statement, Call) and statement.function not in found:
+                inner = analysis.domain.instance(statement.function, state(statement.args))
+                found[statement.function] = inner.state
+                waiting.append(inner.function)
     return found
 
 
