@@ -16,12 +16,12 @@ from distir.analysis import Analysis
 from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, pp
 from distir.transform.sharding import split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.partition import checked
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import StepError, step

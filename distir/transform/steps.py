@@ -6,8 +6,9 @@
 
 A step is a function Module -> Module. A parameter after the module, if there is one, is what stands behind `=`
 (`pp=4`); keyword-only parameters are options, which words of their own give (`microbatches=8`). The docstring is what
-`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic. What a step
-has to say beside its result, it tells (`tell`), and who wants to know is `listening`.
+`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic; so does one
+that gives a program that does not check, with DIR606. What a step has to say beside its result, it tells (`tell`), and
+who wants to know is `listening`.
 
 Behind which others a step comes, and to which words an option is limited, stands with it too, for forms that ask:
 
@@ -26,6 +27,7 @@ from typing import Any, overload
 from distir.diagnostics.nearest import nearest
 from distir.ir import Module
 from distir.ir.registry import Registry
+from distir.transform.checking import check_result
 
 Transform = Callable[..., Module]
 
@@ -73,9 +75,21 @@ class Application:
     options: Mapping[str, Any]
 
     def __call__(self, module: Module) -> Module:
-        """Apply it. Raises ProgramError where it cannot be applied."""
+        """Apply it, and check the result. Raises ProgramError where it cannot be applied, or the result is wrong."""
+        made = self.unchecked(module)
+        check_result(str(self), module, made)
+        return made
+
+    def unchecked(self, module: Module) -> Module:
+        """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied."""
         values = () if self.step.value is None or self.value is None else (self.value,)
         return self.step.transform(module, *values, **self.options)
+
+    def __str__(self) -> str:
+        """The step as it is written, without its options."""
+        if self.step.value is None or self.value is None:
+            return self.step.name
+        return f"{self.step.name}={str(self.value).strip('()').replace(', ', ',')}"
 
 
 STEPS: Registry[Step] = Registry()

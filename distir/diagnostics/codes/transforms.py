@@ -52,6 +52,17 @@ its results. Take the gradient first, then distribute: `distir transform grad dp
 """,
 )
 
+BROKEN_RESULT = code(
+    "DIR606",
+    "broken-result",
+    """
+A step has made a program that does not check, so there is no result: nothing is printed or written.
+
+The diagnostic names the step, what is wrong in the program that it made, and the statement there. The step is at fault,
+ours or a plugin's: please report it together with the program. Until it is mended, other steps or options may do.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",

@@ -11,10 +11,10 @@ from distir.diagnostics.codes import simulation as simulation_codes
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Function, Module, Part, Site, types
 from distir.ops import type_of
+from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
 from distir.transform.checkpoint.recompute import recomputed
 from distir.transform.entry import entry_of
-from distir.transform.sharding.partition import checked
 from distir.transform.steps import StepError, step
 
 

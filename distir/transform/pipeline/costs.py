@@ -12,7 +12,8 @@ from distir.ir.per_thread import kept_per_thread
 from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
-from distir.transform.pipeline.reading import Reading, checked
+from distir.transform.checking import analysed
+from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64
 """Stands for a named dimension: which layers are slow depends little on the size of the batch."""
@@ -35,7 +36,7 @@ def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], floa
 @kept_per_thread(4)  # the same for any number of microbatches
 def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
     """Seconds that the statement takes which makes a value of the entry function, by the value."""
-    analysis, entry = checked(module), module.entry()
+    analysis, entry = analysed(module), module.entry()
     assert entry is not None
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE)))
     body = plan(module, analysis.domain, instance, machine).body

@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from distir.analysis import Analysis, check
-from distir.diagnostics import ProgramError, Severity
+from distir.analysis import Analysis
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Value
@@ -231,13 +230,3 @@ def _sums(functions: Mapping[str, Function], name: str) -> int:
             known[s.function] if isinstance(s, Call) else isinstance(s, Apply) and s.op in SUMS for s in function.body
         )
     return known[name]
-
-
-def checked(module: Module, only: str | None = None) -> Analysis:
-    """The analysis of a module to be split, or of one function and its calls. Raises ProgramError for mistakes."""
-    analysis = check(module, late=only is not None)
-    found = analysis.diagnostics if only is None else analysis.domain.own_problems(only)
-    errors = tuple(d for d in found if d.severity is Severity.ERROR)
-    if errors:
-        raise ProgramError(errors)
-    return analysis

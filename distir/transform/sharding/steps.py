@@ -9,11 +9,12 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Module, Site
 from distir.ir.collection import paused_collection
+from distir.transform.checking import checked
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.mesh import Place, mesh_of
-from distir.transform.sharding.partition import Partition, checked
+from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import step

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import Function, Module, Return
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.partition import checked
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
