@@ -125,7 +125,7 @@ GROUPED = """func @main(
 """
 
 
-HEAD_STEPS = [["tp=2"], ["dp=2"], ["dtp=2,2,1"], ["grad", "dtp=2,2,1"], ["tp=2", "sequence=true"]]
+HEAD_STEPS = [["tp=2"], ["dp=2"], ["dtp=2,2,1"], ["grad", "dtp=2,2,1"], ["grad", "tp=2", "sequence=true"]]
 
 
 @pytest.mark.parametrize("words", HEAD_STEPS, ids=" ".join)
