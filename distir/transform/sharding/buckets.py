@@ -1,7 +1,7 @@
 """Sums over devices joined into fewer, larger messages: buckets, as data-parallel trainers send gradients.
 
 A sum is brought forward to the first one of its bucket if its operand is there by then; nothing is put off. A bucket
-holds sums over the same devices only: of a pipeline each stage has its own, and so has each shard of tensor parallelism.
+holds sums over the same devices only: each stage of a pipeline has its own, as has each shard of tensor parallelism.
 """
 
 from __future__ import annotations
