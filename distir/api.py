@@ -81,8 +81,9 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
     """Apply steps in turn, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
 
     A step is `name` or `name=value`; words that are no steps are options of the step before them, and keywords go to
-    every step that takes them. Raises transform.StepError (a ValueError) for a step or option that does not exist,
-    ProgramError where a step cannot be applied.
+    every step that takes them. What steps have to say beside the result (the shares of tensor parallelism, say) is
+    heard `with distir.transform.listening() as notes`. Raises transform.StepError (a ValueError) for a step or option
+    that does not exist, ProgramError where a step cannot be applied.
     """
     from distir.transform.all_steps import transform
 

@@ -31,6 +31,9 @@ def transform(
     seed: Annotated[int, typer.Option(metavar="N", help="--verify: the random seed of the inputs.")] = 0,
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An error where tensor parallelism leaves something heavy whole.")
+    ] = False,
     list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
 ) -> int:
     """Make another program of one, step by step.
@@ -58,7 +61,7 @@ def transform(
         raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
-        result = _applied(program, steps, _defaults(program, bind or ()))
+        result = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
     text = _commented(result, program)
     if out is None:
         output.write(text)
@@ -83,13 +86,16 @@ def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
     return {"hardware": config.hardware, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
 
 
-def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]) -> Module:
-    """The result of the steps. Raises Refused for steps that do not exist, Wrong where one cannot be applied."""
+def _applied(program: Program, words: Sequence[str], defaults: dict[str, object], options: dict[str, object]) -> Module:
+    """The result of the steps, one at least of which takes each of the options.
+
+    Raises Refused for steps that do not exist, Wrong where one cannot be applied.
+    """
     from distir.analysis.program import read
     from distir.transform import StepError, listening, parse_steps
 
     try:
-        applications = parse_steps(words, defaults=defaults)
+        applications = parse_steps(words, options, defaults)
     except StepError as error:
         raise Refused(str(error), "`distir transform --list` names the steps") from None
     module, before = program.module, ""

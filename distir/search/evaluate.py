@@ -14,6 +14,7 @@ from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
 from distir.simulate.recounting import Figures
 from distir.simulate.simulation import BindError, Simulation
+from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
 
 
@@ -23,6 +24,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
         subject.model, None, plan.data, plan.tensor, plan.pipeline, plan.microbatches, None, None, None, False,
         plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,
     )  # fmt: skip
+    blank = _with_shares(blank, subject)
     try:
         other = recounted(subject, plan)
         whole = carried_out(subject, plan) if other is None else None
@@ -39,6 +41,17 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
             yield _priced(row, subject, plan.devices)
         except (ProgramError, BindError, Reject, StepError) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
+
+
+def _with_shares(row: Row, subject: Subject) -> Row:
+    """The row with what tensor parallelism makes of the sequential program."""
+    if row.T == 1:
+        return row
+    try:
+        shares = tensor_shares(subject.module, row.T)
+    except ProgramError:
+        return row  # for which there is no such plan, or only of a pipeline
+    return replace(row, flops_share=shares.flops, weights_share=shares.weights)
 
 
 def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) -> Row:

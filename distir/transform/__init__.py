@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from distir.transform.comparison import Difference, Side, difference
     from distir.transform.pipeline.passes import Pass, Task
     from distir.transform.pipeline.schedules import schedule
+    from distir.transform.sharding.shares import Shares
+    from distir.transform.sharding.steps import tensor_shares
     from distir.transform.steps import Application, Option, Step, StepError, listening, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
@@ -21,6 +23,8 @@ _HOMES = {
     "distir.transform.comparison": ("Difference", "Side", "difference"),
     "distir.transform.pipeline.passes": ("Pass", "Task"),
     "distir.transform.pipeline.schedules": ("schedule",),
+    "distir.transform.sharding.shares": ("Shares",),
+    "distir.transform.sharding.steps": ("tensor_shares",),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
@@ -33,6 +37,7 @@ __all__ = [
     "Difference",
     "Option",
     "Pass",
+    "Shares",
     "Side",
     "Step",
     "StepError",
@@ -45,6 +50,7 @@ __all__ = [
     "reference",
     "schedule",
     "step",
+    "tensor_shares",
     "transform",
     "verify",
 ]

@@ -155,6 +155,11 @@ def tell(message: str) -> None:
         told.append(message)
 
 
+def is_heard() -> bool:
+    """Whether somebody listens, so that what costs time to find out is worth it."""
+    return _told.get() is not None
+
+
 @contextmanager
 def listening() -> Generator[list[str]]:
     """Hear what steps tell while they are applied: a list that grows."""

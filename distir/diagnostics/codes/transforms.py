@@ -117,6 +117,19 @@ Name parameters of the entry function, and their dimensions counted from 0: `sha
 """,
 )
 
+STAYS_WHOLE = code(
+    "DIR625",
+    "stays-whole",
+    """
+Tensor parallelism with `strict` leaves something heavy whole: a parameter with 1 % of the weights or more that every
+device holds a copy of, or ops that every device does more of than its part, by 1 % of all FLOPs or more.
+
+The notes name the parameters and ops, and why no dimension of them is split. Restate the statement that needs a
+dimension whole, state a split by hand (`shard=w1:1,w2:0`), take a number of devices that divides the dimension, or
+leave `strict` out.
+""",
+)
+
 INDIVISIBLE_BATCH = code(
     "DIR640",
     "indivisible-batch",

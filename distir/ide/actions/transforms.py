@@ -98,9 +98,10 @@ def known_steps() -> tuple[KnownStep, ...]:
 def transformed(document: Document, function: str, steps: Sequence[str]) -> Carried:
     """The text of a function and all that it calls, transformed, with their comments. Raises CannotTransform.
 
-    Steps that ask the simulator go by the machine and the sizes that the document is looked at for.
+    What steps say of the result stands above it, as comments. Steps that ask the simulator go by the machine and the
+    sizes that the document is looked at for.
     """
-    from distir.transform import StepError, parse_steps  # all steps are loaded only here
+    from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
 
     module = document.program.module
     if function not in module.functions:
@@ -112,10 +113,12 @@ def transformed(document: Document, function: str, steps: Sequence[str]) -> Carr
         applications = parse_steps(steps, defaults={"hardware": document.setup.hardware, "bind": sizes})
         applied = [application.step for application in applications]
         made = own
-        for application in applications:
-            made = application(made)
+        with listening() as said:
+            for application in applications:
+                made = application(made)
         found = carried(made, document.program.syntax)
-        return Carried(found.text, tuple(left for left in found.left_out if left[0] in own.functions))
+        text = "".join(f"// {line}\n" for line in said) + found.text
+        return Carried(text, tuple(left for left in found.left_out if left[0] in own.functions))
     except ProgramError as error:
         first = error.diagnostics[0]
         said = (first.message, first.help, _other_order(applied))

@@ -249,7 +249,7 @@ class _Body:
                     letter = letters[i][axis] if axis < len(letters[i]) else None
                     node = self._node(arg, path, axis)
                     if letter is None or (is_host(value) and not is_result):
-                        self.classes.traits(node).whole = True
+                        self._needs_whole(node, statement.op, found)
                     if letter is None:
                         continue
                     assert found is not None
@@ -264,14 +264,19 @@ class _Body:
         for letter, nodes in by_letter.items():
             for node in nodes[1:]:
                 self.classes.unite(nodes[0], node)
-            self._trait(found, letter, nodes[0], letter in given, vs)
+            self._trait(statement.op, found, letter, nodes[0], letter in given, vs)
             if found is not None and letter in found.divided:
                 bound = bind(op, statement.attrs)
                 counts = [bound.get(name) for name in found.divided[letter]]
                 self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
         self.classes.conflict(nodes[0] for nodes in by_letter.values())
 
-    def _trait(self, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[Leaf]) -> None:
+    def _needs_whole(self, node: int, op: str, found: Layout | None) -> None:
+        traits = self.classes.traits(node)
+        if not traits.whole:
+            traits.whole = f"nothing says how `{op}` is split" if found is None else f"`{op}` needs it whole"
+
+    def _trait(self, op: str, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[Leaf]) -> None:
         assert found is not None
         traits = self.classes.traits(node)
         traits.sums += not given
@@ -279,7 +284,8 @@ class _Body:
         if letter == found.parted:
             traits.parted = True
             traits.contiguous = True
-            traits.whole |= any(is_host(v) and is_int(type_of(v)) for v, _ in vs)  # positions that are known
+            if any(is_host(v) and is_int(type_of(v)) for v, _ in vs):  # positions that are known
+                self._needs_whole(node, op, found)
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
         if isinstance(arg, str) and arg != DISCARD:
@@ -357,7 +363,7 @@ class _Body:
         if not isinstance(arg, str) or arg == DISCARD:
             found = [(self.classes.new(), of, blocks) for _, of, blocks in places[position]]
             for node, _, _ in found if arg != DISCARD else ():
-                self.classes.traits(node).whole = True
+                self.classes.traits(node).whole = "a constant has it"
             return found
         seen = self._seen.get((arg, position, id(places)))
         if seen is not None:
