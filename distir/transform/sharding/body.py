@@ -6,8 +6,9 @@ they must be whole, once, and not before. Host values keep their meaning in the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -23,11 +24,14 @@ from distir.ir import (
     Part,
     Return,
     Site,
+    Statement,
     TensorType,
     TupleType,
+    operands,
     results,
     types,
 )
+from distir.ir import names as names_of
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
@@ -102,6 +106,11 @@ class Body(Resharding):
         """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
         """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
+        self._users: dict[str, list[Statement]] = {}
+        self._worth: dict[str, bool] = {}
+        for statement in function.body:
+            for name in dict.fromkeys(names_of(operands(statement))):
+                self._users.setdefault(name, []).append(statement)
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
@@ -114,7 +123,17 @@ class Body(Resharding):
                 assert isinstance(statement, Return), "the module checks"
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
-        """A statement, as the one before that had the same form, if that needed nothing but itself."""
+        """A statement, as the one before that had the same form, if that needed nothing but itself.
+
+        It takes partial sums as an earlier statement has needed them: then nothing made of them is to be summed again.
+        """
+        for arg in statement.args if isinstance(statement, Apply) else ():
+            is_sum = isinstance(arg, str) and self.state(arg) is PARTIAL and arg not in self._settled
+            if isinstance(arg, str) and is_sum and self._is_worth_a_sum(arg):
+                self._finish(arg)
+        args = tuple(map(self.settled, statement.args))
+        if args != statement.args:
+            statement = replace(statement, args=args)
         form = self._form(statement)
         known = self._forms.get(form)
         if known is None:
@@ -152,15 +171,23 @@ class Body(Resharding):
         what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
         return what, len(statement.results), tuple(vs), tuple(states)
 
+    def _is_worth_a_sum(self, name: str) -> bool:
+        """Whether partial sums are no larger than what several statements make of them, to be summed one by one."""
+        known = self._worth.get(name)
+        if known is None:
+            users = self._users.get(name, ())
+            made = [tuple(filter(None, results(user))) or (name,) for user in users]
+            sizes = [sum(_nbytes(v) for v in self.instance.state(names)) for names in made]
+            known = self._worth[name] = len(users) > 1 and _nbytes(self.value(name)) <= sum(sizes)
+        return known
+
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
         return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
 
     def settled(self, arg: Arg) -> Arg:
         """The argument with partial sums completed, if some statement has needed that already."""
-        if not isinstance(arg, str) or self.state(arg) is not PARTIAL:
-            return arg
-        return next((to for (of, _), to in self._placed.items() if of == arg), arg)
+        return self._settled.get(arg, arg) if isinstance(arg, str) else arg
 
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
@@ -315,10 +342,14 @@ class Body(Resharding):
                     kept.append(i)
         args = list(statement.args)
         for i in set(partial).difference(kept):
-            state = self._finished(args[i])
-            self.callees.spread += isinstance(state, Split)
-            args[i] = self.placed(args[i], state)
+            args[i] = self._finish(args[i])
         return tuple(args)
+
+    def _finish(self, arg: Arg) -> Arg:
+        """The argument with partial sums completed, or spread over the devices."""
+        state = self._finished(arg)
+        self.callees.spread += isinstance(state, Split)
+        return self.placed(arg, state)
 
     def _finished(self, arg: Arg) -> State:
         """What an argument of a call becomes that is to hold no partial sums."""
@@ -347,6 +378,12 @@ class Body(Resharding):
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)
+
+
+def _nbytes(value: Value) -> int:
+    """The size of a value with 1 for each dimension that is not known."""
+    leaves = [leaf for leaf in types.leaves(type_of(value)) if isinstance(leaf, TensorType)]
+    return sum(math.prod(dim if isinstance(dim, int) else 1 for dim in leaf.shape or ()) for leaf in leaves)
 
 
 def names_devices(function: Function) -> bool:
