@@ -49,6 +49,14 @@ def check_result(step: str, given: Module, made: Module) -> None:
         raise ProgramError([broken(step, given, made, errors[0])])
 
 
+def checked_result(step: str, given: Module, made: Module, only: str) -> Analysis:
+    """The analysis of one function, and its calls, of what a part of a step has made. Raises ProgramError, DIR606."""
+    try:
+        return checked(made, only)
+    except ProgramError as error:
+        raise ProgramError([broken(step, given, made, error.diagnostics[0])]) from None
+
+
 def broken(step: str, given: Module, made: Module, error: Diagnostic) -> Diagnostic:
     """That a step has made a program that does not check, at the entry function of what it was given."""
     entry, site, where = given.entry(), error.site, ""

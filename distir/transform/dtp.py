@@ -16,7 +16,7 @@ from distir.analysis import Analysis
 from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
-from distir.transform.checking import checked
+from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, pp
 from distir.transform.sharding import TensorPlan, sequential, split
@@ -96,7 +96,7 @@ def dtp(
                 made, t, run("t", "p"), shards, 0, sequence, analysis, ends, representative, report=shards.report
             )
             if d > 1:
-                analysis = checked(made, entry_of(made).name)
+                analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
         if d > 1 or t == 1:
             made = split(made, d, run("d", "pt"), replicas, bucket_bytes, False, analysis, ends, representative)
         return _resized(made, batch)
@@ -122,7 +122,7 @@ def _analysed(
     made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware)
     names = _batch_names(made)
     smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
-    analysis = checked(smaller, entry_of(smaller).name)
+    analysis = checked_result(f"pp={stages}", module, smaller, entry_of(smaller).name)
     back = {name: dims.divide(dims.named(name), microbatches) for name in names}
     return analysis, Flow(analysis.domain), back
 

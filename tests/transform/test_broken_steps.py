@@ -93,3 +93,21 @@ def test_a_step_is_named_as_it_was_written():
     assert [str(application) for application in parse_steps(written)] == written
     with pytest.raises(StepError):
         parse_steps(["breaks=5"])
+
+
+def test_a_part_of_a_step_that_breaks_the_program_is_named(monkeypatch):
+    """`dtp` makes shards first, and replicas of these."""
+    from distir.transform.sharding import rewrite
+
+    def wrong(*_):
+        return Literal((1, 1, 1))
+
+    text = PROGRAM.replace("%y = Relu(%x)", "%h = MatMul(%x, %w)\n  %y = Reshape(%h, [2, 2, 2])").replace(
+        "{batch = 0}", "{batch = 0}, %w: Tensor[Float32, (3, 4), 1] {param}"
+    )
+    monkeypatch.setattr(rewrite, "_stated", wrong)
+    with pytest.raises(ProgramError) as caught:
+        api.transform(api.parse(text), "dtp=2,2,1")
+    (found,) = caught.value.diagnostics
+    assert found.code.number == "DIR606"
+    assert found.message.startswith("`tp=2` gives a program that does not check")
