@@ -43,8 +43,25 @@ def test_a_form_offers_every_registered_step_and_schedule_without_an_edit(plugin
         assert next(o.choices for o in known[name].options if o.name == "schedule") == tuple(SCHEDULES)
 
 
+DEEP = """func @mlp(
+  %w1: Tensor[Float32, (8, 8), 1] {param},
+  %w2: Tensor[Float32, (8, 8), 1] {param},
+  %w3: Tensor[Float32, (8, 8), 1] {param},
+  %w4: Tensor[Float32, (8, 8), 1] {param},
+  %x: Tensor[Float32, (16, 8), 1] {batch = 0}
+) {
+  %a = MatMul(%x, %w1)
+  %b = MatMul(%a, %w2)
+  %c = MatMul(%b, %w3)
+  %d = MatMul(%c, %w4)
+  return %d
+}
+"""
+"""Deep enough for schedules with two stages on each of two devices."""
+
+
 def test_each_choice_of_a_form_is_taken():
-    document = open_document(PROGRAM, "a.dir", Setup(load()))
+    document = open_document(DEEP, "a.dir", Setup(load()))
     for name, words in {"pp": ["pp=2", "microbatches=2"], "dtp": ["dtp=2,1,2", "microbatches=2"]}.items():
         found = next(found for found in known_steps() if found.name == name)
         for option in found.options:

@@ -108,7 +108,7 @@ def test_the_command_prints_it_and_has_a_flag(distir, tmp_path):
 
 
 def test_the_editor_writes_it_above_the_program():
-    text = transformed(Document(read(MERGED), Setup(load("dgx-a100"))), "main", ["tp=4"])
+    text = transformed(Document(read(MERGED), Setup(load("dgx-a100"))), "main", ["tp=4"]).text
     assert text.startswith("// each device has")
     assert "`%wq`" in text[: text.index("func")]
     assert api.parse(text) == transform(api.parse(MERGED), "tp=4")
