@@ -16,6 +16,7 @@ from errno import ENOENT
 from typing import Any, cast
 
 from distir.diagnostics import nearest
+from distir.files.reading import SETTINGS, read_text
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
 
@@ -138,11 +139,10 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
 
 
 def _read(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        try:
-            found = json.load(file)
-        except ValueError as error:
-            raise ImportRefused(f"`{path}` is no JSON: {error}") from None
+    try:
+        found = json.loads(read_text(path, SETTINGS))
+    except ValueError as error:
+        raise ImportRefused(f"`{path}` is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ImportRefused(f"`{path}` is no configuration: expected an object")
     return cast("dict[str, Any]", found)

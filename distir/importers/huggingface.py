@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -34,14 +34,13 @@ def as_ops(
         yield []
         return
     _register()
-    if cache:
-        _register_caches()
     masks = _package("transformers.masking_utils")
     was: list[tuple[Any, dict[str, Any]]] = [(config, {**vars(config)}) for config in _configs(models)]
     flags = {
         id(part.config): part._supports_flash_attn for model in models for part in model.modules() if is_model(part)
     }
     packed = masks.find_packed_sequence_indices
+    hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
     try:
         remarks = [said for model in models for said in _switch(model, training)]
         for config, _ in was:
@@ -52,6 +51,8 @@ def as_ops(
             masks.find_packed_sequence_indices = _not_packed
         yield list(dict.fromkeys(remarks))
     finally:
+        for hook in hooks:
+            hook.remove()
         masks.find_packed_sequence_indices = packed
         for config, state in was:
             config.__dict__ = state
@@ -106,12 +107,16 @@ def _register() -> None:
     _package("transformers.integrations.moe").ExpertsInterface.register(NAME, _experts)
 
 
-def _register_caches() -> None:
-    """Let the exporter see the tensors of a cache, once for the process."""
-    tree = _package("torch.utils._pytree")
-    kind = _package("transformers.cache_utils").DynamicCache
-    if kind not in tree.SUPPORTED_NODES:
-        _package("transformers.integrations.executorch").register_dynamic_cache_export_support()
+def _with_plain_cache(model: Any, args: Any, found: Any) -> Any:
+    """What a model gives, with pairs of keys and values by layer in the place of its cache."""
+    if not isinstance(found, Mapping):
+        return cast("Any", found)
+    given = cast("Mapping[str, Any]", found)
+    cache: Any = given.get("past_key_values")
+    layers: list[Any] | None = getattr(cache, "layers", None)
+    if layers is None:
+        return given
+    return {**given, "past_key_values": [(layer.keys, layer.values) for layer in layers]}
 
 
 def _not_packed(position_ids: Any) -> None:
