@@ -18,18 +18,22 @@ from distir.api import (
     import_torch,
     parse,
     run,
-    search,
-    simulate,
-    transform,
 )
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Module
-from distir.ir.late import late_names
+from distir.ir.late import also_called, late_names
 from distir.ops import op
 
 if TYPE_CHECKING:
     from distir import models
+    from distir.api import search, simulate, transform
     from distir.simulate import Simulation
+else:
+    from distir import api
+
+    also_called("distir.search", api.search)
+    also_called("distir.simulate", api.simulate)
+    also_called("distir.transform", api.transform)
 
 _late = late_names(__name__, {"Simulation": "distir.simulate"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from distir import syntax
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from distir.search import Space, Table, Workers
     from distir.search.searching import Method
     from distir.simulate import Bind, Simulation
-
-# Before `distir` binds functions of these names, which would hide the packages.
-for _room in ("simulate", "transform", "search"):
-    import_module(f"distir.{_room}")
 
 
 def parse(text: str, path: str = "<text>") -> Module:
@@ -86,8 +81,9 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
     """Apply steps in turn, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
 
     A step is `name` or `name=value`; words that are no steps are options of the step before them, and keywords go to
-    every step that takes them. Raises transform.StepError (a ValueError) for a step or option that does not exist,
-    ProgramError where a step cannot be applied.
+    every step that takes them. What steps have to say beside the result (the shares of tensor parallelism, say) is
+    heard `with distir.transform.listening() as notes`. Raises transform.StepError (a ValueError) for a step or option
+    that does not exist, ProgramError where a step cannot be applied.
     """
     from distir.transform.all_steps import transform
 
@@ -96,7 +92,7 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
 
 def search(
     model: Module | str,
-    devices: int = 16,
+    devices: int | None = None,
     hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
     batch_sizes: Sequence[int] = (),
     *,
@@ -107,20 +103,23 @@ def search(
 ) -> Table:
     """Try every D/T/P/K of a sequential program, or of a model of the paper by name, on `devices` devices.
 
+    Without `devices`, as many as the machine has.
     `batch_sizes` bind the named dimension of the program's `{batch}` parameters; `space` says more of what is tried
     than `devices` and `batch_sizes` do. Gives rows with the columns of `distir search --csv`: seconds, examples per
     second, bytes; `table.best` is the fastest that fits in memory. An infeasible configuration is a row with its
     reason. Raises search.SpaceError (a ValueError) where there is nothing to search, models.ModelError for an unknown
     name, ProgramError for a program that does not check, cost.HardwareError for an unknown or broken profile.
     """
+    from distir import cost
     from distir.models import named
     from distir.search.searching import search
     from distir.search.space import Space
     from distir.search.work import Workers
 
     module, name = (named(model), model) if isinstance(model, str) else (model, "")
-    chosen = space or Space(devices, tuple(batch_sizes))
-    return search(module, chosen, hardware, model=name, method=method, bind=bind, workers=workers or Workers())
+    machine = cost.load(hardware) if isinstance(hardware, (str, os.PathLike)) else hardware
+    chosen = space or Space(machine.devices if devices is None else devices, tuple(batch_sizes))
+    return search(module, chosen, machine, model=name, method=method, bind=bind, workers=workers or Workers())
 
 
 def import_onnx(

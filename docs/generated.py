@@ -125,7 +125,16 @@ def steps() -> str:
         parts += [f"## `{name}` {{#{name}}}", *_paragraphs(step.documentation)]
         rows = [(f"`{o.name}`", f"`{o.kind}`", "required" if o.required else f"`{o.default}`") for o in _options(step)]
         parts += [_table(("option", "kind", "default"), rows)] if rows else []
-    return _page(parts)
+    return _page([*parts, *_schedules()])
+
+
+def _schedules() -> list[str]:
+    from distir.transform.pipeline import SCHEDULES
+
+    parts = ["## Schedules of pipelines {#schedules}", "What `pp` and `dtp` take as `schedule`, and `search` tries."]
+    for name, schedule in SCHEDULES.items():
+        parts += [f"### `{name}` {{#{name}}}", *_paragraphs(inspect.getdoc(schedule.rule) or "")]
+    return parts
 
 
 def _options(step: Any) -> list[Any]:

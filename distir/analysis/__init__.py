@@ -12,7 +12,7 @@ from distir.analysis.execute import (
     random_inputs,
     result_names,
 )
-from distir.analysis.interpret import Domain, State, interpret
+from distir.analysis.interpret import Domain, State, algorithm_1, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.replicas import Renaming
 from distir.analysis.values import Values
@@ -34,6 +34,7 @@ __all__ = [
     "TooLargeError",
     "Types",
     "Values",
+    "algorithm_1",
     "check",
     "check_entry",
     "execute",

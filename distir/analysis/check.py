@@ -6,9 +6,7 @@ then, and only then, is reported at the call.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -35,6 +33,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.collection import paused_collection
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Reject, Value
 
 FINISHED = Types(Module())
@@ -42,9 +41,6 @@ FINISHED = Types(Module())
 
 MOST_ADVISED = 100
 """Of more diagnostics, what would mend the statement is looked for in the first ones."""
-
-FRAMES_PER_CALL = 8
-"""Python frames that interpreting one call takes, generously."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +136,15 @@ class Checker(Types):
         """Where functions are called."""
         return Places(self.module)
 
-    @contextmanager
-    def room(self) -> Generator[None]:
-        """Room on Python's stack for following the longest chain of calls: pure Python calls need no C stack."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(limit + FRAMES_PER_CALL * self.structure.depth)
-        try:
-            yield
-        finally:
-            sys.setrecursionlimit(limit)
-
     def own_problems(self, name: str) -> list[Diagnostic]:
         """What is wrong in a function for its own parameters' types."""
+        return finish(self._own_problems(name))
+
+    def _own_problems(self, name: str) -> Deep[list[Diagnostic]]:
         function = self.module.functions[name]
         args = tuple([types.one(p.type) for p in function.params])
         if name not in self.own:
-            with self.room():
-                self.own[name] = self.instance(name, args)
+            self.own[name] = yield self.interpreted(name, args)
         return self.problems[name, args]
 
     def entered(self, function: Function, args: tuple[Value, ...]) -> Instance:
@@ -167,7 +155,7 @@ class Checker(Types):
             part = reject.part
             place = Part("param_type", part.key) if isinstance(part, Part) and part.kind == "operand" else None
             raise ProgramError([_diagnostic(reject, Site(function.name, None, place))]) from None
-        with self.room(), paused_collection():
+        with paused_collection():
             instance = self.instance(function.name, args)
         if problems := self.problems[function.name, args]:
             raise ProgramError(problems)
@@ -182,19 +170,23 @@ class Checker(Types):
             self._report(op, reject)
             return self._claims_alone(op)
 
-    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+    def called(self, call: Call, vs: tuple[Value, ...]) -> Deep[Sequence[Value]]:
         """The results of a call; a mistake is reported, and the annotations hold instead."""
         if call.function not in self.module.functions or call.function in self.structure.recursive:
             return self._claims_alone(call)
         try:
-            ws = super().call(call, vs)
+            ws = yield super().called(call, vs)
         except Reject as reject:
             self._report(call, reject)
             ws = self._claims_alone(call)
-        self._report_instance(call, vs)
+        if problems := self.problems.get((call.function, vs)):
+            known = list[Diagnostic]()
+            if not self.late:
+                known = yield self._own_problems(call.function)
+            self._report_instance(call, problems, known)
         return ws
 
-    def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
+    def interpreted(self, name: str, vs: tuple[Value, ...]) -> Deep[Instance]:
         """A function analysed for these arguments; its diagnostics are kept with it."""
         known = self._known(name, vs)
         if known is not None:
@@ -202,7 +194,7 @@ class Checker(Types):
         outer = self.current, self.found, self.here
         self.current, self.found, self.here = self.module.functions[name], [], None
         try:
-            instance = self.earlier.instance(self, name, vs) or super().instance(name, vs)
+            instance = (yield self.earlier.instance(self, name, vs)) or (yield super().interpreted(name, vs))
             instance.state.semantics = FINISHED
             if not self.found and (place := self.where.of(name, vs)) is not None:
                 self.replicas.setdefault(place[0], (instance, place[1]))
@@ -233,13 +225,10 @@ class Checker(Types):
             self.found.append(_diagnostic(reject, Site(function.name, None, part)))
             return function.result_types or ws
 
-    def _report_instance(self, call: Call, vs: tuple[Value, ...]) -> None:
+    def _report_instance(self, call: Call, problems: Sequence[Diagnostic], known: Sequence[Diagnostic]) -> None:
         """Report at the call what is wrong in the callee for these arguments and not for its own types."""
-        problems = self.problems.get((call.function, vs))
-        if not problems:
-            return
-        known = set[object]() if self.late else {d.site for d in self.own_problems(call.function)}
-        new = next((d for d in problems if d.site not in known), None)
+        sites = {d.site for d in known}
+        new = next((d for d in problems if d.site not in sites), None)
         if new is not None and self.current is not None:
             notes = (Note(new.message, new.site), *new.notes)
             message = f"`@{call.function}` {UNFIT}: {reason(new.message)}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distir.analysis.interpret import Domain, State, interpret
+from distir.analysis.interpret import Domain, State, algorithm_1
 from distir.analysis.lookup import lookup
 from distir.analysis.parameters import parameters
 from distir.analysis.replicas import Renaming
@@ -33,6 +33,7 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.deep import Deep, finish
 from distir.ops import (
     Reject,
     Value,
@@ -132,9 +133,10 @@ class Types(Domain):
         count = len(op.results)
         return _counted(op.op, answer(self.rules, lookup(op.op), vs, op.attrs, count), count)
 
-    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+    def called(self, call: Call, vs: tuple[Value, ...]) -> Deep[Sequence[Value]]:
         """What the function returns for these arguments, narrowed by the annotations. Raises Reject."""
-        ws = _counted(f"@{call.function}", self.instance(call.function, vs).returned, len(call.results))
+        instance = yield self.interpreted(call.function, vs)
+        ws = _counted(f"@{call.function}", instance.returned, len(call.results))
         return self.claimed(call, ws) if call.claims else ws
 
     def constant(self, arg: Arg) -> Value:
@@ -144,13 +146,17 @@ class Types(Domain):
 
     def instance(self, name: str, vs: tuple[Value, ...]) -> Instance:
         """The function's body interpreted for these arguments; once."""
+        return finish(self.interpreted(name, vs))
+
+    def interpreted(self, name: str, vs: tuple[Value, ...]) -> Deep[Instance]:
+        """The same, for who waits for it."""
         known = self.instances.get((name, vs))
         if known is None:
             function = self.module.functions[name]
             args, dims = parameters(function, vs)
             outer, self.dims = self.dims, dims
             try:
-                known = Instance(function, args, dims, interpret(function, args, self))
+                known = Instance(function, args, dims, (yield algorithm_1(function, args, self)))
                 known.state.returned = self.claimed_results(function, known.state.returned)
             finally:
                 self.dims = outer
@@ -201,9 +207,10 @@ class Devices(Types):
         """The devices of the op's results. Raises Reject."""
         return tuple(_placed(type_of(w)) for w in super().apply(op, vs))
 
-    def call(self, call: Call, vs: tuple[Value, ...]) -> Sequence[Value]:
+    def called(self, call: Call, vs: tuple[Value, ...]) -> Deep[Sequence[Value]]:
         """The devices of what the function returns. Raises Reject."""
-        return tuple(_placed(type_of(w)) for w in super().call(call, vs))
+        ws = yield super().called(call, vs)
+        return tuple(_placed(type_of(w)) for w in ws)
 
 
 def _counted(name: str, ws: tuple[Value, ...], count: int) -> tuple[Value, ...]:

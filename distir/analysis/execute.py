@@ -10,6 +10,7 @@ from distir.analysis.check import check_entry
 from distir.analysis.footprint import footprint
 from distir.analysis.indices import index_bounds
 from distir.analysis.interpret import interpret
+from distir.analysis.size import MOST_RUN, refuse_beyond
 from distir.analysis.values import Values, abstract
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import types as codes
@@ -30,6 +31,7 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.calls import inlined_sizes
 from distir.ops import Reject, Value, dtype_of, numpy_dtype, to_dense, type_of
 from distir.ops.numeric import np
 
@@ -72,6 +74,7 @@ def execute(
     LookupError if there is no such function.
     """
     entry, analysis = check_entry(module, function)
+    refuse_beyond(inlined_sizes(module)[entry.name], MOST_RUN, entry.name, "the reference executor runs")
     vs = _arrays(entry, inputs)
     instance = analysis.instance(entry, [_described(p.type, v) for p, v in zip(entry.params, vs, strict=True)])
     if max_bytes is not None and (needed := footprint(analysis.domain, instance)) > max_bytes:
@@ -79,8 +82,7 @@ def execute(
             f"`@{entry.name}` needs {show_bytes(needed)} of memory, {show_bytes(max_bytes)} are allowed"
         )
     domain = _Located(module, load)
-    with analysis.domain.room():
-        rho = interpret(entry, vs, domain)
+    rho = interpret(entry, vs, domain)
     returned = zip(result_names(entry), instance.state.returned, rho.returned, strict=True)
     return tuple(Output(name, type_of(w), domain.array(v)) for name, w, v in returned)
 
@@ -137,7 +139,7 @@ def _random(generator: Any, param: Param, type: Type, below: int) -> Any:
     shape = [dim for dim in type.shape if isinstance(dim, int)]
     if len(shape) != len(type.shape):
         raise InputError(f"`%{param.name}` needs a size for each dimension, found `{type}`; bind the named ones")
-    return _numbers(generator, type.dtype, shape, "state" in param.roles, below)
+    return _numbers(generator, type.dtype, shape, not {"state", "buffer"}.isdisjoint(param.roles), below)
 
 
 def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, below: int) -> Any:

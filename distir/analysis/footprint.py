@@ -12,13 +12,13 @@ from distir.analysis.check import Checker
 from distir.analysis.domains import Instance
 from distir.analysis.lookup import lookup
 from distir.ir import Apply, Call, TensorType, types
+from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 
 
 def footprint(domain: Checker, instance: Instance) -> int:
     """The most bytes of results that are held at once; the parameters' own are not counted."""
-    with domain.room():
-        return _Footprints(domain).most(instance)
+    return finish(_Footprints(domain).most(instance))
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Footprints:
     known: dict[int, int] = field(default_factory=dict[int, int])
     """By the identity of an instance."""
 
-    def most(self, instance: Instance) -> int:
+    def most(self, instance: Instance) -> Deep[int]:
         if id(instance) in self.known:
             return self.known[id(instance)]
         held = most = 0
@@ -37,7 +37,7 @@ class _Footprints:
             made = sum(_nbytes(instance.state[name]) for name in statement.results)
             if isinstance(statement, Call):
                 callee = self.domain.instance(statement.function, instance.state(statement.args))
-                most = max(most, held + self.most(callee))
+                most = max(most, held + (yield self.most(callee)))
             elif lookup(statement.op).view:
                 made = 0
             held += made

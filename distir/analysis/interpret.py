@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Function, Return
+from distir.ir.deep import Deep, finish
 
 
 class Domain:
@@ -24,6 +25,10 @@ class Domain:
 
     def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
         """The results of a call: those of `interpret` on the function's body."""
+        return finish(self.called(call, vs))
+
+    def called(self, call: Call, vs: tuple[Any, ...]) -> Deep[Sequence[Any]]:
+        """The same, for who waits for it."""
         raise NotImplementedError
 
     def constant(self, arg: Arg) -> Any:
@@ -55,13 +60,18 @@ class State(dict[str, Any]):
 
 def interpret(f: Function, vs: Sequence[Any], S: Domain) -> State:  # noqa: N803
     """Run `f` on the abstract values `vs` under the semantics `S`, and give the final state."""
+    return finish(algorithm_1(f, vs, S))
+
+
+def algorithm_1(f: Function, vs: Sequence[Any], S: Domain) -> Deep[State]:  # noqa: N803
+    """The same, for who waits for it: calls may be nested deeper than Python's stack."""
     rho = State((p.name for p in f.params), vs, S)
     for op in f.body:
         match op:
             case Apply(ys, _, xs):
                 rho.update(zip(ys, S.apply(op, rho(xs)), strict=True))
             case Call(ys, _, xs):
-                rho.update(zip(ys, S.call(op, rho(xs)), strict=True))
+                rho.update(zip(ys, (yield S.called(op, rho(xs))), strict=True))
             case Return(xs):
                 rho.returned = rho(xs)
             case Broken():

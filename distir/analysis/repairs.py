@@ -90,15 +90,14 @@ def advised(domain: Checker, diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic whose help is the first repair there is, and which stands at what that repairs."""
     if diagnostic.code not in (*MISPLACED, *MISTYPED) or (found := mistake_of(domain, diagnostic)) is None:
         return diagnostic
-    with domain.room():
-        sending = next(iter(sendings(found)), None)
-        casting = next(castings(found), None) if sending is None else None
+    sending = next(iter(sendings(found)), None)
+    casting = next(castings(found), None) if sending is None else None
     if sending is not None:
         return _to_send(found, sending)
     if casting is not None:
         return _to_cast(found, casting)
-    if diagnostic.code is type_codes.BAD_CALL and (diagnostic.help or "").startswith("insert "):
-        return replace(diagnostic, help=None)  # it is about the callee, and would mend nothing here
+    if (diagnostic.help or "").startswith("insert "):
+        return replace(diagnostic, help=None)  # that alone mends nothing here: it is about a callee, or there is more
     return diagnostic
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from distir.ir import HOST, AnyType, Apply, Call, Constant, Function, Module, TensorType, TupleType, Type, types
+from distir.ir.calls import callees, callees_first
 from distir.ops import OPS, Op, Value, bridge, type_of
 from distir.ops.elsewhere import NOWHERE
 
@@ -62,7 +63,7 @@ class Places:
     """Where a module's functions are called."""
 
     module: Module
-    _named: dict[str, bool] = field(default_factory=dict[str, bool])
+    _named: dict[str, bool] | None = None
     _renamings: dict[tuple[Devices, Devices], Renaming] = field(default_factory=dict[tuple[Devices, Devices], Renaming])
 
     def renaming(self, before: Devices, after: Devices) -> Renaming:
@@ -75,15 +76,13 @@ class Places:
 
     def names_devices(self, name: str) -> bool:
         """Whether a function, or one that it calls, names a device; on a cycle of calls that is not told apart."""
-        known = self._named.get(name)
-        if known is None:
-            self._named[name] = True
-            function = self.module.functions[name]
-            known = self._named[name] = _names_devices(function) or any(
-                callee not in self.module.functions or self.names_devices(callee)
-                for callee in {s.function: None for s in function.body if isinstance(s, Call)}
-            )
-        return known
+        if self._named is None:
+            named: dict[str, bool] = {}
+            for function in callees_first(self.module):
+                inside = any(named.get(callee, True) for callee in callees(function))
+                named[function.name] = inside or _names_devices(function)
+            self._named = named
+        return self._named[name]
 
     def of(self, name: str, vs: Sequence[Value]) -> tuple[Key, Devices] | None:
         """What calls that differ in their devices alone have in common, and the devices of this one.

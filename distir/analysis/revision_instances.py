@@ -18,6 +18,7 @@ from distir.analysis.revision import Change, Hunk, affected, change, moved
 from distir.analysis.revision_names import mention, mentioning
 from distir.diagnostics import Diagnostic
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Return, Site, Statement, results
+from distir.ir.deep import Deep
 from distir.ops import Value
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Earlier:
     origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
     """By the identity of an instance of the new version: the one that it was made from."""
 
-    def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Instance | None:
+    def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Deep[Instance | None]:
         """An instance made from an earlier one; `checker.found` gets what is wrong in it. None if there is none."""
         old = self.kept.get((name, vs))
         if old is None:
@@ -82,7 +83,7 @@ class Earlier:
         if function.params != old.instance.function.params:
             return None
         revision = _Revision(checker, old, function)
-        instance = revision.instance()
+        instance = yield revision.instance()
         checker.instances[name, vs] = instance
         base = old.origin or Origin(old.instance, frozenset())
         before, now = base.instance.state, instance.state
@@ -133,7 +134,7 @@ class _Revision:
     """The functions called that have come to mean something else."""
     looked_at: set[int] = field(default_factory=set[int])
 
-    def instance(self) -> Instance:
+    def instance(self) -> Deep[Instance]:
         checker, function, old = self.checker, self.function, self.old.instance
         body = function.body
         edit = change(old.function.body, body)
@@ -148,11 +149,11 @@ class _Revision:
             everywhere = bool(unsure or self.functions)
             for same, hunk in edit.stretches():
                 if everywhere or not self.changed.isdisjoint(names.uses):
-                    self._look_at_users(rho, same.start, same.stop)
+                    yield from self._look_at_users(rho, same.start, same.stop)
                 if hunk is not None:
                     self.changed |= self._gone(hunk)
                     for index in range(hunk.new_first, hunk.new_end):
-                        self._look_at(rho, index, body[index])
+                        yield from self._look_at(rho, index, body[index])
             rho[DISCARD] = None
             self.changed -= {name for name in unsure if _is_same_in(rho, old.state, name)}
             checker.here = None
@@ -186,12 +187,12 @@ class _Revision:
             name for statement in statements for name in results(statement) if name != DISCARD and name in old.state
         }
 
-    def _look_at_users(self, rho: State, first: int, end: int) -> None:
+    def _look_at_users(self, rho: State, first: int, end: int) -> Deep[None]:
         """Look at the statements that mention a changed value, define one that is not sure, or call a function."""
         body, changed, functions, unsure = self.function.body, self.changed, self.functions, self.unsure
         if not functions and not unsure:
             for index in mentioning(body, changed, first, end):
-                self._look_at(rho, index, body[index])
+                yield from self._look_at(rho, index, body[index])
             return
         for index in range(first, end):
             statement = body[index]
@@ -200,16 +201,16 @@ class _Revision:
                 or mention(statement, changed)
                 or (unsure and not unsure.isdisjoint(results(statement)))
             ):
-                self._look_at(rho, index, statement)
+                yield from self._look_at(rho, index, statement)
 
-    def _look_at(self, rho: State, index: int, statement: Statement) -> None:
+    def _look_at(self, rho: State, index: int, statement: Statement) -> Deep[None]:
         checker = self.checker
         checker.here = index
         self.looked_at.add(index)
         if isinstance(statement, Apply):
             ws = checker.apply(statement, rho(statement.args))
         elif isinstance(statement, Call):
-            ws = checker.call(statement, rho(statement.args))
+            ws = yield checker.called(statement, rho(statement.args))
         else:
             ws = ()
         known = self.old.instance.state

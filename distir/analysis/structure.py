@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from distir.analysis.revision_names import Names, defining, gather, mentioning, revised
+from distir.analysis.size import MOST_OPS, too_many
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
@@ -30,10 +31,8 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.roles import ROLES
 from distir.ops.infer import ADDRESSABLE
-
-ROLES = ("param", "state", "batch", "remote")
-"""What the braces after a parameter's type may hold."""
 
 MOST_HINTS = 20
 """For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
@@ -49,8 +48,8 @@ class Structure:
 
     diagnostics: tuple[Diagnostic, ...]
     recursive: frozenset[str]
-    depth: int
-    """The longest chain of calls."""
+    order: tuple[str, ...]
+    """All functions, each after those that it calls."""
     names: Mapping[str, Names]
     """By function: its names."""
     heads: Mapping[str, Head]
@@ -62,9 +61,9 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     before: Mapping[str, Names] = earlier.names if earlier is not None else {}
     known = {f.name: revised(before[f.name], f) if f.name in before else gather(f) for f in module}
     if earlier is not None and _same_calls(before, known):
-        recursive, depth = earlier.recursive, earlier.depth
+        recursive, order = earlier.recursive, earlier.order
     else:
-        recursive, depth = _call_graph({name: list(facts.calls) for name, facts in known.items()})
+        recursive, order = _call_graph({name: list(facts.calls) for name, facts in known.items()})
     old_heads: Mapping[str, Head] = earlier.heads if earlier is not None else {}
     heads = {f.name: (f.params, _known_head(f, old_heads.get(f.name))) for f in module}
     found: list[Diagnostic] = []
@@ -76,7 +75,7 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
         if any(name not in module.functions or name in recursive for name in facts.calls):
             found += _calls(module, function, recursive)
         found += _return(function, facts)
-    return Structure(tuple(found), recursive, depth, known, heads)
+    return Structure((*found, *_sizes(known, recursive, order)), recursive, order, known, heads)
 
 
 def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnostic]:
@@ -147,7 +146,7 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
     for role, value in param.roles.items():
         if role not in ROLES:
             near = nearest(role, ROLES)
-            hint = f"did you mean `{near}`?" if near else "roles are `param`, `state`, `batch = 0` and `remote`"
+            hint = f"did you mean `{near}`?" if near else f"roles are {', '.join(f'`{known}`' for known in ROLES)}"
             yield Diagnostic(codes.ROLE, site, f"there is no role `{role}`", help=hint)
         elif role == "batch":
             if not _is_dimension(value, param.type):
@@ -155,6 +154,9 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
                 yield Diagnostic(codes.ROLE, site, message)
         elif value is not True:
             yield Diagnostic(codes.ROLE, site, f"the role `{role}` takes no value, found {value}")
+        elif role == "frozen" and "param" not in param.roles:
+            hint = "write `{param, frozen}` for a weight that is not trained, `{buffer}` for what is no weight"
+            yield Diagnostic(codes.ROLE, site, "only a weight can be `frozen`", help=hint)
 
 
 def _is_dimension(value: Constant, type: Type) -> bool:
@@ -239,43 +241,56 @@ def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:
         yield Diagnostic(codes.RETURN_PLACE, site, f"`@{function.name}` does not end in `return`")
 
 
-def _call_graph(called: Mapping[str, Iterable[str]]) -> tuple[frozenset[str], int]:
-    """The functions on cycles of calls (Tarjan's components, without recursion), and the longest chain of calls."""
+def _sizes(known: Mapping[str, Names], recursive: frozenset[str], order: Iterable[str]) -> Iterator[Diagnostic]:
+    """Functions that have too many ops with all calls written out, while none that they call has."""
+    sizes: dict[str, int] = {}
+    for name in order:
+        facts = known[name]
+        called = {c: times for c, times in facts.calls.items() if c in sizes and c not in recursive}
+        ops = len(facts.function.body) - facts.returns - facts.broken - sum(facts.calls.values())
+        ops += sum(sizes[callee] * times for callee, times in called.items())
+        if ops > MOST_OPS and all(sizes[callee] <= MOST_OPS for callee in called):
+            yield too_many(name, ops, f"no program has more than {MOST_OPS:,}")
+        sizes[name] = min(ops, MOST_OPS + 1)
+
+
+def _call_graph(called: Mapping[str, Iterable[str]]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The functions on cycles of calls (Tarjan's components, without recursion), and all, each after its callees."""
     edges = {name: [c for c in names if c in called] for name, names in called.items()}
-    height: dict[str, int] = {}
     recursive: set[str] = set()
-    order: dict[str, int] = {}
+    number: dict[str, int] = {}
+    finished: list[str] = []
     low: dict[str, int] = {}
     component: list[str] = []
     on_stack: set[str] = set()
     for start in edges:
-        if start in order:
+        if start in number:
             continue
         work = [(start, iter(edges[start]))]
-        order[start] = low[start] = len(order)
+        number[start] = low[start] = len(number)
         component.append(start)
         on_stack.add(start)
         while work:
             name, rest = work[-1]
             callee = next(rest, None)
             if callee is not None:
-                if callee not in order:
-                    order[callee] = low[callee] = len(order)
+                if callee not in number:
+                    number[callee] = low[callee] = len(number)
                     component.append(callee)
                     on_stack.add(callee)
                     work.append((callee, iter(edges[callee])))
                 elif callee in on_stack:
-                    low[name] = min(low[name], order[callee])
+                    low[name] = min(low[name], number[callee])
                 continue
             work.pop()
             if work:
                 low[work[-1][0]] = min(low[work[-1][0]], low[name])
-            if low[name] == order[name]:
+            if low[name] == number[name]:
                 members: list[str] = []
                 while not members or members[-1] != name:
                     members.append(component.pop())
                     on_stack.discard(members[-1])
                 if len(members) > 1 or name in edges[name]:
                     recursive.update(members)
-            height[name] = 1 + max((height.get(c, 0) for c in edges[name]), default=0)
-    return frozenset(recursive), max(height.values(), default=0)
+                finished += members
+    return frozenset(recursive), tuple(finished)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.interpret import Domain, interpret
+from distir.analysis.interpret import Domain, algorithm_1
 from distir.analysis.lookup import lookup
 from distir.ir import Apply, Arg, Call, Dense, External, Literal, Module, TensorType, TupleType
+from distir.ir.deep import Deep
 from distir.ops import Op, Value, bind, dense, dtype_of, run, strengthen, to_array, type_of
 
 
@@ -29,9 +30,10 @@ class Values(Domain):
         loaded = {n: self.load(v) for n, v in attrs.items() if isinstance(v, External)} if self.load is not None else {}
         return run(definition, vs, {**attrs, **loaded}, len(op.results))
 
-    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Any]:
+    def called(self, call: Call, vs: tuple[Any, ...]) -> Deep[Sequence[Any]]:
         """What the function returns for these arrays."""
-        return interpret(self.module.functions[call.function], vs, self).returned
+        rho = yield algorithm_1(self.module.functions[call.function], vs, self)
+        return rho.returned
 
     def constant(self, arg: Arg) -> Any:
         """A literal stands for itself, until an op needs its array."""

@@ -14,12 +14,12 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from distir.cli import output
+from distir.cli import output, streams
 from distir.cli.arguments import UsageError, call, complaint
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.diff import diff
-from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware, reason
+from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
 from distir.cli.explain import explain
 from distir.cli.fmt import fmt
 from distir.cli.hardware import hardware
@@ -35,6 +35,7 @@ from distir.cli.search import search
 from distir.cli.show import show
 from distir.cli.simulate import simulate
 from distir.cli.transform import transform
+from distir.files.reading import why_not
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     check,
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wants_traceback = TRACEBACK in given
     given = [word for word in given if word != TRACEBACK]
     try:
+        streams.stand_in()
         return _run(given or ["--help"])
     except (Closed, BrokenPipeError):
         _abandon(sys.stdout)
@@ -78,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # whatever it is, no traceback reaches a user who did not ask for it
+        if _interrupted(error):
+            return INTERRUPTED
         if wants_traceback:
             import traceback
 
@@ -159,13 +163,22 @@ def _explained(error: Exception) -> int:
                 output.complain("error", message, hint)
         case OSError():
             name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, (str, bytes)) else ""
-            output.complain("error", f"{name}{reason(error)}")
+            output.complain("error", f"{name}{why_not(error)}")
         case MemoryError():
             output.complain("error", "out of memory", "use smaller sizes, or a machine with more memory")
         case _:
             text = " ".join(str(error).split())
             output.complain("error", f"this is a bug in DistIR: {type(error).__name__}: {text}", _where_to_report())
     return REFUSED
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind an error: what is written in C may make something else of it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _where_to_report() -> str:

@@ -152,13 +152,14 @@ def _as_rank(folder: Path, backend: str, limit: float, words: Sequence[str]) -> 
     import sys
 
     from distir.cost.calibrate.measuring import SCRIPT
+    from distir.files.reading import REPORT, read_bytes
 
     report = folder / "report.json"
     command = [sys.executable, str(folder / SCRIPT), "--backend", backend, "--timeout", str(limit)]
     done = subprocess.run([*command, "--report", str(report), *words], check=False)
     if done.returncode:
         raise Refused(f"rank {os.environ.get('RANK', '0')} did not end well")
-    return json.loads(report.read_text()) if report.exists() else None
+    return json.loads(read_bytes(report, REPORT)) if report.exists() else None
 
 
 # Telling.

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from distir.cli.conditions import percent, points
 from distir.cli.output import table
-from distir.cli.report import lines, placed
+from distir.cli.report import as_cost, lines, placed
 from distir.cli.simulating import Machine
-from distir.cost import show_bytes, show_seconds, show_speedup
+from distir.cost import Price, StepCost, show_bytes, show_seconds, show_speedup
 from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
+from distir.simulate.timeline import MOST_FOLLOWED
 from distir.transform import Difference, Side, difference
 
 if TYPE_CHECKING:
@@ -164,7 +165,22 @@ def _totals(a: Side, b: Side) -> list[tuple[str, ...]]:
         _shares("exposed communication", a.exposed_communication, b.exposed_communication),
         _total("ops", str, a.ops, b.ops),
         _total("devices", str, len(a.busy_s), len(b.busy_s)),
+        *_costs(a.cost, b.cost),
     ]
+
+
+def _costs(a: StepCost | None, b: StepCost | None) -> list[tuple[str, ...]]:
+    """What both cost; they are of one machine, so of one currency."""
+    if a is None or b is None:
+        return []
+    rows = [("cost per step", a.step, b.step)]
+    if a.per_million_tokens is not None and b.per_million_tokens is not None:
+        rows.append(("cost per million tokens", a.per_million_tokens, b.per_million_tokens))
+    return [(*_total(name, _shown(x), x.amount, y.amount),) for name, x, y in rows]
+
+
+def _shown(price: Price) -> Callable[[float], str]:
+    return lambda amount: str(Price(amount, price.currency))
 
 
 def _total(name: str, show: Callable[[Any], str], a: float, b: float) -> tuple[str, ...]:
@@ -188,6 +204,8 @@ def _memory(a: Side, b: Side, device: int) -> tuple[str, str]:
 def _parting(compared: Compared) -> Sequence[str]:
     """Where the critical paths go different ways, in words."""
     found = compared.difference
+    if found.shared is None:
+        return [f"they are not followed in programs of more than {MOST_FOLLOWED:,} ops"]
     if found.parting == (None, None):
         return ["they are the same"]
     said = [f"they share their first {found.shared} ops, and part here:" if found.shared else "they part at once:"]
@@ -209,6 +227,7 @@ def _side(named: Named, side: Side) -> dict[str, Any]:
         "bubble": side.bubble,
         "exposed_communication": side.exposed_communication,
         "ops": side.ops,
+        "cost": as_cost(side.cost),
         "op_counts": dict(sorted(side.op_counts.items())),
         "devices": {
             str(device): {"busy_s": side.busy_s[device], "peak_memory_bytes": side.peak_memory_bytes[device]}

@@ -52,8 +52,3 @@ def of_hardware(error: HardwareError) -> list[tuple[str, str | None]]:
         place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
         found.append((f"{place}: {problem.message}" if place else problem.message, problem.help))
     return found
-
-
-def reason(error: OSError) -> str:
-    """Why the system refused, as it stands in messages: `no such file or directory`."""
-    return (error.strerror or type(error).__name__).lower()

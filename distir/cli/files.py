@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from distir.cli.endings import Refused, reason
+from distir.cli.endings import Refused
+from distir.files import reading
+from distir.files.reading import PROGRAM, Kind, why_not
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -40,19 +42,16 @@ def expand(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def read_bytes(path: str) -> bytes:
-    """What a file, or standard input, holds. Raises Refused."""
+def read_bytes(path: str, kind: Kind = PROGRAM) -> bytes:
+    """What a file, or standard input, holds; also what a shell hands over as `<(…)`. Raises Refused."""
     try:
         if path == STDIN:
-            return sys.stdin.buffer.read()
-        with open(path, "rb") as file:
-            return file.read()
+            return reading.bounded(sys.stdin.buffer, kind, shown(path))
+        return reading.read_handed(path, kind) if _is_handed(path) else reading.read_bytes(path, kind)
     except IsADirectoryError:
         raise Refused(f"expected a file, found the folder `{path}`") from None
     except OSError as error:
-        raise Refused(f"cannot read `{shown(path)}`: {reason(error)}") from None
-    except ValueError:  # a NUL character in the name
-        raise Refused(f"`{path}` is no file name") from None
+        raise Refused(f"cannot read `{shown(path)}`: {why_not(error)}", reading.advice(error)) from None
 
 
 def replace_file(path: str, data: bytes) -> None:
@@ -79,14 +78,14 @@ def replacing(path: str) -> Generator[str]:
         os.close(handle)
         yield temporary
         if mode is None:
-            with open(temporary, "rb") as written, open(target, "wb") as special:
+            with reading.opened(temporary) as written, open(target, "wb") as special:
                 shutil.copyfileobj(written, special)
         else:
             os.chmod(temporary, mode)
             _to_disk(temporary)
             os.replace(temporary, target)
     except OSError as error:
-        raise Refused(f"cannot write `{path}`: {reason(error)}") from None
+        raise Refused(f"cannot write `{path}`: {why_not(error)}") from None
     finally:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
@@ -102,6 +101,11 @@ def _programs(folder: str) -> Iterator[str]:
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.join(root, name) for name in names if name.endswith(SUFFIX) and not name.startswith("."))
+
+
+def _is_handed(path: str) -> bool:
+    """Whether a path names what the caller of the command has open already, such as a pipe."""
+    return path == "/dev/stdin" or path.startswith("/dev/fd/")
 
 
 def _mode(target: str) -> int | None:

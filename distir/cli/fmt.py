@@ -83,10 +83,10 @@ def _put(path: str, old: str, new: str) -> None:
 
 
 def _show_difference(old: str, new: str, name: str) -> None:
-    from difflib import unified_diff
+    from distir.cli.line_diff import unified
 
     colours = {"+": "32", "-": "31", "@": "36"} if output.in_colour(sys.stdout) else {}
-    for line in unified_diff(_lines(old), _lines(new), name, f"{name} (formatted)"):
+    for line in unified(_lines(old), _lines(new), name, f"{name} (formatted)"):
         bare = line.rstrip("\n")
         colour = None if line.startswith(("+++", "---")) else colours.get(line[:1])
         output.write(f"\x1b[{colour}m{bare}\x1b[0m\n" if colour else f"{bare}\n")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distir.cli import output
-from distir.cli.endings import Refused, reason
+from distir.cli.endings import Refused
 from distir.cli.files import SUFFIX, replace_file, replacing
+from distir.files.reading import advice, why_not
 
 if TYPE_CHECKING:
     from distir.importers import Imported
@@ -128,7 +129,7 @@ def _told(kind: str, make: Callable[[], Imported]) -> Imported:
     except IsADirectoryError as error:
         raise Refused(f"expected a file, found the folder `{error.filename}`") from None
     except OSError as error:
-        raise Refused(f"cannot read `{error.filename}`: {reason(error)}") from None
+        raise Refused(f"cannot read `{error.filename}`: {why_not(error)}", advice(error)) from None
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("onnx", "torch", "onnxscript", "transformers"):
@@ -167,7 +168,7 @@ def _numbers(flag: str, given: list[str] | None) -> dict[str, int]:
 
 def _write(imported: Imported, out: str | None, weights: bool, origin: str) -> None:
     """The program, and its weights beside it: these first, so that no program stands there without them."""
-    from distir.importers import ImportRefused, safetensors
+    from distir.importers import ImportRefused, weights_file
     from distir.syntax import print_module
 
     text = print_module(imported)
@@ -178,13 +179,13 @@ def _write(imported: Imported, out: str | None, weights: bool, origin: str) -> N
     if weights and imported.weights:
         beside = (out.removesuffix(SUFFIX) if out.endswith(SUFFIX) else out) + ".safetensors"
         name = os.path.basename(beside)
-        if not safetensors.is_ours(beside):
+        if not weights_file.is_ours(beside):
             raise Refused(
                 f"`{beside}` is there already, and was not written by DistIR", "choose another name with `-o`"
             )
         try:
             with replacing(beside) as temporary, open(temporary, "wb") as file:
-                safetensors.write(file, imported.weights.entries)
+                weights_file.write(file, imported.weights.entries)
         except ImportRefused as refused:
             raise Refused(refused.message, refused.help) from None
         head += f" Its weights are in {_one_line(name)}: give them to `distir run` with `--inputs`."

@@ -66,12 +66,16 @@ def launch(
 
         distir launch program.dir --repeat 10 --trace measured.json --bind B=64
     """
+    from distir.analysis.size import MOST_RUN, refuse_beyond
+    from distir.ir.calls import inlined_sizes
     from distir.lower import LaunchError
 
     limit = seconds_of(timeout)
     check_torch(backend)
     program = sound_program(file)
     entry, bound = lowering.bound_entry(program, file, function, bind)
+    with judged(program):
+        refuse_beyond(inlined_sizes(program.module)[entry.name], MOST_RUN, entry.name, "ranks run")
     found = lowering.lowered(program, entry, bound)
     if backend == "gloo":  # all ranks share the memory of this machine
         sizes = {name: value for name, value in bound.items() if isinstance(value, int)}

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from distir.cli.endings import Refused
+from distir.files.reading import OURS, read_text
 
 if TYPE_CHECKING:
     from distir.ir import Dim, Param
@@ -80,10 +81,9 @@ _ROOM = 1 << 30
 def available_bytes() -> int | None:
     """Memory that can be had without swapping, as far as the system tells."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return 1024 * int(line.split()[1])
+        for line in read_text("/proc/meminfo", OURS).splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
     except (OSError, ValueError):
         pass
     try:
@@ -95,10 +95,9 @@ def available_bytes() -> int | None:
 def _data_bytes() -> int:
     """What this process has already of what RLIMIT_DATA counts."""
     try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("VmData:"):
-                    return 1024 * int(line.split()[1])
+        for line in read_text("/proc/self/status", OURS).splitlines():
+            if line.startswith("VmData:"):
+                return 1024 * int(line.split()[1])
     except (OSError, ValueError):
         pass
     return 0

@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from distir.cli.output import table
 from distir.cli.simulating import Machine
-from distir.cost import show_bytes, show_seconds
+from distir.cost import StepCost, show_bytes, show_seconds
 from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
-from distir.simulate.body import Body
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
+from distir.simulate.timeline import MOST_FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distir.analysis.program import Program
+
+
+MOST_OF_LONG = 1_000
+"""So many ops at the end of the critical path are listed of programs that are too long to follow it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,38 +44,35 @@ class Spent:
 
 def costliest(simulation: Simulation) -> list[Spent]:
     """All kinds of ops that take time, the one that occupies devices longest first."""
-    known: dict[int, dict[tuple[str, str, str], tuple[int, float, float]]] = {}
-
-    def spent(body: Body) -> dict[tuple[str, str, str], tuple[int, float, float]]:
-        if id(body) in known:
-            return known[id(body)]
-        total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+    total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+    for body, times in runs(simulation.body):
         for step in body.timed:
-            if isinstance(step, Body):
-                entries = spent(step)
-            else:
-                seconds = step.cost.seconds
-                entry = (1, seconds, seconds * len(step.devices))
-                entries = {(step.op, body.instance.function.name, step.cost.bound): entry}
-            for key, (count, seconds, occupied) in entries.items():
-                before = total.get(key, (0, 0.0, 0.0))
-                total[key] = (before[0] + count, before[1] + seconds, before[2] + occupied)
-        known[id(body)] = total
-        return total
-
-    found = [Spent(*key, *amounts) for key, amounts in spent(simulation.body).items()]
+            if isinstance(step, Effect):
+                key, seconds = (step.op, body.instance.function.name, step.cost.bound), times * step.cost.seconds
+                count, before, occupied = total.get(key, (0, 0.0, 0.0))
+                total[key] = (count + times, before + seconds, occupied + seconds * len(step.devices))
+    found = [Spent(*key, *amounts) for key, amounts in total.items()]
     return sorted(filter(lambda s: s.total_s, found), key=lambda s: (-s.occupied_s, s.op, s.function, s.bound))
 
 
 def longest_waits(simulation: Simulation, count: int) -> list[Wait]:
-    """The longest times that a device idles for another's op, the earliest first of equal ones."""
+    """The longest times that a device idles for another's op, the earliest first of equal ones; of long programs none.
+
+    Long programs have more than `MOST_FOLLOWED` events.
+    """
+    if simulation.timeline().is_long:
+        return []
     return sorted(simulation.timeline().waits, key=lambda w: (-w.seconds, w.event, w.device))[:count]
 
 
 def as_document(program: Program, simulation: Simulation, top: int) -> dict[str, Any]:
-    """The simulation as one JSON document; the critical path whole, ops and waits the first `top`."""
+    """The simulation as one JSON document; the critical path whole, ops and waits the first `top`.
+
+    Of long programs (`followed` is false) the critical path's last ops are there, `MOST_OF_LONG` of them, and no waits.
+    """
     timeline, line_of = simulation.timeline(), lines(program)
     busy = sum(use.busy_s for use in simulation.devices.values())
+    path = timeline.critical_end(MOST_OF_LONG) if timeline.is_long else timeline.critical_path()
     return {
         "hardware": simulation.hardware.name,
         "function": simulation.function.name,
@@ -78,6 +81,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "ops": simulation.ops,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
+        "cost": as_cost(simulation.cost),
         "devices": {
             str(device): {
                 "busy_s": use.busy_s,
@@ -108,8 +112,9 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "duration_s": event.effect.cost.seconds,
                 "devices": list(event.effect.devices),
             }
-            for event in map(timeline.event, timeline.critical_path())
+            for event in map(timeline.event, path)
         ],
+        "followed": not timeline.is_long,
         "waits": [
             {
                 "device": wait.device,
@@ -120,6 +125,19 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
             }
             for wait in longest_waits(simulation, top)
         ],
+    }
+
+
+def as_cost(cost: StepCost | None) -> dict[str, Any] | None:
+    """What a step costs, as JSON; null where the machine has no prices."""
+    if cost is None:
+        return None
+    per_tokens = cost.per_million_tokens
+    return {
+        "currency": cost.step.currency,
+        "per_step": cost.step.amount,
+        "tokens": cost.tokens,
+        "per_million_tokens": None if per_tokens is None else per_tokens.amount,
     }
 
 
@@ -134,6 +152,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
         shares = (simulation.bubble, "bubble"), (simulation.exposed_communication, "exposed communication")
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
+    parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
         ("devices", _devices(simulation)),
         ("costliest ops", _costliest(simulation, top)),
@@ -143,6 +162,9 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
     for title, section in sections:
         if section.row_count:
             parts += ["", Text(title, style="bold underline"), section]
+    if simulation.timeline().is_long:
+        said = f"of more than {MOST_FOLLOWED:,} ops, the critical path's end is listed, and no waits are looked for"
+        parts += ["", Text(said)]
     return parts
 
 
@@ -183,8 +205,14 @@ def _costliest(simulation: Simulation, top: int) -> Any:
 
 def _critical_path(simulation: Simulation, top: int, line_of: Callable[[Event], int | None]) -> Any:
     timeline = simulation.timeline()
-    path = [index for index in timeline.critical_path() if timeline.effects[index].cost.seconds]
     listed = table("start", "takes", "device", "op", "in", "line", right="015")
+    if timeline.is_long:
+        tail = [event for event in map(timeline.event, timeline.critical_end(MOST_OF_LONG)) if event.effect.ticks]
+        listed.add_row("…", "", "", f"of {simulation.ops:,} ops in all", "", "")
+        for event in tail[-top:]:
+            listed.add_row(*_path_row(event, line_of))
+        return listed
+    path = [index for index in timeline.critical_path() if timeline.effects[index].cost.seconds]
     head = path if len(path) <= top + 1 else path[: (top + 1) // 2]
     tail = path[len(path) - top // 2 :] if len(head) < len(path) else []
     for event in map(timeline.event, head):
@@ -239,7 +267,7 @@ def lines(program: Program) -> Callable[[Event], int | None]:
         span = program.syntax.source_map(Site(function, index))
         return program.source.position(span.start)[0] if span is not None else None
 
-    return lambda event: line(event.function.name, event.path[-1][1])
+    return lambda event: line(event.function.name, event.place.statement)
 
 
 def _named(event: Event) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from distir.cli import options, output, searching, simulating
-from distir.cli.endings import REFUSED, Refused, reason
+from distir.cli.endings import REFUSED, Refused
+from distir.files.reading import why_not
 
 if TYPE_CHECKING:
     from distir.config import Config
     from distir.ir import Constant, Module
-    from distir.search import Row, Search, Space, Table
+    from distir.search import Log, Row, Search, Space, Table
 
 METHODS = ("grid", "bounded", "anneal")
 NUMBERS = "numbers with commas between them, as in 128,256"
@@ -98,13 +101,14 @@ def search(
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
         space = _space(sizes, schedule, checkpoint, fix or (), all_divisors)
         chosen = _search(model, hardware, bind or (), space, devices, method, jobs, backend, steps, seed)
-        there = _there(chosen, csv, resume)
-        known = chosen.asked_for(there)
-        table = Table((*known, *_found(chosen, known, csv, resume, progress)))
-        if measure:
-            table = _measured(table, chosen, model, measure, measure_backend)
-            if csv is not None:
-                _rewritten(csv, [*(row for row in there if row not in known), *table])
+        with _log(csv, resume) as log:
+            there = log.rows(chosen.digest) if log is not None else []
+            known = chosen.asked_for(there)
+            table = Table((*known, *_found(chosen, known, log, progress)))
+            if measure:
+                table = _measured(table, chosen, model, measure, measure_backend)
+                if csv is not None:
+                    _rewritten(csv, [*(row for row in there if row not in known), *table])
         _pictures(table, chosen, plot or ())
         if export is not None:
             return _exported(table, export, row)
@@ -217,28 +221,39 @@ def _check_export(name: str) -> None:
         export(Row("", None, 1, 1, 1, 1, None, None, None, fits=False), name)
 
 
-def _there(chosen: Search, csv: str | None, resume: bool) -> list[Row]:
-    """The rows that the CSV file has, of this search or of the same program and machine."""
-    from distir.search import read_rows
-
-    if resume and csv is None:
-        raise Refused("`--resume` needs `--csv`, the file with the rows that are there")
-    return read_rows(csv, chosen.digest) if resume and csv is not None else []
-
-
-def _found(chosen: Search, known: list[Row], csv: str | None, resume: bool, progress: str) -> list[Row]:
-    """The rows that are not known yet, written to the CSV file as they come."""
-    from contextlib import closing, nullcontext
-    from dataclasses import replace
-
+@contextmanager
+def _log(csv: str | None, resume: bool) -> Generator[Log | None]:
+    """The CSV file, ours alone as long as the search goes on. Raises Refused."""
+    from distir.files.locking import InUseError
     from distir.search import Log
 
+    if csv is None:
+        if resume:
+            raise Refused("`--resume` needs `--csv`, the file with the rows that are there")
+        yield None
+        return
+    try:
+        log = Log(csv, resume=resume)
+    except InUseError as error:
+        by = f" (process {error.process})" if error.process is not None else ""
+        raise Refused(f"another search{by} writes `{csv}`", "wait until it ends, or choose another file") from None
+    except OSError as error:
+        raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
+    with log:
+        yield log
+
+
+def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> list[Row]:
+    """The rows that are not known yet, written to the CSV file as they come."""
+    from contextlib import closing
+    from dataclasses import replace
+
     search = replace(chosen, known=tuple(known))
-    total = search.configurations  # refuses before a file is touched
+    csv = None if log is None else log.path
+    total = search.configurations
     found: list[Row] = []
     try:
         with (
-            Log(csv, resume=resume) if csv is not None else nullcontext() as log,
             searching.PROGRESS[progress](chosen.subject.model, total, known) as tick,
             closing(search.rows()) as rows,
         ):
@@ -254,7 +269,7 @@ def _found(chosen: Search, known: list[Row], csv: str | None, resume: bool, prog
         if csv is None or error.filename != csv:
             raise
         kept = f"its {len(known) + len(found)} rows are kept; once there is room, go on with --resume"
-        raise Refused(f"cannot write `{csv}`: {reason(error)}", kept if found else None) from None
+        raise Refused(f"cannot write `{csv}`: {why_not(error)}", kept if found else None) from None
     return found
 
 

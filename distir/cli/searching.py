@@ -109,6 +109,12 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
     }
 
 
+def _shares(row: Row) -> str:
+    """How much of FLOPs and weights each shard has, as in `51% FLOPs, 50% weights`."""
+    named = {"FLOPs": row.flops_share, "weights": row.weights_share}
+    return ", ".join(f"{100 * share:.3g}% {name}" for name, share in named.items() if share is not None)
+
+
 def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     """Print the best rows, or those of the Pareto front, as a table."""
     from rich.text import Text
@@ -118,13 +124,24 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
 
     rows = table.pareto() if front else table.ranked
     timed = any(row.measured_latency_s is not None for row in rows)
-    columns = ["batch", "D/T/P/K", "latency", "throughput", "memory", *(["measured"] if timed else [])]
-    made = output.table(*columns, right="02345")
+    priced = [row.currency for row in rows if row.currency][:1]
+    by_token = any(row.cost_per_million_tokens is not None for row in rows)
+    shared = any(row.weights_share is not None for row in rows)
+    columns = ["batch", "D/T/P/K", "latency", "throughput", "memory"]
+    columns += [f"{currency}/step" for currency in priced]
+    columns += [f"{currency}/Mtoken" for currency in priced if by_token]
+    columns += ["measured"] if timed else []
+    numbers = "".join(str(i) for i, name in enumerate(columns) if name != "D/T/P/K")
+    made = output.table(*columns, *(["per shard"] if shared else []), right=numbers)
     for row in rows[:top]:
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
         cells = [batch, str(row.plan), latency, show_rate(row.throughput), memory]
-        made.add_row(*cells, *([show_seconds(row.measured_latency_s)] if row.measured_latency_s is not None else []))
+        cells += [_amount(row.cost_per_step)] if priced else []
+        cells += [_amount(row.cost_per_million_tokens)] if priced and by_token else []
+        if timed:
+            cells.append("" if row.measured_latency_s is None else show_seconds(row.measured_latency_s))
+        made.add_row(*cells, *([_shares(row)] if shared else []))
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
     text = f"{chosen.subject.model} on {machine}, {_counted(chosen.space.devices, 'device')}: "
@@ -142,6 +159,10 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
         reasons.setdefault(row.reason, []).append(row.plan)
     parts += [Text(f"\n{len(plans)} of them, as {plans[0]}: {reason}") for reason, plans in list(reasons.items())[:3]]
     output.lay_out(*parts)
+
+
+def _amount(amount: float | None) -> str:
+    return "" if amount is None else f"{amount:.3g}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distir.cli import options, output, simulating
-from distir.cli.endings import WRONG
+from distir.cli.endings import WRONG, judged
 from distir.cli.files import shown, write_with
 from distir.cli.programs import settings, sound_program
 from distir.diagnostics import Report, terminal
@@ -84,7 +84,8 @@ def _export(program: Program, simulation: Simulation, trace: str | None, html: s
     if trace is not None:
         from distir.simulate.trace import write_chrome_trace
 
-        write_with(trace, lambda path: write_chrome_trace(simulation, path, lambda site: _place(program, site)))
+        with judged(program):
+            write_with(trace, lambda path: write_chrome_trace(simulation, path, lambda site: _place(program, site)))
     if html is not None:
         from distir.cli.files import replace_file
         from distir.simulate.page import timeline_page

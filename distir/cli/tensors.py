@@ -6,17 +6,18 @@ integers, under the tensor's name and the type's: `y.bfloat16`. Such names are r
 
 from __future__ import annotations
 
+import math
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from distir.cli import safetensors
-from distir.cli.endings import Refused, reason
+from distir.cli.endings import Refused
 from distir.cli.files import replacing
 from distir.diagnostics import suggestion
+from distir.files import safetensors
+from distir.files.reading import advice, mapped, opened, why_not
 from distir.ir import DTYPES, DType, External, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -71,66 +72,118 @@ def digest(array: Any) -> str:
     """SHA-256, in hexadecimal, of the elements' bytes: little-endian, in row-major order."""
     import hashlib
 
-    import numpy as np
+    from distir.ops.numeric import to_bytes
 
-    plain = np.ascontiguousarray(array)
-    if sys.byteorder == "big":
-        plain = plain.byteswap()
-    return hashlib.sha256(plain.reshape(-1).view(np.uint8).data).hexdigest()
+    return hashlib.sha256(to_bytes(array)).hexdigest()
 
 
 def loader(folder: Path) -> Callable[[External], Any]:
     """Gives the arrays of constants that are kept in a program's folder. Raises Refused for one that is not there."""
-    headers: dict[str, dict[str, safetensors.Entry]] = {}
+    files: dict[str, dict[str, safetensors.Tensor]] = {}
 
     def load(constant: External) -> Any:
         file, _, name = constant.reference.partition("#")
         path = os.path.realpath(folder / file)
         if not Path(path).is_relative_to(os.path.realpath(folder)):
             raise Refused(f"`{constant.reference}` is not in the program's folder", "copy the file there")
-        if path not in headers:
-            headers[path] = safetensors.read_header(path)
-        found = headers[path].get(name)
+        if path not in files:
+            files[path] = _tensors_of(path)
+        found = files[path].get(name)
         if found is None:
-            raise Refused(f"`{file}` holds no tensor `{name}`", suggestion(name, headers[path]))
+            raise Refused(f"`{file}` holds no tensor `{name}`", suggestion(name, files[path]))
         expected, actual = (TensorType(t.dtype, t.shape, None) for t in (constant, found))
         if expected != actual:
             raise Refused(f"`{constant.reference}`: expected `{expected}`, found `{actual}` in the file")
-        return safetensors.load(path, found)
+        return _array_of(found)
 
     return load
+
+
+def _tensors_of(path: str) -> dict[str, safetensors.Tensor]:
+    """The tensors of a safetensors file. Raises Refused."""
+    try:
+        return safetensors.read(path)
+    except OSError as error:
+        raise _unread(path, error) from None
+    except safetensors.FormatError as error:
+        raise Refused(f"`{path}` is no safetensors file: {error}") from None
+
+
+def _array_of(tensor: safetensors.Tensor) -> Any:
+    from distir.ops.numeric import from_bytes
+
+    return from_bytes(tensor.load(), tensor.dtype, tensor.shape)
+
+
+def _unread(path: str, error: OSError) -> Refused:
+    return Refused(f"cannot read `{path}`: {why_not(error)}", advice(error))
 
 
 def _read_array(path: str) -> Any:
     import numpy as np
 
+    whole = memoryview(b"")
     try:
+        whole = mapped(path)
         with np.errstate(all="raise"):  # sizes beyond 64 bits
-            loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
+            return _npy(whole)
     except OSError as error:
-        raise Refused(f"cannot read `{path}`: {reason(error)}") from None
-    except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
+        raise _unread(path, error) from None
+    except Exception as error:  # of a broken file, numpy raises whatever it meets first
+        if bytes(whole[:2]) == b"PK":
+            advised = "give an archive with `--inputs`"
+            raise Refused(f"expected one array in `{path}`, found an archive", advised) from None
         raise Refused(f"`{path}` is no .npy file: {_brief(error)}") from None
-    if not isinstance(loaded, np.ndarray):
-        raise Refused(f"expected one array in `{path}`, found an archive", "give an archive with `--inputs`")
-    return cast("Any", loaded)
+
+
+def _npy(whole: memoryview) -> Any:
+    """The array of an .npy file, its elements left where they are. Raises ValueError, or what numpy raises."""
+    from io import BytesIO
+
+    import numpy as np
+    from numpy.lib import format as npy
+
+    if bytes(whole[: len(_NPY)]) != _NPY:
+        raise ValueError("it holds something else than numbers")
+    head = BytesIO(whole[:LARGEST_HEADER])
+    version = npy.read_magic(head)
+    if version not in _HEADERS:
+        raise ValueError(f"of version {version[0]}.{version[1]} of the format")
+    shape, by_columns, dtype = getattr(npy, _HEADERS[version])(head)
+    if dtype.hasobject:
+        raise ValueError("it holds objects")
+    order = "F" if by_columns else "C"
+    count = math.prod(shape)
+    if not count:
+        return np.zeros(shape, dtype, order)
+    return np.frombuffer(whole, dtype, count, head.tell()).reshape(shape, order=order)
+
+
+LARGEST_HEADER = 1 << 20
+_HEADERS = {(1, 0): "read_array_header_1_0", (2, 0): "read_array_header_2_0"}
+"""numpy's readers of headers; 3.0 is for arrays of records, which are no tensors."""
 
 
 def _read_archive(path: str) -> dict[str, Any]:
     if path.endswith(".safetensors"):
-        return {name: safetensors.load(path, entry) for name, entry in safetensors.read_header(path).items()}
+        return {name: _array_of(tensor) for name, tensor in _tensors_of(path).items()}
     import numpy as np
 
     try:
-        _no_array(path)
-        with np.load(path, allow_pickle=False) as archive:
-            return {name.removeprefix("%"): _array(archive, name) for name in archive.files}
+        with opened(path) as file:
+            _no_array(file, path)
+            with np.load(file, allow_pickle=False) as archive:
+                return {name.removeprefix("%"): _array(archive, name) for name in archive.files}
     except Refused:
         raise
     except OSError as error:
-        raise Refused(f"cannot read `{path}`: {reason(error)}") from None
+        raise _unread(path, error) from None
     except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
         raise Refused(f"`{path}` is no .npz file: {_brief(error)}") from None
+
+
+_NPY = b"\x93NUMPY"
+"""How an .npy file begins."""
 
 
 def _array(archive: Mapping[str, Any], name: str) -> Any:
@@ -143,13 +196,11 @@ def _array(archive: Mapping[str, Any], name: str) -> Any:
     return cast("Any", found)
 
 
-def _no_array(path: str) -> None:
+def _no_array(file: IO[bytes], path: str) -> None:
     """Raises Refused for an .npy file, before numpy reads all of it. Raises OSError."""
-    from numpy.lib.format import MAGIC_PREFIX
-
-    with open(path, "rb") as file:
-        if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
-            raise Refused(f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`")
+    if file.read(len(_NPY)) == _NPY:
+        raise Refused(f"expected an archive in `{path}`, found one array", "give it with `--input name=file.npy`")
+    file.seek(0)
 
 
 def _brief(error: Exception) -> str:

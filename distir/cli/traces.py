@@ -18,6 +18,7 @@ from distir.cli.endings import Refused
 from distir.cli.files import read_bytes, shown
 from distir.cli.output import table
 from distir.cost import show_seconds
+from distir.files.reading import TRACE
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
@@ -111,7 +112,7 @@ def read_trace(path: str) -> Run:
     """The run that a trace tells of. Raises Refused."""
     wanted = f"`{shown(path)}`: expected a trace, as `distir launch --trace` and `distir simulate --trace` write it"
     try:
-        document: Any = json.loads(read_bytes(path))
+        document: Any = json.loads(read_bytes(path, TRACE))
         records = document["traceEvents"]
         slices = [r for r in records if r["ph"] == "X" and "statement" in r["args"]]
         found = [_piece(record) for record in slices]
@@ -125,9 +126,14 @@ def read_trace(path: str) -> Run:
 
 def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
     """The run that a simulation tells of."""
+    from distir.analysis.size import refuse_beyond
+    from distir.cli.endings import judged
     from distir.cli.report import lines
     from distir.ir import DISCARD
+    from distir.simulate.trace import MOST_TRACED
 
+    with judged(program):
+        refuse_beyond(simulation.ops, MOST_TRACED, simulation.function.name, "a trace lists")
     line_of = lines(program)
     found: list[Piece] = []
     for event in simulation.timeline().events():

@@ -31,6 +31,9 @@ def transform(
     seed: Annotated[int, typer.Option(metavar="N", help="--verify: the random seed of the inputs.")] = 0,
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An error where tensor parallelism leaves something heavy whole.")
+    ] = False,
     list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
 ) -> int:
     """Make another program of one, step by step.
@@ -58,11 +61,12 @@ def transform(
         raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
-        result = _applied(program, steps, _defaults(program, bind or ()))
+        result = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
+    text = _commented(result, program)
     if out is None:
-        output.write(_text(result))
+        output.write(text)
     else:
-        replace_file(out, _text(result).encode())
+        replace_file(out, text.encode())
         output.tell_terminal(f"wrote {out}")
     if not verify:
         return 0
@@ -82,13 +86,16 @@ def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
     return {"hardware": config.hardware, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
 
 
-def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]) -> Module:
-    """The result of the steps. Raises Refused for steps that do not exist, Wrong where one cannot be applied."""
+def _applied(program: Program, words: Sequence[str], defaults: dict[str, object], options: dict[str, object]) -> Module:
+    """The result of the steps, one at least of which takes each of the options.
+
+    Raises Refused for steps that do not exist, Wrong where one cannot be applied.
+    """
     from distir.analysis.program import read
     from distir.transform import StepError, listening, parse_steps
 
     try:
-        applications = parse_steps(words, defaults=defaults)
+        applications = parse_steps(words, options, defaults)
     except StepError as error:
         raise Refused(str(error), "`distir transform --list` names the steps") from None
     module, before = program.module, ""
@@ -112,6 +119,7 @@ def _verified(
 ) -> int:
     from distir.analysis import InputError, TooLargeError
     from distir.cli.verifying import Verdict, tell
+    from distir.diagnostics import ProgramError
     from distir.transform import VerifyError, reference
     from distir.transform import verify as compare
 
@@ -119,6 +127,9 @@ def _verified(
         found = compare(reference(original, words), result, seed, bind=sizes, max_bytes=most)
     except (VerifyError, InputError) as error:
         raise Refused(str(error), memory.HELP if isinstance(error, TooLargeError) else None) from None
+    except ProgramError as error:  # of either program: its places may not be the text's
+        first = error.diagnostics[0]
+        raise Refused(f"cannot verify: {first.message} ({first.code.number})", first.help) from None
     verdicts = [Verdict(c.name, c.max_abs_error, c.equal, difference=c.difference) for c in found.results]
     tell(verdicts, "both programs give the same results", "the programs give different results")
     return 0 if found.equal else 1
@@ -128,6 +139,16 @@ def _text(module: Module) -> str:
     from distir.syntax import print_module
 
     return print_module(module)
+
+
+def _commented(result: Module, program: Program) -> str:
+    """The text of the result, with the program's comments; says how many have no place there."""
+    from distir.syntax import carried
+
+    found = carried(result, program.syntax)
+    if count := len(found.left_out):
+        output.tell(f"left out: {count} comment{'s' * (count > 1)} of what is not in the result")
+    return found.text
 
 
 def _listed() -> str:

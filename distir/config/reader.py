@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from distir.config.positions import Key, positions
 from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints, display
 from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
 from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
+from distir.files.reading import SETTINGS, advice, read_bytes, why_not
+from distir.files.toml import Key, Place, Toml, TomlError, parse
 
 Table = Mapping[str, object]
 
 TOP_LEVEL = ("hardware", "entry", "bind", "budget", "hints")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
 _SIZES = 2**63
-_SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,18 @@ def read(path: Path) -> Config:
     """The settings in a file. Raises ConfigError."""
     source = _source(path)
     mistakes: list[_Mistake] = []
-    config = _config(_parsed(source), path, mistakes)
+    parsed = _parsed(source)
+    config = _config(parsed.table, path, mistakes)
     if mistakes:
-        raise ConfigError(_located(source, mistakes))
+        raise ConfigError(_located(source, parsed.places, mistakes))
     return config
 
 
-def _located(source: Source, mistakes: Iterable[_Mistake]) -> Report:
-    statements = positions(source.text)
+def _located(source: Source, places: Mapping[Key, Place], mistakes: Iterable[_Mistake]) -> Report:
     diagnostics: list[Diagnostic] = []
     for mistake in mistakes:
-        statement = statements.get(mistake.key)
-        span = statement and (statement.key if mistake.code == UNKNOWN_SETTING else statement.value)
+        place = places.get(mistake.key)
+        span = place and (place.key if mistake.code == UNKNOWN_SETTING else place.value)
         diagnostics.append(Diagnostic(mistake.code, span, mistake.message, help=mistake.help))
     return Report(source, tuple(diagnostics))
 
@@ -57,12 +57,10 @@ def _source(path: Path) -> Source:
     name = display(path)
     empty = Source(name, "")
     try:
-        if path.exists() and not path.is_file():
-            raise _error(empty, UNREADABLE_SETTINGS, f"expected `{path.name}` to be a file, found a folder or a device")
-        content = path.read_bytes()
+        content = read_bytes(path, SETTINGS)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise _error(empty, UNREADABLE_SETTINGS, f"cannot read `{path.name}`: {reason}") from error
+        message = f"cannot read `{path.name}`: {why_not(error)}"
+        raise _error(empty, UNREADABLE_SETTINGS, message, help=advice(error)) from error
     content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return Source(name, content.decode("utf-8"))
@@ -73,19 +71,11 @@ def _source(path: Path) -> Source:
         raise _error(source, UNREADABLE_SETTINGS, message, Span(start, start + 1), "save the file as UTF-8") from error
 
 
-def _parsed(source: Source) -> Table:
-    import tomllib
-
+def _parsed(source: Source) -> Toml:
     try:
-        return tomllib.loads(source.text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        place = _SYNTAX_PLACE.search(message)
-        message = _SYNTAX_PLACE.sub("", message)
-        span = _offset_span(source, place) if place else None
-        raise _error(source, SETTINGS_SYNTAX, f"broken TOML: {message[:1].lower()}{message[1:]}", span) from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested as deep
-        raise _error(source, SETTINGS_SYNTAX, "broken TOML: a value is too long or nested too deep") from error
+        return parse(source.text)
+    except TomlError as error:
+        raise _error(source, SETTINGS_SYNTAX, f"broken TOML: {error.message}", error.span) from error
 
 
 def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
@@ -200,15 +190,6 @@ def _wrong_value(key: Key, expected: str, found: object, hint: str | None, mista
 
 def _error(source: Source, code: Code, message: str, span: Span | None = None, help: str | None = None) -> ConfigError:
     return ConfigError(Report(source, (Diagnostic(code, span, message, help=help),)))
-
-
-def _offset_span(source: Source, place: re.Match[str]) -> Span:
-    r"""The character that TOML's parser stopped at. It counts `\n` alone as the end of a line."""
-    if place[1] is None:
-        return Span(len(source.text), len(source.text))
-    before = source.text.replace("\r\n", " \n").split("\n")[: int(place[1]) - 1]
-    offset = sum(len(line) + 1 for line in before) + int(place[2]) - 1
-    return Span(min(offset, len(source.text)), min(offset + 1, len(source.text)))
 
 
 def _names(settings: type[Budget | Hints]) -> tuple[str, ...]:

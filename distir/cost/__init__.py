@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distir.cost.description import Row, describe
     from distir.cost.errors import HardwareError, Problem
     from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
+    from distir.cost.price import Price, StepCost, step_cost
     from distir.cost.topology import Level, Link, Ranks, Tier
     from distir.cost.units import UnitError, parse_bytes, parse_seconds
     from distir.diagnostics.quantities import show_bytes, show_seconds, show_seconds_apart, show_speedup
@@ -27,6 +28,7 @@ _HOMES = {
     "distir.cost.description": ("Row", "describe"),
     "distir.cost.errors": ("HardwareError", "Problem"),
     "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
+    "distir.cost.price": ("Price", "StepCost", "step_cost"),
     "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
     "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds"),
     "distir.diagnostics.quantities": ("show_bytes", "show_seconds", "show_seconds_apart", "show_speedup"),
@@ -46,11 +48,13 @@ __all__ = [
     "Kind",
     "Level",
     "Link",
+    "Price",
     "Problem",
     "Ranks",
     "Rate",
     "Row",
     "Spent",
+    "StepCost",
     "Tier",
     "UnitError",
     "add_profiles",
@@ -65,4 +69,5 @@ __all__ = [
     "show_seconds",
     "show_seconds_apart",
     "show_speedup",
+    "step_cost",
 ]

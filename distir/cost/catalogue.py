@@ -53,12 +53,16 @@ def _ours() -> set[str]:
     return {path.stem for path in _FOLDER.glob("*.toml")}
 
 
-def load(name_or_path: str | os.PathLike[str] = DEFAULT) -> Hardware:
+def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT) -> Hardware:
     """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path; `8x-NAME` are 8 nodes.
+
+    Hardware itself is given back.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
     name, and for a file that cannot be read or is faulty.
     """
+    if isinstance(name_or_path, Hardware):
+        return name_or_path
     name = os.fspath(name_or_path)
     grown = _of_nodes(name)
     if grown is not None:

@@ -27,6 +27,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from distir.cost.price import Price
 from distir.ir import DType
 
 
@@ -114,8 +115,8 @@ class Spent:
 class Kind:
     """A kind of device. `rates` has every element type; `other` serves work that names none.
 
-    `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op; `tdp` in
-    watts; `price` per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
+    `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op;
+    `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`).
     """
@@ -128,8 +129,7 @@ class Kind:
     launch: float
     rates: Mapping[DType, Rate]
     other: Rate
-    tdp: float | None = None
-    price: float | None = None
+    price: Price | None = None
     ops: Mapping[tuple[str, str], OpFigures] = field(default_factory=dict[tuple[str, str], OpFigures])
     uncertainty: float = 0.0
     cache: float = 0.0

@@ -9,7 +9,6 @@ raises if there was any fault.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,11 @@ from typing import Any, cast
 
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.units import Quantity, UnitError, parse
+from distir.diagnostics import Source
 from distir.diagnostics.nearest import nearest
-
-Key = tuple[str, ...]
-"""Where a value stands: `("kinds", "a100", "memory")`; elements of lists by their number."""
+from distir.files import toml
+from distir.files.reading import PROFILE, advice, read_bytes, why_not
+from distir.files.toml import Key
 
 PLACEHOLDER = math.nan
 """Stands for a faulty quantity: no comparison with it holds, so that it causes no second fault."""
@@ -37,31 +37,26 @@ class File:
 
 def parse_file(text: str, path: str) -> File:
     """Parse TOML. Raises HardwareError with the line where it is broken."""
-    import tomllib
-
+    source = Source(path, text)
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, _, place = str(error).partition(" (at ")
-        line = re.match(r"line (\d+)", place)
-        number = int(line[1]) if line else text.count("\n") + 1
-        what = message[:1].lower() + message[1:]
-        raise HardwareError([Problem(f"this is not TOML: {what}", path, number, _TOML_HELP)]) from None
-    except RecursionError:
-        raise HardwareError([Problem("this is not TOML that can be read: too deeply nested", path)]) from None
-    return File(path, table, _lines(text))
+        parsed = toml.parse(text)
+    except toml.TomlError as error:
+        line = source.position(error.span.start)[0] if error.span is not None else None
+        raise HardwareError([Problem(f"this is not TOML: {error.message}", path, line, _TOML_HELP)]) from None
+    lines = {key: source.position(place.key.start)[0] for key, place in parsed.places.items()}
+    return File(path, parsed.table, lines)
 
 
 def read_file(path: Path) -> File:
     """Read and parse a file. Raises HardwareError where it cannot be read or is not TOML."""
     try:
-        return parse_file(path.read_text(encoding="utf-8-sig"), str(path))
+        return parse_file(read_bytes(path, PROFILE).decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         problem = Problem(f"byte {error.start} is not UTF-8", str(path), help="save the file with UTF-8 encoding")
         raise HardwareError([problem]) from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise HardwareError([Problem(f"this file cannot be read: {reason.lower()}", str(path))]) from None
+    except OSError as error:
+        problem = Problem(f"this file cannot be read: {why_not(error)}", str(path), help=advice(error))
+        raise HardwareError([problem]) from None
 
 
 class Document:
@@ -237,31 +232,6 @@ def _headed(key: Key) -> str:
 
 
 _TOML_HELP = "quantities are texts in quotes, as in `memory = \"80GB\"`"  # fmt: skip
-_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
-_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
-_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
-
-
-def _lines(text: str) -> dict[Key, int]:
-    """The line of each key: a best effort, since TOML's own parser does not say."""
-    lines: dict[Key, int] = {}
-    tables: dict[Key, int] = {}
-    prefix: Key = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            prefix = _parts(header[2])
-            if header[1] == "[[":
-                tables[prefix] = tables.get(prefix, -1) + 1
-                lines.setdefault(prefix, number)
-                prefix = (*prefix, str(tables[prefix]))
-            lines.setdefault(prefix, number)
-        elif assignment := _ASSIGNMENT.match(line):
-            lines.setdefault((*prefix, *_parts(assignment[1])), number)
-    return lines
-
-
-def _parts(dotted: str) -> Key:
-    return tuple(part.strip("\"'") for part in _PART.findall(dotted))
 
 
 def _merge(

@@ -6,7 +6,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `extends`               another profile, by name or by a path from this file, whose tables this one adds to
 `[sources]`             KEY = "where figures come from", as many as there are
 `[[groups]]`            devices in the order of their positions: `kind`, `count`, and `streams` (1 unless given)
-`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache`, `tdp` and `price`
+`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache` and `price`, which is per
+                        hour, and in one currency for all kinds
 `… .memory_bandwidth`   `peak` and `achieved`
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
                         must be there. `achieved` is one rate, or a table from the op's size to the rate:
@@ -37,9 +38,10 @@ from typing import cast
 from distir.cost.compute import Kind, Rate
 from distir.cost.document import PLACEHOLDER, Document, File, Section, unknown
 from distir.cost.hardware import Figure, Hardware
+from distir.cost.price import Price
 from distir.cost.reader_measured import op_figures, times, uncertainty
 from distir.cost.topology import Level, Link, Use, clashes
-from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, POWER, PRICE, Quantity
+from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
 from distir.diagnostics.nearest import nearest
 from distir.ir import DTYPES, DType
 
@@ -122,8 +124,13 @@ def _kinds(root: Section, profile: _Profile) -> list[Kind]:
     if section is None:
         root.missing("kinds", "a table `[kinds.NAME]` for each kind of device")
         return []
-    named = [(name, section.section(name)) for name in section]
-    return [_kind(name, kind, profile) for name, kind in named if kind is not None]
+    named = [(kind, _kind(name, kind, profile)) for name in section if (kind := section.section(name)) is not None]
+    first = next((kind for _, kind in named if kind.price is not None), None)
+    for stated, kind in named:
+        if first is not None and first.price and kind.price and kind.price.currency != first.price.currency:
+            message = f"is in {kind.price.currency}, the price of `{first.name}` in {first.price.currency}"
+            stated.problem("price", message, "state all prices of a profile in one currency")
+    return [kind for _, kind in named]
 
 
 def _kind(name: str, section: Section, profile: _Profile) -> Kind:
@@ -140,13 +147,22 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
         section.missing("memory_bandwidth", 'a table such as `{ peak = "2039GB/s", achieved = "1700GB/s" }`')
     launch = profile.figure(section, "launch", DURATION, zero=True)
     rates, other = _rates(section, profile)
-    tdp = profile.optional(section, "tdp", POWER)
-    price = profile.optional(section, "price", PRICE)
+    price = _price(section, profile)
     cache = profile.optional(section, "cache", MEMORY) or 0.0
     ops, share = op_figures(section, profile), uncertainty(section)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
-    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, tdp, price, ops, share, cache)
+    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache)
+
+
+def _price(section: Section, profile: _Profile) -> Price | None:
+    profile.optional(section, "price", PRICE)  # which notes what is wrong with it
+    value = section.get("price")
+    stated = cast("Mapping[str, object]", value).get("value") if isinstance(value, Mapping) else value
+    try:
+        return parse_price(stated) if isinstance(stated, str) else None
+    except UnitError:
+        return None
 
 
 def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:

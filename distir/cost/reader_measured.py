@@ -69,14 +69,21 @@ def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
     return found
 
 
+MEASURED = replace(DURATION, least=1e-18)
+"""Times between which a line in logarithms is drawn."""
+
+LARGEST_SHARE = 100
+"""A figure that may be off by more of its value than this says nothing."""
+
+
 def uncertainty(section: Section) -> float:
     """How far times may be off, as a share of them; 0 where nothing is said."""
     value = section.get("uncertainty")
     if value is None:
         return 0.0
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf"):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SHARE:
         return float(value)
-    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`")
+    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`", f"{LARGEST_SHARE} at most")
     return 0.0
 
 
@@ -126,7 +133,7 @@ def _times(section: Section, profile: Figures) -> Times:
         table = section.section(name)
         if table is None:
             continue
-        points = _points(table, DURATION, MEMORY, profile, section)
+        points = _points(table, MEASURED, MEMORY, profile, section)
         for (smaller, seconds), (larger, next_seconds) in pairwise(points):
             if next_seconds < seconds:
                 section.problem(name, f"{larger:.4g} bytes would take less time than {smaller:.4g} bytes")

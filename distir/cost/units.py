@@ -2,16 +2,16 @@
 
 A quantity is a number and a unit, with or without a space between them. Prefixes are SI's: `GB` is 10^9 bytes, `GiB`
 is 2^30. `B` is a byte; bits are written out (`25Gbit/s`), because `Gb` is too easily mistaken. Results are in seconds,
-bytes, bytes per second, floating-point operations (per second), watts, and currency per hour.
+bytes, bytes per second, floating-point operations (per second), and currency per hour.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from distir.cost.price import Price
 from distir.diagnostics.nearest import nearest
 
 
@@ -25,11 +25,17 @@ class UnitError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """A kind of quantity: what it is called, one example of it, and its units with their size in SI."""
+    """A kind of quantity: what it is called, one example of it, and its units with their size in SI.
+
+    `least` and `most`: the smallest and the largest that is taken for one, but for zero. They are far from any machine;
+    beyond them no time or size could be told that has digits.
+    """
 
     name: str
     example: str
     units: Mapping[str, float]
+    least: float
+    most: float
 
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -39,19 +45,24 @@ _BITS = {f"{prefix}bit": size / 8 for prefix, size in (_DECIMAL | _BINARY).items
 _FLOPS = {f"{prefix}FLOP": size for prefix, size in _DECIMAL.items()}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
-DURATION = Quantity("duration", "7us", _SECONDS)
-MEMORY = Quantity("memory size", "80GB", _BYTES)
-BANDWIDTH = Quantity("bandwidth", "300GB/s", {f"{unit}/s": size for unit, size in (_BYTES | _BITS).items()})
-FLOPS = Quantity("number of operations", "2GFLOP", _FLOPS)
+DURATION = Quantity("duration", "7us", _SECONDS, least=0.0, most=1e12)
+MEMORY = Quantity("memory size", "80GB", _BYTES, least=1.0, most=1e24)
+BANDWIDTH = Quantity(
+    "bandwidth", "300GB/s", {f"{unit}/s": size for unit, size in (_BYTES | _BITS).items()}, least=1.0, most=1e24
+)
+FLOPS = Quantity("number of operations", "2GFLOP", _FLOPS, least=1.0, most=1e30)
 FLOP_RATE = Quantity(
     "arithmetic rate",
     "312TFLOP/s",
     {f"{unit}/s": size for unit, size in _FLOPS.items()} | {f"{unit}S": size for unit, size in _FLOPS.items()},
+    least=1.0,
+    most=1e30,
 )
-POWER = Quantity("power", "400W", {"mW": 1e-3, "W": 1.0, "kW": 1e3, "MW": 1e6})
-PRICE = Quantity("price", "2.5USD/h", {f"{currency}/h": 1.0 for currency in ("USD", "EUR", "GBP", "CHF", "JPY", "CNY")})
+CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY")
+PRICE = Quantity("price", "2.5USD/h", {f"{currency}/h": 1.0 for currency in CURRENCIES}, least=1e-9, most=1e12)
+"""In a currency that `parse_price` tells: their amounts do not add up."""
 
-QUANTITIES = (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, POWER, PRICE)
+QUANTITIES = (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, PRICE)
 
 
 def parse_seconds(text: str) -> float:
@@ -65,7 +76,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse(text: str, quantity: Quantity) -> float:
-    """The quantity in SI units, finite and not negative. Raises UnitError."""
+    """The quantity in SI units, not negative, and zero or within the bounds of its kind. Raises UnitError."""
     example = f"`{quantity.example}`"
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -76,11 +87,21 @@ def parse(text: str, quantity: Quantity) -> float:
     value = float(number.replace("_", "")) * quantity.units[unit]
     if number.startswith("-"):
         raise UnitError(f"expected a {quantity.name} such as {example}, found the negative `{text}`")
-    if not math.isfinite(value):
+    if value > quantity.most:
         raise UnitError(f"expected a {quantity.name} such as {example}, found `{text}`, which is too large")
+    if value < quantity.least and (value or _SOME_DIGIT.search(number)):
+        raise UnitError(f"expected a {quantity.name} such as {example}, found `{text}`, which is too small")
     return value
 
 
+def parse_price(text: str) -> Price:
+    """`"2.5USD/h"` is 2.5 USD, per hour. Raises UnitError."""
+    amount = parse(text, PRICE)
+    return Price(amount, next(currency for currency in CURRENCIES if text.strip().endswith(f"{currency}/h")))
+
+
+_SOME_DIGIT = re.compile(r"^[^eE]*[1-9]")
+"""What `1e-400` has and `0` has not, though both are the same number to a computer."""
 _QUANTITY = re.compile(r"(?P<number>[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s].*|)")
 
 

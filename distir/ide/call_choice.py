@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
-from distir.ide.instances import View
-from distir.ir import Site
+from distir.ide.document import Document
+from distir.ide.instances import CallSite, View, facts
+from distir.ir import Call, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,19 @@ def call_choices(view: View, function: str) -> tuple[CallChoice, ...]:
             )
         )
     return tuple(found)
+
+
+def numbers_on(document: Document, path: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """By function: the number of its call, for calls that lead to an op, as functions with numbers of statements.
+
+    Nothing for a path that the program does not have: it was edited since.
+    """
+    functions, sites = document.program.module.functions, facts(document).call_sites
+    found: dict[str, int] = {}
+    for name, index in path:
+        function = functions.get(name)
+        statement = function.body[index] if function is not None and 0 <= index < len(function.body) else None
+        if not isinstance(statement, Call):
+            return {}
+        found[statement.function] = sites[statement.function].index(CallSite(name, index))
+    return found

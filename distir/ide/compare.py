@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from distir.cost import show_bytes, show_seconds, show_speedup
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ir import Site
 from distir.simulate.simulation import Simulation
 from distir.simulate.timeline import Event
 from distir.transform import Side, difference
@@ -27,6 +26,8 @@ class Cost:
     peak_memory_bytes: Mapping[str, int]
     communication_bytes: Mapping[str, int]
     messages: Mapping[str, int]
+    cost: str | None
+    """Of a step, in words: the two sides may have prices in different currencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Comparison:
     other: Cost
     this: Cost
     speedup: float | None
-    shared: int
+    shared: int | None
     other_parting: Parting | None
     this_parting: Parting | None
 
@@ -94,20 +95,21 @@ def _cost(name: str, simulation: Simulation, side: Side) -> Cost:
         {str(device): nbytes for device, nbytes in side.peak_memory_bytes.items()},
         side.communication_bytes,
         side.messages,
+        None if side.cost is None else str(side.cost),
     )
 
 
 def _parting(document: Document, event: Event | None) -> Parting | None:
     if event is None:
         return None
-    function, index = event.path[-1]
+    site = event.site
     return Parting(
         event.effect.op,
         event.label,
-        function.name,
-        index,
+        site.function,
+        event.place.statement,
         event.start,
         event.effect.cost.seconds,
         event.effect.devices,
-        document.program.syntax.source_map(Site(function.name, index)),
+        document.program.syntax.source_map(site),
     )

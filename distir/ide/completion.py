@@ -12,6 +12,7 @@ from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, types
+from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.core import AttributeSpec
@@ -208,11 +209,9 @@ def _devices(document: Document) -> list[Completion]:
 
 
 def _roles() -> list[Completion]:
-    return [
-        Completion("param", CompletionKind.KEYWORD, "param", "a weight"),
-        Completion("batch", CompletionKind.KEYWORD, "batch = 0", "the dimension that is the batch", "batch = ${1:0}"),
-        Completion("state", CompletionKind.KEYWORD, "state", "an optimizer's state"),
-    ]
+    batch = Completion("batch", CompletionKind.KEYWORD, "batch = 0", ROLES["batch"], "batch = ${1:0}")
+    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "remote")}
+    return [batch, *(Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items())]
 
 
 def _template(template: Template) -> Completion:

@@ -102,7 +102,7 @@ def about_spec(op: Op, name: str) -> str:
 def event_in_words(view: View, timeline: TimelineIndex, number: int) -> str:
     """An op on the timeline: its result, its name, its function and line."""
     event = timeline.timeline.event(number)
-    function, index = event.path[-1]
+    function, index = event.function, event.place.statement
     there = view.document.program.module.functions.get(function.name)
     where = f" of {code('@' + function.name)}"
     if view.is_current and there is function:

@@ -13,6 +13,7 @@ from distir.ide.markdown import block, code, counted, items, listed, paragraphs
 from distir.ide.mentions import last_mentioned
 from distir.ide.trail import defining_statement
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
+from distir.ir.roles import described
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
 from distir.syntax import print_literal
@@ -121,7 +122,10 @@ def _role(parameter: Param | None) -> str:
     if parameter is None:
         return ""
     roles = [key if value is True else f"{key} = {print_literal(value)}" for key, value in parameter.roles.items()]
-    return f"parameter {code('{' + ', '.join(roles) + '}')}" if roles else "parameter"
+    if not roles:
+        return "parameter"
+    written = f"parameter {code('{' + ', '.join(roles) + '}')}"
+    return f"{written}, {described(parameter)}" if described(parameter) else written
 
 
 def _made(view: View, function: Function, index: int | None) -> str:

@@ -21,6 +21,7 @@ from distir.ide.document import Document
 from distir.ide.staleness import Stale, stale
 from distir.ide.timeline_index import Idle, TimelineIndex
 from distir.ir import Call, Function, Site, results
+from distir.ir.deep import Deep, finish
 from distir.ops import Reject, Value
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
@@ -102,22 +103,25 @@ class Facts:
 
     def shown(self, name: str) -> Occurrence | None:
         """The call that a function is shown for; None where no run of the entry function reaches it."""
+        return finish(self._chosen(name))
+
+    def _chosen(self, name: str) -> Deep[Occurrence | None]:
         if name not in self._shown:
-            self._shown[name] = self._choose(name)
+            self._shown[name] = yield from self._choose(name)
         return self._shown[name]
 
-    def _choose(self, name: str) -> Occurrence | None:
+    def _choose(self, name: str) -> Deep[Occurrence | None]:
         first = self._first.get(name)
         if first is None or first.caller is None or not self._picked:
             return first
         sites = self.call_sites.get(name, ())
         number = self._picked.get(name, -1)
         if 0 <= number < len(sites):
-            caller = self.shown(sites[number].caller)
+            caller = yield self._chosen(sites[number].caller)
             if caller is not None:
                 return self.called(caller, sites[number].index)
         function, index = first.caller
-        caller = self.shown(function.name)
+        caller = yield self._chosen(function.name)
         if caller is None or caller is self._first.get(function.name):
             return first
         return self.called(caller, index)
@@ -144,10 +148,11 @@ class Facts:
             return None
         body, first = caller.body, caller.first_event
         if body is None:
-            return Occurrence(callee, None, first, (caller.instance.function, index))
+            return Occurrence(callee, None, first, (caller.instance.function, index), caller.depth + 1)
         step = body.steps[index]
         first += body.first_events[index]
-        return Occurrence(callee, step if isinstance(step, Body) else None, first, (caller.instance.function, index))
+        made = step if isinstance(step, Body) else None
+        return Occurrence(callee, made, first, (caller.instance.function, index), caller.depth + 1)
 
 
 def called(domain: Checker, instance: Instance, call: Call) -> Instance | None:
@@ -306,6 +311,19 @@ class View:
             return None
         step = occurrence.body.steps[then]
         return step if isinstance(step, Effect) else None
+
+    def critical(self, function: Function) -> frozenset[int]:
+        """The statements of the latest version that have an event on the critical path, in the call shown."""
+        occurrence = self.shown(function.name)
+        is_known = self.document.program.module.functions.get(function.name) is function  # no second one of its name
+        if occurrence is None or occurrence.body is None or self.timed is None or not is_known:
+            return frozenset()
+        then = self.timed.critical_statements(occurrence)
+        before = occurrence.instance.function
+        if self.is_current or before is function:
+            return then
+        edit = change(before.body, function.body)
+        return frozenset(index for i in then if (index := edit.new_index(i)) is not None)
 
     @staticmethod
     def _own(document: Document, function: str, name: str) -> Value:

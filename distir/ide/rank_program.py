@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from distir.diagnostics import ProgramError, Span
 from distir.ide.document import Document
-from distir.ir import DISCARD, Function, Site, results
+from distir.ir import DISCARD, Apply, Function, Site, Statement, results
 from distir.lower.projection import project
 from distir.simulate.setup import SetupError
 from distir.simulate.simulation import BindError
@@ -48,8 +48,34 @@ def rank_program(document: Document, rank: int) -> RankProgram:
     return RankProgram(rank, tuple(found), text, tuple(_links(document, text)))
 
 
+def origins(function: Function, whole: Function) -> list[int | None]:
+    """For each statement of a rank's function, the statement of the whole program's that it comes from.
+
+    They stand in the same order, and the values that they define keep their names. A message whose results other ranks
+    hold defines none here: it is known by its operands.
+    """
+    numbers = {name: number for number, s in enumerate(whole.body) for name in results(s) if name != DISCARD}
+    found: list[int | None] = []
+    reached = 0
+    for statement in function.body:
+        number = next((numbers[name] for name in results(statement) if name in numbers), None)
+        if number is None and isinstance(statement, Apply):
+            rest = range(reached, len(whole.body))
+            number = next((i for i in rest if _is_same(statement, whole.body[i])), None)
+        found.append(number)
+        reached = number + 1 if number is not None else reached
+    return found
+
+
+def _is_same(statement: Apply, other: Statement) -> bool:
+    return isinstance(other, Apply) and (other.op, other.args, other.attrs) == (
+        statement.op,
+        statement.args,
+        statement.attrs,
+    )
+
+
 def _links(document: Document, text: str) -> list[Link]:
-    """Statements are known by the values that they define, which keep their names."""
     functions = document.program.module.functions
     syntax = parse(text)
     found: list[Link] = []
@@ -57,15 +83,9 @@ def _links(document: Document, text: str) -> list[Link]:
         whole = functions.get(written.function.name)
         if whole is None:
             continue
-        places = _definitions(whole)
-        for index, statement in enumerate(written.function.body):
-            number = next((places[name] for name in results(statement) if name in places), None)
+        for index, number in enumerate(origins(written.function, whole)):
             if number is not None:
                 line = syntax.source.position(written.starts[index])[0]
                 span = document.program.syntax.source_map(Site(whole.name, number))
                 found.append(Link(line, whole.name, number, span))
     return found
-
-
-def _definitions(function: Function) -> dict[str, int]:
-    return {name: index for index, s in enumerate(function.body) for name in results(s) if name != DISCARD}

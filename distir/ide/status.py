@@ -20,7 +20,7 @@ State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes.
+    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes; `cost` in words.
 
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """
@@ -37,6 +37,7 @@ class Status:
     latency_s: float | None
     ops: int | None
     peak_memory_bytes: int | None
+    cost: str | None
     picked: Mapping[str, int]
     stale: bool = False
     stale_why: str | None = None
@@ -76,6 +77,7 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         simulation.latency_s if simulation is not None else None,
         simulation.ops if simulation is not None else None,
         max(simulation.peaks.values(), default=0) if simulation is not None else None,
+        str(simulation.cost) if simulation is not None and simulation.cost is not None else None,
         document.setup.picked,
         old is not None,
         str(old) if old is not None else None,

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from distir.ide.document import Document
-from distir.simulate.page.answers import Bar, BarTable, DeviceLane, Kind, Origin, TimelineView, Waiting, timeline_of
+from distir.simulate.page.answers import (
+    Bar,
+    BarTable,
+    CallPlace,
+    DeviceLane,
+    Kind,
+    Origin,
+    TimelineView,
+    Waiting,
+    timeline_of,
+)
 
 __all__ = [
     "MOST_EVENTS",
     "Bar",
     "BarTable",
+    "CallPlace",
     "DeviceLane",
     "Kind",
     "Origin",

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from distir.simulate.body import Body
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.show import Moment, Occurrence
-from distir.simulate.summary import Clocks, run
-from distir.simulate.summary_run import Descent, Run
+from distir.simulate.show import Moment, Occurrence, moment, run_of
+from distir.simulate.summary_run import Run
 from distir.simulate.timeline import Timeline
 
 
@@ -27,28 +25,14 @@ class Idle:
 
 
 class TimelineIndex:
-    """A timeline, with the runs of the calls that are shown."""
+    """A timeline, asked about statements of occurrences."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
-        self._runs: dict[tuple[int, int], Run] = {}
-
-    @property
-    def _descent(self) -> Descent:
-        return self.timeline.descent
 
     def moment(self, occurrence: Occurrence, index: int) -> Moment | None:
         """When a statement runs; None for one that takes no time on any device. For a call: all of it."""
-        found = self._run(occurrence)
-        if found is None:
-            return None
-        step = found.body.steps[index]
-        if isinstance(step, Body):
-            return _call(found, index, step)
-        if step is None or not step.devices:
-            return None
-        start = max(found.clocks(index).values())
-        return Moment(to_seconds(start), step.cost.seconds, step.devices) if step.ticks else None
+        return moment(self.timeline, occurrence, index)
 
     def start(self, occurrence: Occurrence) -> dict[int, float]:
         """By device: when it is free as an occurrence begins; nothing for the entry function, which begins at 0."""
@@ -92,49 +76,4 @@ class TimelineIndex:
 
     def _run(self, occurrence: Occurrence) -> Run | None:
         """The run that an occurrence is; None where it has no events."""
-        body = occurrence.body
-        if body is None or not body.events:
-            return None
-        key = (occurrence.first_event, id(body))  # the timeline keeps its bodies, so that ids stay theirs
-        found = self._runs.get(key)
-        if found is None:
-            current = self._descent.at(occurrence.first_event).run
-            while current.body is not body or current.first != occurrence.first_event:
-                if current.caller is None:
-                    return None
-                current = current.caller[0]
-            found = self._runs[key] = current
-        return found
-
-
-def _call(caller: Run, index: int, callee: Body) -> Moment | None:
-    """When the first of a call's ops starts, and the last one ends."""
-    devices = callee.summary.devices if callee.events else ()
-    if not devices:
-        return None
-    clocks = caller.clocks(index)
-    start = _first_start(callee, dict(clocks))
-    run((callee.summary,), clocks)
-    end = max(clocks[device] for device in devices)
-    return Moment(to_seconds(start), to_seconds(end - start), devices) if end > start else None
-
-
-def _first_start(body: Body, clocks: Clocks) -> int:
-    """When the first op of a body starts. Walks it until no device is left that could begin anything earlier."""
-    waiting = {device: clocks[device] for device in body.summary.devices}
-    first: int | None = None
-    for step in body.timed:
-        if first is not None and min(waiting.values(), default=first) >= first:
-            break
-        if isinstance(step, Body):
-            start = _first_start(step, dict(clocks))
-            group, move = step.summary.devices, step.summary
-        else:
-            start = max(clocks[device] for device in step.devices)
-            group, move = step.devices, step
-        first = start if first is None else min(first, start)
-        for device in group:
-            waiting.pop(device, None)
-        run((move,), clocks)
-    assert first is not None
-    return first
+        return run_of(self.timeline, occurrence)

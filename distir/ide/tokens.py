@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from distir.analysis.revision import change
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
+from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
@@ -81,7 +81,7 @@ def _function(view: View, text: str, written: FunctionSyntax, start: int, end: i
     meaning = _Meaning(view, written.function)
     comments, body, starts, ends = written.comments, written.function.body, written.starts, written.ends
     number = bisect_left(comments, start, key=lambda comment: comment[1])
-    critical = _critical(view, written.function)
+    critical = view.critical(written.function)
     if written.head.end >= start and written.head.start <= end:
         whole = text[written.head.start : written.head.end]
         yield _encoded(written.head.start, whole, None, meaning, DECLARATION, units)
@@ -150,20 +150,6 @@ def _of_type(found: Type) -> int:
     return 1 << (4 + min(devices) % DEVICES) if len(devices) == 1 else MULTI_DEVICE
 
 
-def _critical(view: View, function: Function) -> frozenset[int]:
-    """The statements of the latest version that have an event on the critical path, in the call shown."""
-    occurrence, timed = view.shown(function.name), view.timed
-    is_known = view.document.program.module.functions.get(function.name) is function
-    if occurrence is None or occurrence.body is None or timed is None or not is_known:
-        return frozenset()
-    then = timed.critical_statements(occurrence)
-    before = occurrence.instance.function
-    if view.is_current or before is function:
-        return then
-    edit = change(before.body, function.body)
-    return frozenset(index for i in then if (index := edit.new_index(i)) is not None)
-
-
 _NAME = re.compile(rf"%({NAME})")
 _WORD = re.compile(rf'(@{NAME})|("(?:[^"\\\n]|\\.)*"?)|([A-Za-z_][A-Za-z0-9_]*)|([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)')
 _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
@@ -171,7 +157,6 @@ _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
 
 _KEYWORDS = frozenset(["func", "return", "dense", "external", "inf", "nan", "true", "false"])
 _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
-_ROLES = frozenset(["param", "batch", "state"])
 _DEVICE = re.compile(r"D[0-9]+")
 
 
@@ -327,7 +312,7 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _TYPE
     if following in ("(", "[") and not is_head:
         return _METHOD
-    if word in _ROLES and is_head:
+    if word in ROLES and is_head:
         return _PROPERTY
     return _PROPERTY if text[match.end() :].lstrip(" ")[:1] == "=" else _DIM
 

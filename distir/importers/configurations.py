@@ -11,11 +11,12 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from errno import ENOENT
 from typing import Any, cast
 
 from distir.diagnostics import nearest
+from distir.files.reading import SETTINGS, read_text
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
 
@@ -57,12 +58,12 @@ def import_hf(source: str, weights: bool = True, shape: Shape | None = None, *, 
     config = _configured(transformers, source, shape)
     maker = _maker(transformers, config)
     dtype = getattr(torch, shape.dtype, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+    if dtype is None or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ImportRefused(f"there are no floats called `{shape.dtype}`", "for example float32, bfloat16 or float16")
     with nullcontext() if weights else torch.device("meta"):
         try:
             model = maker(config, dtype=dtype).eval()
-        except (ValueError, TypeError, AttributeError, NotImplementedError, ImportError) as error:
+        except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
             raise ImportRefused(f"transformers makes no model of this {kind}: {_reason(error)}") from error
         inputs = _inputs(torch, model, config, shape)
@@ -89,7 +90,7 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
         if "/" in source and not stated:
             hint = "nothing is fetched: download its config.json, and give that"
         raise ImportRefused(f"{what} is no family that transformers knows", hint)
-    stated = _changed(dict(stated), families[kind](), shape)
+    stated = _changed(dict(stated), _default(families[kind]), shape)
     stated.pop("model_type", None)
     try:
         config = families[kind].from_dict(stated)
@@ -97,6 +98,14 @@ def _configured(transformers: Any, source: str, shape: Shape) -> Any:
         raise ImportRefused(f"transformers takes no such configuration: {_reason(error)}") from error
     config.use_cache = False
     return config
+
+
+def _default(family: Any) -> Any:
+    """A family's own defaults. Raises ImportRefused for a family that has none."""
+    try:
+        return family()
+    except Exception as error:  # each family checks its settings in its own way
+        raise ImportRefused(f"`{family.__name__}` is nothing without settings: {_reason(error)}") from error
 
 
 def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, Any]:
@@ -111,6 +120,10 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
     if shape.layers is None:
         return stated
     depths = [name for name in DEPTHS if name in known]
+    if not depths and "text_config" in known:
+        inner = default.get_text_config()
+        within = stated.get("text_config") or {"model_type": inner.model_type}
+        return {**stated, "text_config": _changed(within, inner, replace(shape, settings={}))}
     if not depths:
         raise ImportRefused(
             f"`{type(default).__name__}` does not say how many layers there are: `--layers` is of no use"
@@ -126,11 +139,10 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
 
 
 def _read(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        try:
-            found = json.load(file)
-        except ValueError as error:
-            raise ImportRefused(f"`{path}` is no JSON: {error}") from None
+    try:
+        found = json.loads(read_text(path, SETTINGS))
+    except ValueError as error:
+        raise ImportRefused(f"`{path}` is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ImportRefused(f"`{path}` is no configuration: expected an object")
     return cast("dict[str, Any]", found)

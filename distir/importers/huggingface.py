@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
 NAME = "distir"
 """What our attention, masks and experts are registered as."""
+
+IMPLIED = "_distir_masks_are_implied"
+"""Set in configurations of models that need no mask where attention says itself who sees whom: as flash kernels do."""
 
 
 @contextmanager
@@ -33,16 +36,23 @@ def as_ops(
     _register()
     masks = _package("transformers.masking_utils")
     was: list[tuple[Any, dict[str, Any]]] = [(config, {**vars(config)}) for config in _configs(models)]
+    flags = {
+        id(part.config): part._supports_flash_attn for model in models for part in model.modules() if is_model(part)
+    }
     packed = masks.find_packed_sequence_indices
+    hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
     try:
         remarks = [said for model in models for said in _switch(model, training)]
         for config, _ in was:
             if hasattr(config, "use_cache"):
                 config.use_cache = cache
+            setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
         yield list(dict.fromkeys(remarks))
     finally:
+        for hook in hooks:
+            hook.remove()
         masks.find_packed_sequence_indices = packed
         for config, state in was:
             config.__dict__ = state
@@ -97,6 +107,18 @@ def _register() -> None:
     _package("transformers.integrations.moe").ExpertsInterface.register(NAME, _experts)
 
 
+def _with_plain_cache(model: Any, args: Any, found: Any) -> Any:
+    """What a model gives, with pairs of keys and values by layer in the place of its cache."""
+    if not isinstance(found, Mapping):
+        return cast("Any", found)
+    given = cast("Mapping[str, Any]", found)
+    cache: Any = given.get("past_key_values")
+    layers: list[Any] | None = getattr(cache, "layers", None)
+    if layers is None:
+        return given
+    return {**given, "past_key_values": [(layer.keys, layer.values) for layer in layers]}
+
+
 def _not_packed(position_ids: Any) -> None:
     return None
 
@@ -114,8 +136,9 @@ def _mask(
     """Who sees whom, as truth values; None where `_attention` says it by itself."""
     masks = _package("transformers.masking_utils")
     function = masks.causal_mask_function if mask_function is None else mask_function
-    said = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)
-    if attention_mask is None and said and q_length == kv_length and not settings.get("use_vmap"):
+    plain = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)
+    implied = getattr(settings.get("config"), IMPLIED, False)
+    if attention_mask is None and implied and plain and q_length == kv_length and not settings.get("use_vmap"):
         return None
     settings = {**settings, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     return masks.sdpa_mask(

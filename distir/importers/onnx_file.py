@@ -9,15 +9,13 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from distir.files.reading import MODEL, UnreadError, mapped, read_bytes, why_not
 from distir.importers.core import ImportRefused, Weight
 from distir.ops.bridge.schema import dtype_numbered
-from distir.ops.numeric import numpy_dtype
+from distir.ops.numeric import from_bytes, numpy_dtype
 
 if TYPE_CHECKING:
     import onnx
-
-LARGEST_FILE = 2**31 - 1
-"""Bytes; protobuf reads no larger message."""
 
 
 def read_model(path: str) -> onnx.ModelProto:
@@ -25,14 +23,10 @@ def read_model(path: str) -> onnx.ModelProto:
     import onnx
     from google.protobuf.message import DecodeError
 
-    size = os.path.getsize(path)
-    if size > LARGEST_FILE:
-        raise ImportRefused(
-            f"`{path}` is larger than the 2 GB that a protobuf file can be",
-            "save the model with external data (`onnx.save(..., save_as_external_data=True)`)",
-        )
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        data = read_bytes(path, MODEL)
+    except UnreadError as error:
+        raise ImportRefused(f"cannot read `{path}`: {why_not(error)}", error.help) from None
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -78,7 +72,7 @@ def weight(tensor: onnx.TensorProto, folder: str) -> Weight:
         from onnx import numpy_helper
 
         if tensor.HasField("raw_data"):
-            return np.frombuffer(tensor.raw_data, numpy_dtype(dtype).newbyteorder("<")).reshape(shape)
+            return from_bytes(memoryview(tensor.raw_data), dtype, shape)
         try:
             if not math.prod(shape):
                 return np.zeros(shape, numpy_dtype(dtype))  # numpy refuses (10**18, 10**18, 0)
@@ -114,16 +108,15 @@ def _external(tensor: onnx.TensorProto, described: Weight, folder: str) -> Weigh
         raise ImportRefused(f"`{tensor.name}` expected {expected} bytes of data, found {length} in `{location}`")
 
     def load() -> Any:
-        import numpy as np
-
-        dtype = numpy_dtype(described.dtype).newbyteorder("<")
-        if not expected:
-            return np.zeros(described.shape, dtype)
-        if not os.path.isfile(path):
-            raise ImportRefused(f"the data of `{tensor.name}` is missing: there is no file `{location}`")
-        if offset + expected > os.path.getsize(path):
+        try:
+            data = mapped(path) if expected else memoryview(b"")
+        except FileNotFoundError:
+            raise ImportRefused(f"the data of `{tensor.name}` is missing: there is no file `{location}`") from None
+        except OSError as error:
+            raise ImportRefused(f"the data of `{tensor.name}` cannot be read: `{location}`: {why_not(error)}") from None
+        if offset + expected > len(data) and expected:
             raise ImportRefused(f"`{location}` is cut off: `{tensor.name}` ends at byte {offset + expected}")
-        return np.asarray(np.memmap(path, dtype, "r", offset, described.shape))
+        return from_bytes(data, described.dtype, described.shape, offset)
 
     return Weight(described.dtype, described.shape, load)
 

@@ -6,11 +6,13 @@ What is known and small is then written where it is used; what nothing needs any
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from distir.importers import control_flow
+from distir.importers.batched import unmerged
 from distir.importers.core import ImportRefused, Weight
 from distir.importers.freeing import Freed, freed
 from distir.importers.functions import Functions
@@ -26,7 +28,7 @@ from distir.importers.onnx_nodes import (
     tensor_constant,
     with_attributes,
 )
-from distir.importers.reshaping import relative_shape
+from distir.importers.resizing import keeps_shape, resized
 from distir.importers.simplify import simpler
 from distir.ir import (
     DISCARD,
@@ -96,9 +98,9 @@ class Translation:
         self.values[given] = type
         return given
 
-    def weight(self, name: str, found: Weight, device: int) -> None:
+    def weight(self, name: str, found: Weight, device: int, roles: Mapping[str, bool]) -> None:
         """Add a parameter whose data lies beside the program."""
-        given = self.parameter(name, TensorType(found.dtype, found.shape, device), {"param": True})
+        given = self.parameter(name, TensorType(found.dtype, found.shape, device), roles)
         self.weights[given] = found
 
     def constant(self, name: str, value: Dense, hint: str = "") -> None:
@@ -118,6 +120,7 @@ class Translation:
         if (node.domain, node.op_type) in self.functions.protos:
             self._function(node)
         elif node.domain == OURS:
+            self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
         elif node.domain not in STANDARD:
             self._expanded(node)
@@ -182,8 +185,12 @@ class Translation:
         if op is not None and self.batch is not None:
             found = freed(self, Apply((), op, args, attrs), self.batch)
             op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
-        if op == "Reshape":
-            args, attrs = self._reshape(args, attrs, node)
+        if op is not None:
+            found = resized(self, unmerged(self, Apply((), op, args, attrs)), value_name(outputs[0] or op))
+            op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
+            if op == "Reshape" and outputs[0] not in self.wanted and keeps_shape(self, found):
+                self.env[outputs[0]] = args[0]
+                return
         results = tuple(self._result(name) for name in outputs)
         self.append(Apply(results, op or name, args, attrs))
 
@@ -246,23 +253,6 @@ class Translation:
         except ValueError as error:
             raise ImportRefused(f"{described(node)}: {error}") from None
         return given
-
-    def _reshape(
-        self, args: tuple[str, ...], attrs: Attributes, node: onnx.NodeProto
-    ) -> tuple[tuple[str, ...], Attributes]:
-        """A `Reshape` with its sizes said relative to what it reshapes, where they are symbolic."""
-        sizes = self.values[args[1]] if len(args) == 2 else None
-        if not isinstance(sizes, Dense) or (attrs.get("allowzero", False) and 0 in sizes.values):
-            return args, attrs
-        attrs = Attributes({name: value for name, value in attrs.items() if name != "allowzero"})
-        reshaped = type_of(self.values[args[0]])
-        shape = reshaped.shape if isinstance(reshaped, TensorType) else None
-        said = None if shape is None else relative_shape(shape, sizes.values, self.batch)
-        if said is None:
-            return args, attrs
-        given = self.builder.fresh(f"{value_name(node.output[0])}.shape")
-        self.values[given] = Dense(sizes.dtype, sizes.shape, said)
-        return (args[0], given), attrs
 
     def _constant(self, node: onnx.NodeProto) -> None:
         tensors = [a for a in node.attribute if a.HasField("t")]

@@ -23,6 +23,7 @@ from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
 from distir.importers.outlining import layers_outlined, repeats_outlined
 from distir.importers.settling import with_result_names
+from distir.importers.weight_roles import Roles, model_roles
 from distir.ir import HOST, DimensionError, Function, Site, SymbolicDim, TensorType, dims, results, types
 from distir.ir.collection import paused_collection
 from distir.ops import to_dense, type_of
@@ -79,11 +80,12 @@ def import_model(
     bind: Mapping[str, int] | None = None,
     outline: bool = True,
     given: Mapping[str, Weight] | None = None,
+    roles: Mapping[str, Roles] | None = None,
     path: str = "the model",
 ) -> Imported:
     """The program of a model in memory; data of external tensors is looked for in `folder`. See `import_onnx`.
 
-    `given`: inputs of the graph that are weights, if it is known which are.
+    `given`: inputs of the graph that are weights, if it is known which are; `roles`: their roles.
     """
     check_model(model, path)
     scopes = {name: scope for n in model.graph.node if (scope := _scope(n)) for name in n.output if name}
@@ -93,7 +95,8 @@ def import_model(
     tensors |= {t.name: weight(t, folder) for t in graph.initializer if t.name not in tensors}  # the converter's own
     host = host_values(graph)
     inputs, fixed = _inputs(graph, tensors, host, batch or {}, bind or {})
-    read = _Read(model, folder, tensors, host, None if given is None else frozenset(given), inputs, scopes)
+    known = {**model_roles(graph, tensors), **(roles or {})}
+    read = _Read(model, folder, tensors, host, None if given is None else frozenset(given), inputs, scopes, known)
     if fixed is None:
         return _translated(read, None, weights, outline, notes)
     first, second = Freed(BATCH, fixed), Freed(BATCH, fixed, guesses=True)
@@ -118,6 +121,8 @@ class _Read:
     given: frozenset[str] | None
     inputs: Mapping[str, tuple[TensorType, dict[str, Any]]]
     scopes: Mapping[str, tuple[tuple[str, str], ...]]
+    roles: Mapping[str, Roles]
+    """Of weights, by name."""
 
 
 def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, notes: list[str]) -> Imported:
@@ -129,7 +134,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     main.wanted = _wanted(graph)
     for name, found in read.tensors.items():
         if name in main.used:
-            _add(main, name, found, name in read.host, read.given)
+            _add(main, name, found, name in read.host, read)
     for name, (stated_type, roles) in read.inputs.items():
         main.parameter(name, stated_type, roles)
     main.nodes(graph.node)
@@ -197,17 +202,17 @@ def _check_freed(imported: Imported, freed: Freed) -> None:
         )
 
 
-def _add(main: Translation, name: str, found: Weight, host: bool, given: frozenset[str] | None) -> None:
+def _add(main: Translation, name: str, found: Weight, host: bool, read: _Read) -> None:
     """Add an initializer: a constant if it is small or known before the program runs, else a parameter.
 
-    Small floats may be weights, unless it is known which tensors are (`given`).
+    Small floats may be weights, unless it is known which tensors are (`read.given`).
     """
-    size = math.prod(found.shape)
+    size, given = math.prod(found.shape), read.given
     number = found.shape == () or (size <= SMALL and (found.dtype.kind != "float" or given is not None))
     if (number and name not in (given or ())) or (host and size <= FOLD_LIMIT):
         main.constant(name, to_dense(found.load()))
     else:
-        main.weight(name, found, DEVICE)
+        main.weight(name, found, DEVICE, read.roles[name])
 
 
 def _initializers(model: onnx.ModelProto, folder: str) -> dict[str, Weight]:

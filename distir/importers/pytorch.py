@@ -24,8 +24,10 @@ from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
+from distir.importers.torch_fusions import fuse
 from distir.importers.torch_refusals import refusing
 from distir.importers.torch_translations import translations
+from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES
 
 OPSET = 23
@@ -49,12 +51,14 @@ def import_torch(
     Its results are called as the module calls them (`logits`), where it gives them by name. A model of `transformers`
     comes in with its attention and its experts as single ops; keys and values are results of it only with `cache`.
 
-    Its parameters and buffers are `{param}` parameters under their own names; `weights` of the result has their data,
-    none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry the batch,
-    with the axis; `dynamic_batch` says that all do, along their first dimension. These dimensions are called `B`.
+    Its parameters are `{param}` parameters under their own names, `{param, frozen}` where they ask for no gradient, and
+    its buffers `{buffer}`; `weights` of the result has their data, none without `weights`. Module and inputs may be on
+    the meta device. `batch` names the inputs that carry the batch, with the axis; `dynamic_batch` says that all do,
+    along their first dimension. These dimensions are called `B`.
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
-    parameter that asks for one, as `grad.NAME`. Raises ImportRefused for a module that PyTorch cannot export.
+    parameter that asks for one, as `grad.NAME`, and the running statistics of batch normalisations, as `NAME_new`.
+    Raises ImportRefused for a module that PyTorch cannot export.
     """
     torch = _package("torch")
     if not isinstance(nn_module, torch.nn.Module):
@@ -72,7 +76,7 @@ def import_torch(
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
-            found = _translated(model, held, example, weights, outline)
+            found = _translated(nn_module, model, held, example, weights, outline)
     return Imported(found, found.weights.entries, (*remarks, *found.notes))
 
 
@@ -85,7 +89,7 @@ def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported
             model, held = _exported(nn_module, example)
         except ImportRefused:  # what it says of the whole module is for the user
             return None
-    found = _translated(model, held, example, weights, True)
+    found = _translated(nn_module, model, held, example, weights, True)
     state = (*nn_module.named_parameters(), *nn_module.named_buffers())
     try:
         return stretched(found, stacks, {name: _weight(tensor) for name, tensor in state} if weights else {})
@@ -93,9 +97,12 @@ def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported
         return None
 
 
-def _translated(model: Any, held: Mapping[str, Weight], example: _Example, weights: bool, outline: bool) -> Imported:
+def _translated(
+    nn_module: Any, model: Any, held: Mapping[str, Weight], example: _Example, weights: bool, outline: bool
+) -> Imported:
     _name_batch(model, example.axes)
-    return import_model(model, os.curdir, weights, batch=example.axes, outline=outline, given=held, path="the module")
+    known: dict[str, Any] = {"given": held, "roles": module_roles(nn_module, held), "path": "the module"}
+    return import_model(model, os.curdir, weights, batch=example.axes, outline=outline, **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +204,9 @@ def _onnx_of(program: Any, **named: Any) -> Any:
 
 def _result_names(program: Any) -> list[str] | None:
     """What the module calls its results; None where it gives them without names."""
-    tree = _package("torch.utils._pytree")
+    torch, tree = _package("torch"), _package("torch.utils._pytree")
     spec = program.call_spec.out_spec
-    made = tree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    made = tree.tree_unflatten([torch.zeros(1, 1, 1, 1) for _ in range(spec.num_leaves)], spec)
     if not isinstance(made, Mapping):
         return None
     paths: list[tuple[Any, Any]] = tree.tree_flatten_with_path(made)[0]
@@ -214,6 +221,8 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     trained = {name: p for name, p in nn_module.named_parameters() if p.requires_grad}
     state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
     keys = list(state)
+    norms = [(name, part) for name, part in nn_module.named_modules() if getattr(part, "track_running_stats", False)]
+    statistics = [f"{name}.{kind}".lstrip(".") for name, _ in norms for kind in ("running_mean", "running_var")]
 
     def step(*values: Any) -> tuple[Any, ...]:
         held = dict(zip(keys, values, strict=False))
@@ -223,7 +232,8 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
             loss = cast("Mapping[str, Any]", found).get("loss")
         if not isinstance(loss, torch.Tensor) or loss.dim():
             raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
-        return (loss, *torch.autograd.grad(loss, [held[name] for name in trained]))
+        gradients = torch.autograd.grad(loss, [held[name] for name in trained])
+        return (loss, *gradients, *(held[name] for name in statistics))
 
     leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
     examples = _with_batch_of_its_own(example.inputs, names, axes, leaves)
@@ -232,7 +242,8 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
         refusing("the training step cannot be traced", nn_module),
         attention.sdpa_kernel(attention.SDPBackend.MATH),  # ONNX has no words for the gradients of the fused ones
     ):
-        table = _package("torch._decomp").core_aten_decompositions()
+        table = dict(_package("torch._decomp").core_aten_decompositions())
+        table.update(_package("torch._decomp").get_decompositions(_normalisations()))
         mode = "symbolic" if axes else "fake"
         traced = make_fx(step, tracing_mode=mode, decomposition_table=table, _allow_non_fake_inputs=True)(
             *leaves, *examples
@@ -243,9 +254,19 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     with refusing("torch.export cannot export the training step", nn_module):
         program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
     with refusing("torch.onnx cannot export the training step", nn_module, program):
-        outputs = ["loss", *(f"grad.{name}" for name in trained)]
+        outputs = ["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in statistics)]
         exported = _onnx_of(program, input_names=[*keys, *names], output_names=outputs)
     return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
+
+
+def _normalisations() -> list[Any]:
+    """The ops of batch normalisation in training, which PyTorch's exporter writes as if it were inference."""
+    aten = _package("torch").ops.aten
+    return [
+        *(aten.native_batch_norm.default, aten.native_batch_norm_backward.default),
+        *(aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats),
+        *(aten._native_batch_norm_legit_functional.default, aten._batch_norm_with_update.default),
+    ]
 
 
 def _without_data(tensors: Sequence[Any], trained: Sequence[bool]) -> list[Any]:
@@ -293,8 +314,7 @@ def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any
             weights[name] = _held(held)
     with refusing("the exported model cannot be simplified"):
         _package("onnxscript.optimizer").optimize(exported.model, output_size_limit=SMALL)
-        _package("onnxscript.rewriter.onnx_fusions").fuse(exported.model)
-        _package("onnx_ir.passes.common").CommonSubexpressionEliminationPass()(exported.model)
+        fuse(exported.model)
     return exported.model_proto, weights
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, cast
 
 from distir.importers.core import Imported, Weight
@@ -163,26 +164,33 @@ class _Params:
     """The parameters of a function while those of further layers are added."""
 
     def __init__(self, main: Function, stack: Stack) -> None:
-        self.stack = stack
-        self.known = {p.name: p for p in main.params}
-        self.order = list(main.params)
-        self.added: list[Param] = []
+        self.main, self.stack = main, stack
+        self.known = {p.name for p in main.params}
+        self.added: set[str] = set()
 
     def like(self, name: str, template: int, index: int) -> str | None:
         """The parameter of a further layer that is what `name` is of its template; None if that is none of its own."""
-        prefix = f"{self.stack.path}.{template}."
-        if not name.startswith(prefix) or name not in self.known:
+        new = self._moved(name, template, index)
+        if new is None or name not in self.known:
             return None
-        new = f"{self.stack.path}.{index}.{name[len(prefix) :]}"
-        if all(p.name != new for p in self.added[-64:]):
-            self.added.append(replace(self.known[name], name=new))
+        self.added.add(new)
         return new
 
     def all(self) -> tuple[Param, ...]:
-        """All of them: those that were added stand behind the stack's others."""
-        places = [i for i, p in enumerate(self.order) if p.name.startswith(f"{self.stack.path}.")]
-        end = places[-1] + 1
-        return (*self.order[:end], *self.added, *self.order[end:])
+        """All of them, in the order of the module: where layers stand one after the other, the others follow these."""
+        order: list[Param] = []
+        for ours, run in groupby(self.main.params, lambda p: p.name.startswith(f"{self.stack.path}.")):
+            shown = list(run)
+            order += shown
+            for index in range(self.stack.shown, len(self.stack.kinds) if ours else 0):
+                like = self.stack.template(index)
+                named = ((p, self._moved(p.name, like, index)) for p in shown)
+                order += [replace(p, name=new) for p, new in named if new is not None and new in self.added]
+        return tuple(order)
+
+    def _moved(self, name: str, template: int, index: int) -> str | None:
+        prefix = f"{self.stack.path}.{template}."
+        return f"{self.stack.path}.{index}.{name[len(prefix) :]}" if name.startswith(prefix) else None
 
 
 def _moved(arg: Arg, before: Mapping[str, str], params: _Params, like: int, index: int) -> Arg:

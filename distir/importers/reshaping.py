@@ -1,7 +1,7 @@
-"""The sizes of a `Reshape`, said relative to what is reshaped, so that no shape has to be computed.
+"""The sizes of a `Reshape` or `Expand`, said relative to the operand, so that no shape has to be computed.
 
-`[B, 8, 4, 16]` for a tensor of (B, 8, 64) is `[0, 8, 4, 16]`. Where an export has fixed the batch size, its multiples
-among the sizes are freed again.
+`[B, 8, 4, 16]` for a tensor of (B, 8, 64) is `[0, 8, 4, 16]`, and the target `[B, 8, 4, 16]` for one of (B, 1, 4, 1) is
+`[1, 8, 1, 16]`. Where an export has fixed the batch size, its multiples among the sizes are freed again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ def relative_shape(shape: Shape, sizes: Sequence[Scalar | SymbolicDim], batch: F
     if batch is None or not any(batch.within(dim) for dim in shape):
         return None
     return _freed(shape, [int(size) for size in sizes if not isinstance(size, SymbolicDim)], batch)
+
+
+def relative_target(shape: Shape, sizes: Sequence[Scalar | SymbolicDim]) -> tuple[int, ...] | None:
+    """The target of an `Expand` without symbols: 1 where a dimension stays as it is. None where it must stay so."""
+    behind = len(sizes) - len(shape)
+    if behind < 0 or not any(isinstance(size, SymbolicDim) for size in sizes):
+        return None
+    said = [1 if i >= behind and shape[i - behind] == size else size for i, size in enumerate(sizes)]
+    known = tuple(int(size) for size in said if not isinstance(size, SymbolicDim))
+    return known if len(known) == len(said) else None
 
 
 def _without_symbols(shape: Shape, sizes: list[int | SymbolicDim]) -> tuple[int, ...] | None:

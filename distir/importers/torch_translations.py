@@ -13,7 +13,7 @@ LAST = (1 << 63) - 1
 def translations() -> dict[Any, Callable[..., Any]]:
     """By op of PyTorch, the function that writes it in ONNX; the exporter's own ones serve for the others."""
     aten: Any = importlib.import_module("torch").ops.aten
-    return {aten.slice_scatter.default: _slice_scatter}
+    return {aten.slice_scatter.default: _slice_scatter, aten.rms_norm.default: _rms_norm}
 
 
 def _slice_scatter(
@@ -32,3 +32,22 @@ def _slice_scatter(
     if last < size:
         parts.append(op.Slice(self, [last], [LAST], [dim]))
     return src if len(parts) == 1 else op.Concat(*parts, axis=dim)
+
+
+def _rms_norm(self: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """`x / sqrt(mean(x * x) + eps) * weight`; without weights a scale of ones, of the shape that is normalised."""
+    import numpy as np
+
+    op: Any = importlib.import_module("onnxscript").opset23
+    torch: Any = importlib.import_module("torch")
+    if eps is None:
+        names = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
+        eps = torch.finfo(getattr(torch, names[str(self.dtype.name)])).eps
+    if weight is None:
+        ones = op.Constant(value=_tensor(np.ones([int(n) for n in normalized_shape], np.float32)))
+        weight = op.CastLike(ones, self)
+    return op.RMSNormalization(self, weight, axis=-len(normalized_shape), epsilon=eps)
+
+
+def _tensor(array: Any) -> Any:
+    return importlib.import_module("onnx_ir").tensor(array)

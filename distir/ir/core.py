@@ -76,7 +76,7 @@ Statement = Apply | Call | Return | Broken
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter; `roles` hold what a strategy must know: `{param}`, `{batch = 0}`, `{state}`."""
+    """A parameter; `roles` hold what a strategy must know (`ir/roles.py`): `{param}`, `{batch = 0}`."""
 
     name: str
     type: Type
@@ -144,12 +144,12 @@ class Module:
 
 
 def names(args: Iterable[Arg]) -> Iterator[str]:
-    """The values that arguments mention, in order, with repetitions."""
+    """The values that arguments mention, in order, with repetitions. An operand that is left out is none."""
     for arg in args:
-        if isinstance(arg, str):
-            yield arg
-        elif isinstance(arg, tuple):
+        if isinstance(arg, tuple):
             yield from names(arg)
+        elif isinstance(arg, str) and arg:
+            yield arg
 
 
 def results(statement: Statement) -> tuple[str, ...]:

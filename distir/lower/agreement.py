@@ -12,12 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.analysis import Checker, Instance, check
+from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import lowering as codes
-from distir.ir import DISCARD, Apply, Attributes, Call, Literal, Module, Site, Type
+from distir.ir import DISCARD, Apply, Attributes, Call, Literal, Module, Site, Statement, Type
+from distir.ir.calls import inlined_sizes
 from distir.lower.projection import callee, devices_of
 from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
+
+MOST_MATCHED = 1_000_000
+"""So many communications of a rank are matched with those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +55,48 @@ def communications(module: Module, name: str | None = None, args: Sequence[Value
     entry = module.entry(name)
     if analysis.errors or entry is None:
         raise ProgramError(analysis.errors)
-    with analysis.domain.room():
-        instance = analysis.instance(entry, args or [p.type for p in entry.params])
-        return list(_steps(analysis.domain, instance, {}))
+    found = inlined_sizes(module, counts=_communicates)[entry.name]
+    refuse_beyond(found, MOST_MATCHED, entry.name, "of a rank are matched", of="communications, calls written out")
+    instance = analysis.instance(entry, args or [p.type for p in entry.params])
+    return list(_steps(analysis.domain, instance))
 
 
-def _steps(domain: Checker, instance: Instance, silent: dict[int, bool]) -> Iterator[Step]:
-    if silent.get(id(instance)):
-        return
-    found = False
-    for index, statement in enumerate(instance.function.body):
-        if isinstance(statement, Call):
-            for step in _steps(domain, callee(domain, instance, statement), silent):
-                found = True
-                yield step
-        elif isinstance(statement, Apply) and OPS[statement.op].communication is not None:
-            found = True
-            site = Site(instance.function.name, index)
-            yield Step(_event(statement, instance), site, print_statement(statement))
-    silent[id(instance)] = not found
+@dataclass(slots=True)
+class _Call:
+    """A call that is being followed."""
+
+    instance: Instance
+    rest: Iterator[tuple[int, Statement]]
+    """The statements that are still to come."""
+    communicates: bool = False
+
+
+def _steps(domain: Checker, entry: Instance) -> Iterator[Step]:
+    silent: set[int] = set()
+    """The instances that communicate nothing, by identity."""
+    calls = [_Call(entry, enumerate(entry.function.body))]
+    while calls:
+        current = calls[-1]
+        for index, statement in current.rest:
+            if isinstance(statement, Call):
+                inner = callee(domain, current.instance, statement)
+                if id(inner) not in silent:
+                    calls.append(_Call(inner, enumerate(inner.function.body)))
+                    break
+            elif isinstance(statement, Apply) and _communicates(statement):
+                current.communicates = True
+                site = Site(current.instance.function.name, index)
+                yield Step(_event(statement, current.instance), site, print_statement(statement))
+        else:
+            calls.pop()
+            if not current.communicates:
+                silent.add(id(current.instance))
+            elif calls:
+                calls[-1].communicates = True
+
+
+def _communicates(op: Apply) -> bool:
+    return OPS[op.op].communication is not None
 
 
 def _event(statement: Apply, instance: Instance) -> Event:

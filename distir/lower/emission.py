@@ -26,6 +26,7 @@ from distir.ir import (
     names,
     types,
 )
+from distir.ir.deep import Deep, finish
 from distir.lower.forms import Unlowerable, items
 from distir.lower.naming import FUNCTION, Names
 from distir.lower.projection import callee
@@ -96,9 +97,8 @@ class Emission:
     def entry(self, analysis: Analysis, function: Function, args: Sequence[Value], device: int) -> Emitted:
         """Write the program of one rank. What cannot be written is added to `problems`."""
         domain = analysis.domain
-        with domain.room():
-            instance = domain.entered(function, tuple(args))
-            return _Rank(self, domain, device).of(instance, is_entry=True)
+        instance = domain.entered(function, tuple(args))
+        return finish(_Rank(self, domain, device).of(instance, is_entry=True))
 
     def kernel(self, name: str) -> str:
         """The name of a function of the template `kernels`, which is written into the program."""
@@ -136,9 +136,9 @@ class _Rank:
     def __post_init__(self) -> None:
         self.sharing = SharingMap(self.domain)
 
-    def of(self, instance: Instance, is_entry: bool = False) -> Emitted:
+    def of(self, instance: Instance, is_entry: bool = False) -> Deep[Emitted]:
         if id(instance) not in self.done:
-            self.done[id(instance)] = _Body(self, instance, is_entry).emitted()
+            self.done[id(instance)] = yield from _Body(self, instance, is_entry).emitted()
         return self.done[id(instance)]
 
 
@@ -159,7 +159,7 @@ class _Body:
         """The variable that hands arguments over, if there is one."""
         self.last = last_uses(instance.function)
 
-    def emitted(self) -> Emitted:
+    def emitted(self) -> Deep[Emitted]:
         function = self.instance.function
         params = tuple(i for i, v in enumerate(self.instance.args) if self._has_value(v))
         for i, param in enumerate(function.params):
@@ -167,7 +167,7 @@ class _Body:
         identifiers = tuple(self.texts[function.params[i].name] for i in params)
         for index, statement in enumerate(function.body):
             if isinstance(statement, (Apply, Call)):
-                self._statement(index, statement)
+                yield from self._statement(index, statement)
         results = tuple(
             i for i, w in enumerate(self.rho.returned) if self._has_value(w) or (self.is_entry and self._known(w))
         )
@@ -199,14 +199,14 @@ class _Body:
     def _known(self, v: Value) -> bool:
         return isinstance(v, (Dense, External, Literal))
 
-    def _statement(self, index: int, statement: Apply | Call) -> None:
+    def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
         vs = self.rho(statement.args)
         wanted = [name for name in statement.results if name != DISCARD and not self._known(self.rho[name])]
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
             return  # known before the program runs, or of no use
         try:
             is_op = isinstance(statement, Apply)
-            lines = self._apply(index, statement, vs) if is_op else self._call(index, statement, vs)
+            lines = self._apply(index, statement, vs) if is_op else (yield from self._call(index, statement, vs))
         except (Unlowerable, Reject) as refusal:
             told = refusal if isinstance(refusal, Unlowerable) else Unlowerable(refusal.message)
             self.rank.emission.refuse(self.instance.function.name, statement, told)
@@ -239,8 +239,8 @@ class _Body:
     def _roots(self, name: str) -> list[tuple[str, tuple[int, ...]]]:
         return [root for leaf in leaves(self.sharing.trees[name]) for root in leaf.roots]
 
-    def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> list[Line]:
-        found = self.rank.of(callee(self.rank.domain, self.instance, call))
+    def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> Deep[list[Line]]:
+        found = yield self.rank.of(callee(self.rank.domain, self.instance, call))
         self.communicates |= found.communicates
         texts = [self._passed(call.args[i], vs[i]) for i in found.params]
         args = ", ".join(self._moved(index, call, [call.args[i] for i in found.params], texts))

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distir.files.reading import REPORT, read_bytes, read_text
+
 POLL_S = 0.02
 """How often the processes are looked at."""
 
@@ -71,7 +73,7 @@ def launch(wanted: Launch) -> dict[str, Any]:
             _end(processes)
         if not report.exists():
             return {}
-        found: dict[str, Any] = json.loads(report.read_text())
+        found: dict[str, Any] = json.loads(read_bytes(report, REPORT))
         return found
 
 
@@ -148,7 +150,7 @@ def _failed(
 
 def _told(path: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(read_bytes(path, REPORT))
     except (OSError, ValueError):
         return None
     return found
@@ -178,7 +180,7 @@ def _signal_name(number: int) -> str:
 
 def _last_lines(log: Path) -> str | None:
     try:
-        text = log.read_text(errors="replace")[-TOLD:].strip()
+        text = read_text(log, REPORT, "replace")[-TOLD:].strip()
     except OSError:
         return None
     lines = [line for line in text.split("\n") if line.strip()]

@@ -43,6 +43,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 
 REMOTE = Attributes({"remote": True})
@@ -60,10 +61,9 @@ def project(analysis: Analysis, entry: Instance) -> dict[int, Module]:
     statement runs.
     """
     activity = Activity(analysis.domain)
-    with analysis.domain.room():
-        devices = sorted(activity.of(entry))
-        home = devices[0] if devices else NOWHERE
-        return {device: _Rank(analysis.domain, activity, device, home).program(entry) for device in devices or [home]}
+    devices = sorted(activity.of(entry))
+    home = devices[0] if devices else NOWHERE
+    return {device: _Rank(analysis.domain, activity, device, home).program(entry) for device in devices or [home]}
 
 
 @dataclass
@@ -76,18 +76,22 @@ class Activity:
 
     def of(self, instance: Instance) -> frozenset[int]:
         """All devices on which values of the instance live, in calls too. Raises ProgramError for an open device."""
+        return finish(self._found(instance))
+
+    def _found(self, instance: Instance) -> Deep[frozenset[int]]:
         found = self.known.get(id(instance))
         if found is None:
             found = devices_of(instance.args)
             for index, statement in enumerate(instance.function.body):
-                found |= self._statement(instance, index, statement)
+                if isinstance(statement, Call):
+                    found |= yield self._found(callee(self.domain, instance, statement))
+                else:
+                    found |= self._statement(instance, index, statement)
             self.known[id(instance)] = found
             self.kept.append(instance)  # an identity is good as long as its object lives
         return found
 
     def _statement(self, instance: Instance, index: int, statement: object) -> frozenset[int]:
-        if isinstance(statement, Call):
-            return self.of(callee(self.domain, instance, statement))
         if not isinstance(statement, Apply):
             return frozenset()
         made = _result_types(self.domain, instance, statement)
@@ -149,11 +153,11 @@ class _Rank:
     """The names that projections have."""
 
     def program(self, entry: Instance) -> Module:
-        main = self._projected(entry, entry.function.name, is_entry=True)
+        main = finish(self._projected(entry, entry.function.name, is_entry=True))
         found = {p.function.name: p.function for p in self.done.values()}
         return Module([*_kept_whole(self.domain.module, found), *found.values(), main.function])
 
-    def of(self, instance: Instance) -> _Projected:
+    def of(self, instance: Instance) -> Deep[_Projected]:
         """The projection of a function that is called."""
         key = (instance.function.name, instance.args)
         if key not in self.done:
@@ -162,7 +166,7 @@ class _Rank:
                 everything = tuple(range(len(function.params))), tuple(range(len(function.returned)))
                 self.done[key] = _Projected(function, *everything)
             else:
-                self.done[key] = self._projected(instance, self._fresh(function.name), is_entry=False)
+                self.done[key] = yield self._projected(instance, self._fresh(function.name), is_entry=False)
         return self.done[key]
 
     def _fresh(self, name: str) -> str:
@@ -178,10 +182,10 @@ class _Rank:
     def _here(self, v: Value) -> bool:
         return v is not None and self.device in types.devices(type_of(v))
 
-    def _projected(self, instance: Instance, name: str, is_entry: bool) -> _Projected:
+    def _projected(self, instance: Instance, name: str, is_entry: bool) -> Deep[_Projected]:
         function = instance.function
         returned = held_results(instance, self.device)
-        kept, needed = self._kept(instance, [function.returned[i] for i in returned])
+        kept, needed = yield from self._kept(instance, [function.returned[i] for i in returned])
         params = tuple(
             i
             for i, (param, v) in enumerate(zip(function.params, instance.args, strict=True))
@@ -191,8 +195,8 @@ class _Rank:
         heads = [self._param(function.params[i], instance.args[i]) for i in params]
         writer.define(p.name for p in heads)
         for index in kept:
-            writer.add(function.body[index])
-        writer.add(Return(tuple(function.returned[i] for i in returned)))
+            yield from writer.add(function.body[index])
+        yield from writer.add(Return(tuple(function.returned[i] for i in returned)))
         stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
         added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
         whole = Function(name, (*heads, *added), tuple(writer.body), stated)
@@ -204,7 +208,7 @@ class _Rank:
         remote = bool(devices_of([v])) and not self._here(v)
         return Param(param.name, param.type, Attributes({**param.roles, **REMOTE})) if remote else param
 
-    def _kept(self, instance: Instance, returned: Sequence[Arg]) -> tuple[list[int], set[str]]:
+    def _kept(self, instance: Instance, returned: Sequence[Arg]) -> Deep[tuple[list[int], set[str]]]:
         """The statements that this rank has, and the values that they mention."""
         needed = set(names(returned))
         kept: list[int] = []
@@ -216,7 +220,8 @@ class _Rank:
             kept.append(index)
             args = statement.args
             if isinstance(statement, Call):
-                args = tuple(args[i] for i in self.of(callee(self.domain, instance, statement)).params)
+                projected = yield self.of(callee(self.domain, instance, statement))
+                args = tuple(args[i] for i in projected.params)
             needed.update(names(args))
         return kept[::-1], needed
 
@@ -251,10 +256,10 @@ class _Writer:
     def define(self, found: Iterable[str]) -> None:
         self._defined.update(found)
 
-    def add(self, statement: object) -> None:
+    def add(self, statement: object) -> Deep[None]:
         """Append a statement as this rank has it."""
         if isinstance(statement, Call):
-            statement = self._call(statement)
+            statement = yield from self._call(statement)
         elif isinstance(statement, Apply):
             renamed = tuple(map(self._result, statement.results))
             statement = Apply(renamed, statement.op, statement.args, statement.attrs, statement.claims)
@@ -265,9 +270,9 @@ class _Writer:
         self.define(results(statement))
         self.body.append(statement)
 
-    def _call(self, call: Call) -> Call:
+    def _call(self, call: Call) -> Deep[Call]:
         rank, inner = self.rank, callee(self.rank.domain, self.instance, call)
-        found = rank.of(inner)
+        found: _Projected = yield rank.of(inner)
         args: list[Arg] = [call.args[i] for i in found.params]
         args += [self._stand_in(found, name, stated) for name, stated in found.added]
         claims = tuple(call.claims[i] for i in found.results) if call.claims else ()

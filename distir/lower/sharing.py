@@ -14,6 +14,7 @@ from typing import Union
 from distir.analysis import Checker, Instance
 from distir.analysis.liveness import last_uses
 from distir.ir import DISCARD, Apply, Arg, Call, Return, TupleType, Type, names, operands
+from distir.ir.deep import Deep, finish
 from distir.lower.forms import FORMS
 from distir.lower.projection import callee
 from distir.ops import type_of
@@ -78,12 +79,15 @@ class SharingMap:
 
     def of(self, instance: Instance, own_params: bool = False) -> Sharing:
         """Who shares memory in an instance, found once. `own_params`: its parameters are nobody else's."""
+        return finish(self._known(instance, own_params))
+
+    def _known(self, instance: Instance, own_params: bool = False) -> Deep[Sharing]:
         key = (id(instance), own_params)
         if key not in self.known:
-            self.known[key] = self._found(instance, own_params)
+            self.known[key] = yield from self._found(instance, own_params)
         return self.known[key]
 
-    def _found(self, instance: Instance, own_params: bool) -> Sharing:
+    def _found(self, instance: Instance, own_params: bool) -> Deep[Sharing]:
         found = Sharing(instance, own_params)
         for param, v in zip(instance.function.params, instance.args, strict=True):
             found.trees[param.name] = _fresh(param.name, type_of(v))
@@ -94,7 +98,7 @@ class SharingMap:
                 trees = (
                     self._applied(found, statement)
                     if isinstance(statement, Apply)
-                    else self._called(found, statement, index)
+                    else (yield from self._called(found, statement, index))
                 )
                 found.trees.update((n, t) for n, t in zip(statement.results, trees, strict=True) if n != DISCARD)
         for name, use in last_uses(instance.function).items():
@@ -118,8 +122,8 @@ class SharingMap:
         roots = frozenset[Root]().union(*(leaf.roots for arg in args for leaf in leaves(arg)))
         return [_filled(t, Leaf(roots)) for t in stated]
 
-    def _called(self, found: Sharing, call: Call, index: int) -> Sequence[Tree]:
-        inner = self.of(callee(self.domain, found.instance, call))
+    def _called(self, found: Sharing, call: Call, index: int) -> Deep[Sequence[Tree]]:
+        inner = yield self._known(callee(self.domain, found.instance, call))
         params = inner.instance.function.params
         given = {p.name: _tree(found.trees, arg) for p, arg in zip(params, call.args, strict=True)}
         return [_outside(tree, given, f"{index} ") for tree in inner.returned]

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance, check
 from distir.analysis import result_names as named_results
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Type, names, types
+from distir.ir.deep import Deep, finish
+from distir.ir.roles import is_held
 from distir.lower import templates
 from distir.lower.folder import Entry, Lowered, lower, readme
 from distir.lower.projection import callee
@@ -34,9 +36,6 @@ ROWS = """\
 | `train.py` | such a loop, as `torchrun --nproc-per-node=... train.py --data module:function --save FILE` |
 """
 """What README.md says of these files."""
-
-STATE = ("param", "state")
-"""The roles of parameters that a step hands on to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,7 @@ def training_step(entry: Entry, bind: Bind) -> Step | None:
     """
     analysis = check(entry.module)
     result_names = named_results(entry.function)
-    with analysis.domain.room():
-        return _step(analysis, entry, result_names, bind)
+    return _step(analysis, entry, result_names, bind)
 
 
 def lower_training(entry: Entry, bind: Bind, source: str = "") -> Lowered | None:
@@ -96,7 +94,7 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
     instance = analysis.instance(main, entry.args)
     scatter = module.functions.get(f"{main.name}.scatter")
     gather = module.functions.get(f"{main.name}.gather")
-    state = {p.name: type_of(v) for p, v in zip(main.params, entry.args, strict=True) if _is_state(p)}
+    state = {p.name: type_of(v) for p, v in zip(main.params, entry.args, strict=True) if is_held(p)}
     sequential = _sequential(main, scatter, state)
     takeover = _takeover(checker, instance, result_names, state, sequential)
     if not takeover:
@@ -118,10 +116,6 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
             gathered[name] = {p.name: takeover.get(origin[p.name], origin[p.name]) for p in cut.params}
             gathered_names[name] = [_result_name(gather, i, comes[i], origin, takeover, sequential) for i in wanted]
     return Step(takeover, sequential, tuple(entries), scattered, gathered, gathered_names)
-
-
-def _is_state(param: Param) -> bool:
-    return any(role in param.roles for role in STATE)
 
 
 def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:
@@ -226,21 +220,17 @@ class _Origins:
 
     def of(self, instance: Instance, arg: Arg) -> frozenset[str]:
         """The entry's parameters whose update the value is, or is made of."""
-        return frozenset(name for name, updated in self._tagged(instance, arg) if updated and name in self.state)
+        tagged = _of(finish(self._table(instance)), arg)
+        return frozenset(name for name, updated in tagged if updated and name in self.state)
 
-    def _tagged(self, instance: Instance, arg: Arg) -> frozenset[tuple[str, bool]]:
-        """The parameters that a value is a part of, and whether they were updated on the way."""
-        if isinstance(arg, tuple):
-            return frozenset[tuple[str, bool]]().union(*(self._tagged(instance, item) for item in arg))
-        return self._table(instance).get(arg, frozenset()) if isinstance(arg, str) else frozenset()
-
-    def _table(self, instance: Instance) -> dict[str, frozenset[tuple[str, bool]]]:
+    def _table(self, instance: Instance) -> Deep[dict[str, frozenset[tuple[str, bool]]]]:
+        """By value: the parameters that it is a part of, and whether they were updated on the way."""
         if id(instance) not in self._tables:
             table = {p.name: frozenset({(p.name, False)}) for p in instance.function.params}
             self._tables[id(instance)] = table
             for statement in instance.function.body:
                 if isinstance(statement, (Apply, Call)):
-                    tags = self._statement(instance, statement, table)
+                    tags = yield from self._statement(instance, statement, table)
                     table.update((n, t) for n, t in zip(statement.results, tags, strict=True) if n != DISCARD)
         return self._tables[id(instance)]
 
@@ -250,18 +240,15 @@ class _Origins:
 
     def _statement(
         self, instance: Instance, statement: Apply | Call, table: Mapping[str, frozenset[tuple[str, bool]]]
-    ) -> list[frozenset[tuple[str, bool]]]:
+    ) -> Deep[list[frozenset[tuple[str, bool]]]]:
         nothing = frozenset[tuple[str, bool]]()
         given = [_of(table, arg) for arg in statement.args]
         if isinstance(statement, Call):
             inner = callee(self.checker, instance, statement)
             own = {p.name: tags for p, tags in zip(inner.function.params, given, strict=True)}
+            inside = yield self._table(inner)
             return [
-                frozenset(
-                    (name, updated or again)
-                    for param, updated in self._tagged(inner, arg)
-                    for name, again in own[param]
-                )
+                frozenset((name, updated or again) for param, updated in _of(inside, arg) for name, again in own[param])
                 for arg in inner.function.returned
             ]
         op = OPS[statement.op]

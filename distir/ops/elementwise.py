@@ -10,7 +10,7 @@ import math
 from functools import reduce
 from typing import Any, cast
 
-from distir.ir import DType
+from distir.ir import Dim, DType, SymbolicDim, dims
 from distir.ops.core import op
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import narrow, wide
@@ -51,7 +51,16 @@ def Div(a: Array, b: Array) -> Array:
     %c = Div(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     %c = Div(%a: Tensor[Int64, (2, 3), 1], 2)
     """
+    if "O" in (a.dtype.kind, b.dtype.kind):  # sizes, of which some are symbolic
+        return np.asarray(np.frompyfunc(_quotient_of_sizes, 2, 1)(a, b))
     return truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
+
+
+def _quotient_of_sizes(a: int | SymbolicDim, b: int | SymbolicDim) -> Dim:
+    """That of integers, rounded towards zero, or the exact one of symbolic sizes, as in all types."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return dims.divide(a, b)
 
 
 def truncated_quotient(a: Array, b: Array) -> Array:

@@ -44,6 +44,8 @@ class Layout:
     """Letters whose dimensions cannot be in blocks: they are regrouped."""
     stated: int | None = None
     """The operand, a host value, that states the shape of the first result."""
+    relative: tuple[int, ...] = ()
+    """Sizes in that operand that take the dimension from other operands, and so hold for parts as for the whole."""
     parted: str | None = None
     """The letter that is split only as the op's rule `parted` says, in other ops."""
     others: tuple[Layout, ...] = ()

@@ -6,6 +6,8 @@ Maps element types to numpy's, and constants to arrays and back.
 from __future__ import annotations
 
 import importlib
+import math
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.ir import DTYPES, Constant, Dense, DType, Scalar, SymbolicDim
@@ -79,6 +81,22 @@ def to_dense(array: Array) -> Dense:
         return Dense(DTYPES["Int64"], tuple(array.shape), known)
     values = cast(list[Scalar], array.reshape(-1).tolist())
     return Dense(dtype_of(array), tuple(array.shape), tuple(values))
+
+
+def from_bytes(data: memoryview, dtype: DType, shape: tuple[int, ...], offset: int = 0) -> Array:
+    """The array whose elements stand in bytes, little-endian and in row-major order, from `offset` on; no copy."""
+    if not math.prod(shape):
+        return np.zeros(shape, numpy_dtype(dtype))  # numpy refuses to look into no bytes
+    little = numpy_dtype(dtype).newbyteorder("<")
+    return np.frombuffer(data, little, math.prod(shape), offset).reshape(shape)
+
+
+def to_bytes(array: Array) -> memoryview:
+    """An array's elements as bytes, little-endian and in row-major order."""
+    plain = np.ascontiguousarray(array)
+    if sys.byteorder == "big":
+        plain = plain.byteswap()
+    return memoryview(plain.reshape(-1).view(np.uint8).data)
 
 
 def dense(value: Constant, dtype: DType | None = None) -> Dense:

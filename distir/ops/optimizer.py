@@ -1,4 +1,4 @@
-"""Optimizers: one step of each, in place of the weights and of the state. Our own ops, not ONNX's.
+"""Updates in place: a step of an optimizer, of the weights and of the state; and of an average. Not ONNX's.
 
 Tuples are updated leaf by leaf. The weights may be narrower than the state (mixed precision); a step is computed in
 the widest of the operands' element types, Float32 at least, and rounded once.
@@ -116,3 +116,17 @@ def _(w: TensorType, dw: TensorType, m: TensorType, v: TensorType, step: Operand
     known = known_ints(step)
     if known is not None and known[0] < 1:
         raise Reject(codes.BAD_VALUE, f"`Adam` expected a step from 1, found {known[0]}", "step")
+
+
+@op(
+    "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
+    flops=3,
+    inplace={0: 0},
+    leafwise=True,
+)
+def MovingAverage(mean: Array, x: Array, *, momentum: float = 0.1) -> Array:
+    """A step of an exponential moving average, as of running statistics: `(1 - momentum) * mean + momentum * x`.
+
+    %mean_new = MovingAverage(%mean: Tensor[Float32, (3,), 1], %x: Tensor[Float32, (3,), 1])
+    """
+    return ((1 - momentum) * wide(mean) + momentum * wide(x)).astype(mean.dtype, copy=False)

@@ -335,8 +335,11 @@ def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | N
 
 @Reshape.sharding
 def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
+    def stated(found: Layout) -> Layout:
+        return replace(found, stated=1, relative=(-1,) if attrs["allowzero"] else (-1, 0))
+
     found = _split_regrouping(data, shape, results=results)
-    return replace(found, stated=1, others=tuple(replace(other, stated=1) for other in found.others))
+    return replace(stated(found), others=tuple(map(stated, found.others)))
 
 
 @Transpose.sharding
@@ -351,7 +354,8 @@ def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Lay
     (letters,) = elementwise([results[0]])
     own = letters[len(letters) - len(input.shape or ()) :]
     operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
-    return Layout((operand, ()), (tuple(letter if letter in operand else None for letter in letters),), stated=1)
+    kept = tuple(letter if letter in operand else None for letter in letters)
+    return Layout((operand, ()), (kept,), stated=1, relative=(1,))
 
 
 @Tile.sharding

@@ -6,6 +6,7 @@ In a signature every letter may be split, but one that an attribute names (`n@ax
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
@@ -34,7 +35,8 @@ def _layout(op: Op, args: tuple[Value, ...], results: tuple[Type, ...], attrs: A
     matched = match_operands(op, args, bound)
     if rule := op.rules.get("sharding"):
         found: Layout | None = rule(*matched.values, results=tuple(map(_shape, results)), **bound)
-        return found
+        left_out = () if found is None else ((),) * (len(args) - len(found.operands))  # a rule need not speak of them
+        return replace(found, operands=(*found.operands, *left_out)) if found is not None and left_out else found
     signature = matched.signature
     places = [signature.operands[min(i, len(signature.operands) - 1)] for i in range(len(args))]
     ends = [signature.results[min(i, len(signature.results) - 1)] for i in range(len(results))]

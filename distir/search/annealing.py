@@ -86,7 +86,7 @@ def equal_stages(layers: int, stages: int) -> tuple[int, ...]:
 
 
 def _other_stages(plan: Plan, layers: int) -> Iterator[Plan]:
-    count = plan.pipeline * (2 if plan.schedule == "interleaved" else 1)
+    count = plan.pipeline * plan.stages_per_device
     if plan.pipeline == 1 or layers < count:
         return
     sizes = plan.stages or equal_stages(layers, count)

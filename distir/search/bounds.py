@@ -16,6 +16,8 @@ from distir.cost import Hardware
 from distir.cost.compute import Kind, OpFigures, Rate
 from distir.ir import DType
 from distir.search.space import Plan
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
 
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
@@ -45,9 +47,10 @@ class Load:
 def load_of(sequential: Simulation) -> Load:
     """The heavy ops of a simulated sequential program whose results depend on the batch."""
     found: Counter[tuple[float, DType | None]] = Counter()
-    for effect in sequential.timeline().effects:
-        if effect.op in HEAVY and effect.work.flops:
-            found[float(effect.work.flops), effect.work.dtype] += 1
+    for body, times in runs(sequential.body):
+        for effect in body.timed:
+            if isinstance(effect, Effect) and effect.op in HEAVY and effect.work.flops:
+                found[float(effect.work.flops), effect.work.dtype] += times
     return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
 
 

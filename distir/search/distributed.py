@@ -7,12 +7,12 @@ step of the simulation is repeated instead (`distir.simulate.recounting`), to th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from distir.analysis import check
-from distir.diagnostics import ProgramError
+from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject
@@ -22,7 +22,8 @@ from distir.search.subject import Subject, batch_dimension
 from distir.simulate.recounting import Figures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.summary_sweep import Sweep
-from distir.transform.all_steps import transform
+from distir.transform.all_steps import parse_steps, transform
+from distir.transform.checking import broken
 from distir.transform.pipeline import Steady, steady
 from distir.transform.steps import StepError
 
@@ -40,10 +41,13 @@ class Distributed:
             options = {"ends": False, "representative": stands}
         module = _before(subject.module, plan)
         words = [word for word in plan.steps() if word != CHECKPOINT]
-        self.module = Module(f for f in transform(module, *words, **options) if f.name not in ends)
+        self._steps = parse_steps(words, options)
+        made = module
+        for application in self._steps:
+            made = application.unchecked(made)
+        self.module = Module(f for f in made if f.name not in ends)
         analysis = check(self.module, late=True)
-        if analysis.errors:
-            raise ProgramError(analysis.errors)
+        self._require_sound(analysis.errors)
         entry = self.module.entry(name)
         assert entry is not None
         self.entry = entry
@@ -58,7 +62,16 @@ class Distributed:
         Raises ProgramError or BindError where it cannot be simulated for this size.
         """
         bind = self.bind(batch_size)
-        return self.sweep.once(bind) if alone and not self._kept else self.sweep.at(bind)
+        try:
+            return self.sweep.once(bind) if alone and not self._kept else self.sweep.at(bind)
+        except ProgramError:
+            self._require_sound(check(self.module).errors)
+            raise  # wrong for this size alone
+
+    def _require_sound(self, errors: Sequence[Diagnostic]) -> None:
+        """Raise ProgramError, which names the step that has made it, for a program that does not check."""
+        if errors:
+            raise ProgramError([broken(str(self._steps[-1]), self.subject.module, self.module, errors[0])])
 
     def kept(self, batch_size: int) -> Simulation:
         """The simulation for a batch size that will be asked for again. Raises as `simulation` does."""

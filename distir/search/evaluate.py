@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, recounted
@@ -13,6 +14,7 @@ from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
 from distir.simulate.recounting import Figures
 from distir.simulate.simulation import BindError, Simulation
+from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
 
 
@@ -22,6 +24,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
         subject.model, None, plan.data, plan.tensor, plan.pipeline, plan.microbatches, None, None, None, False,
         plan.schedule, plan.zero, plan.checkpoint, ",".join(map(str, plan.stages)), subject.hardware.name,
     )  # fmt: skip
+    blank = _with_shares(blank, subject)
     try:
         other = recounted(subject, plan)
         whole = carried_out(subject, plan) if other is None else None
@@ -34,9 +37,21 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
             if figures is None:
                 whole = whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)
-            yield _simulated(replace(blank, batch_size=size), figures, size or fixed_batch(subject.entry))
+            row = _simulated(replace(blank, batch_size=size), figures, size or fixed_batch(subject.entry))
+            yield _priced(row, subject, plan.devices)
         except (ProgramError, BindError, Reject, StepError) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
+
+
+def _with_shares(row: Row, subject: Subject) -> Row:
+    """The row with what tensor parallelism makes of the sequential program."""
+    if row.T == 1:
+        return row
+    try:
+        shares = tensor_shares(subject.module, row.T)
+    except ProgramError:
+        return row  # for which there is no such plan, or only of a pipeline
+    return replace(row, flops_share=shares.flops, weights_share=shares.weights)
 
 
 def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) -> Row:
@@ -48,6 +63,24 @@ def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) 
         throughput=batch_size / latency if batch_size and latency else None,
         peak_memory_bytes=max((use.peak_memory_bytes for use in devices), default=0),
         fits=all(use.peak_memory_bytes <= use.capacity_bytes for use in devices),
+    )
+
+
+def _priced(row: Row, subject: Subject, devices: int) -> Row:
+    """The row with what a step costs on so many devices, the first of the machine."""
+    machine = subject.hardware
+    prices = [machine.kinds[device].price for device in sorted(set(machine.physical[:devices]))]
+    if row.latency_s is None or None in prices:
+        return row
+    cost = step_cost(prices, row.latency_s, subject.tokens(row.batch_size))
+    if cost is None:
+        return row
+    per_tokens = cost.per_million_tokens
+    return replace(
+        row,
+        cost_per_step=cost.step.amount,
+        cost_per_million_tokens=None if per_tokens is None else per_tokens.amount,
+        currency=cost.step.currency,
     )
 
 

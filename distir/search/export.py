@@ -13,12 +13,10 @@ from collections.abc import Callable, Sequence
 from distir.cost import show_seconds
 from distir.diagnostics.nearest import nearest
 from distir.search.rows import Row
+from distir.transform.pipeline import SCHEDULES
 
 EXPORTERS: dict[str, Callable[[Row], str]] = {}
 """By the framework's name, in lower case."""
-
-CHUNKS = 2
-"""How many pieces of the model a device has where the schedule is interleaved (`Plan.steps`)."""
 
 
 class ExportError(ValueError):
@@ -50,10 +48,13 @@ def megatron(row: Row) -> str:
         "--micro-batch-size": _micro_batch(row),
         "--global-batch-size": row.batch_size,
     }
-    if row.P > 1 and row.stages:  # says how many pieces there are, too
-        flags["--pipeline-model-parallel-layout"] = json.dumps(_layout(row.plan.stages))
+    stages = row.plan.stages
+    if row.P > 1 and stages and row.schedule != "interleaved" and len(stages) > row.P:
+        lost.append(f"stages of {row.stages} layers: Megatron-LM deals several out to a device only for interleaving")
+    elif row.P > 1 and stages:  # says how many pieces there are, too
+        flags["--pipeline-model-parallel-layout"] = json.dumps(_layout(stages))
     elif row.P > 1 and row.schedule == "interleaved":
-        flags["--num-virtual-stages-per-pipeline-rank"] = CHUNKS
+        flags["--num-virtual-stages-per-pipeline-rank"] = row.plan.stages_per_device
     if row.P > 1 and row.schedule == "interleaved" and row.K % row.P:
         lost.append(f"interleaving: Megatron-LM wants microbatches in multiples of {row.P} stages, not {row.K}")
     if row.zero in (2, 3) and row.P > 1:
@@ -111,8 +112,7 @@ def deepspeed(row: Row) -> str:
 @exporter
 def torchtitan(row: Row) -> str:
     """A torchtitan configuration, which is a Python function since its version 0.3: one that distributes another."""
-    schedules = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb-h1": "InterleavedZeroBubble"}
-    lost = _lost_schedule(row, tuple(schedules), "torchtitan")
+    lost = _lost_schedule(row, [name for name, known in SCHEDULES.items() if known.torch], "torchtitan")
     if row.P > 1 and row.schedule == "zb-h1":
         lost.append("zb-h1: torchtitan's nearest schedule is InterleavedZeroBubble, of two stages per rank")
     if row.zero == 1:
@@ -132,7 +132,7 @@ def torchtitan(row: Row) -> str:
     }
     if row.P > 1:
         settings |= {
-            "parallelism.pipeline_parallel_schedule": schedules.get(row.schedule, "1F1B"),
+            "parallelism.pipeline_parallel_schedule": _torch_schedule(row.schedule),
             "parallelism.pipeline_parallel_microbatch_size": _micro_batch(row),
             "parallelism.pipeline_parallel_first_stage_less_layers": 0,
             "parallelism.pipeline_parallel_last_stage_less_layers": 0,
@@ -169,6 +169,12 @@ def _layout(stages: Sequence[int]) -> str:
 def _micro_batch(row: Row) -> int | None:
     """Examples in a microbatch of a replica."""
     return None if row.batch_size is None else row.batch_size // (row.D * row.K)
+
+
+def _torch_schedule(name: str) -> str:
+    """A schedule's name in `torch.distributed.pipelining`; 1F1B's for one that it lacks."""
+    known = SCHEDULES[name].torch if name in SCHEDULES else None
+    return known or "1F1B"
 
 
 def _lost_schedule(row: Row, schedules: Sequence[str], says: str) -> list[str]:

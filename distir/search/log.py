@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields
-from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
+from distir.files.locking import open_alone
+from distir.files.reading import ROWS, bounded, read_bytes
 from distir.search.rows import COLUMNS, Row
 
 
@@ -18,59 +21,92 @@ class LogError(ValueError):
 
 
 class Log:
-    """A CSV file that grows by a row at a time. Raises OSError where the system refuses."""
+    """A CSV file that grows by a row at a time, and that no other search gets meanwhile: it would lose rows.
+
+    Used as a context. Raises OSError where the system refuses; it is InUseError where another process has the file.
+    """
 
     def __init__(self, path: str, *, resume: bool) -> None:
-        """With `resume`, rows are added to those that the file has; else the file is begun anew."""
-        grows = resume and os.path.exists(path) and os.path.getsize(path) > 0
-        if grows:
-            _mend(path)
-        self.path = path
-        self.file: IO[str] = open(path, "a" if grows else "w", newline="", encoding="utf-8")  # noqa: SIM115
-        self.writer = csv.writer(self.file)
-        if not grows:
-            self.writer.writerow(COLUMNS)
-            self._flush()
+        """With `resume`, rows are added to those that the file has; else the first row begins it anew.
+
+        Until then it stays as it is; one that is made and gets no row is taken away again.
+        """
+        self.path, self.resume = path, resume
+        self.is_begun = False
+        self.file: BinaryIO = open_alone(path)
+        self.keeps = stat.S_ISREG(os.fstat(self.file.fileno()).st_mode)  # not so `/dev/null`, or a pipe
 
     def __enter__(self) -> Log:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.file.close()
-        except OSError:  # what could not be written once is tried again, and says nothing new
-            if error is None:
-                raise
+    def __exit__(self, *error: object) -> None:
+        if self.keeps and not os.fstat(self.file.fileno()).st_size:
+            with suppress(OSError):
+                os.unlink(self.path)
+        self.file.close()
+
+    def rows(self, search: str) -> list[Row]:
+        """The rows that are gone on from, none without `resume`. A last line that was cut off is left out.
+
+        Raises LogError for a file that is no CSV of a search, or that of another one; OSError.
+        """
+        return _rows(self._held(), self.path, search) if self.resume else []
+
+    def _begin(self) -> None:
+        self.is_begun = True
+        kept = self._held().rfind(b"\n") + 1 if self.resume else 0
+        if self.keeps:
+            self.file.truncate(kept)
+            self.file.seek(kept)
+        if not kept:
+            self._write(COLUMNS)
 
     def add(self, row: Row) -> None:
         """Write a row. Raises OSError, which names the file, where the system refuses."""
-        self.writer.writerow(_cells(row))
-        self._flush()
+        if not self.is_begun:
+            self._begin()
+        self._write(_cells(row))
 
-    def _flush(self) -> None:
+    def _write(self, cells: Sequence[str]) -> None:
+        line = io.StringIO(newline="")
+        csv.writer(line).writerow(cells)
+        rest = memoryview(line.getvalue().encode())
         try:
-            self.file.flush()
+            while rest:
+                rest = rest[self.file.write(rest) :]
         except OSError as error:
             raise OSError(error.errno, error.strerror, self.path) from None
 
+    def _held(self) -> bytes:
+        """What is in the file."""
+        if not self.keeps:
+            return b""
+        self.file.seek(0)
+        return bounded(self.file, ROWS, self.path)
+
 
 def read_rows(path: str, search: str) -> list[Row]:
-    """The rows of an interrupted search; none if there is no file. A last line that was cut off is left out.
+    """The rows of a search that was interrupted, or goes on; none if there is no file. See `Log.rows`.
 
     Raises LogError for a file that is no CSV of a search, or that of another one; OSError.
     """
-    if not os.path.exists(path):
+    try:
+        return _rows(read_bytes(path, ROWS), path, search)
+    except FileNotFoundError:
         return []
-    with open(path, newline="", encoding="utf-8", errors="replace") as file:
-        text = file.read()
+
+
+def _rows(data: bytes, path: str, search: str) -> list[Row]:
+    text = data.decode("utf-8", "replace")
     whole = text[: text.rfind("\n") + 1]
     if not whole:
         if text:
             raise LogError(f"`{path}` is not the CSV of a search: its first line is no list of columns")
         return []
-    lines = list(csv.reader(io.StringIO(whole)))
+    try:
+        lines = list(csv.reader(io.StringIO(whole, newline="")))
+    except csv.Error as error:
+        raise LogError(f"`{path}` is not the CSV of a search: {error}") from None
     if tuple(lines[0]) != COLUMNS:
         raise LogError(f"`{path}` is not the CSV of a search: expected the columns {','.join(COLUMNS)}")
     rows = [_row(cells, path, number) for number, cells in enumerate(lines[1:], start=2)]
@@ -88,14 +124,6 @@ def write_rows(file: IO[str], rows: Iterable[Row]) -> None:
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     writer.writerows(map(_cells, rows))
-
-
-def _mend(path: str) -> None:
-    """Cut off a last line that was not written to its end."""
-    with open(path, "rb+") as file:
-        data = file.read()
-        if data and not data.endswith(b"\n"):
-            file.truncate(data.rfind(b"\n") + 1)
 
 
 def _cells(row: Row) -> list[str]:

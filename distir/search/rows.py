@@ -14,7 +14,8 @@ class Row:
     """One configuration: a plan, a batch size, and what the simulator says of it.
 
     Seconds, examples per second, bytes of the fullest device. `reason` says why a configuration could not be
-    simulated; then there is no latency. The names of the fields are those of the columns.
+    simulated; then there is no latency. What it costs is known where the hardware has prices. The names of the fields
+    are those of the columns.
     """
 
     model: str
@@ -34,8 +35,15 @@ class Row:
     hardware: str = ""
     reason: str = ""
     measured_latency_s: float | None = None
+    cost_per_step: float | None = None
+    cost_per_million_tokens: float | None = None
+    currency: str = ""
     search: str = ""
     """Which search the row is of: a digest of the program, the hardware and the version."""
+    flops_share: float | None = None
+    """With T > 1: how much of the sequential program's FLOPs each shard does; 1/T is an even part."""
+    weights_share: float | None = None
+    """With T > 1: how much of the sequential program's weights each shard holds."""
 
     @property
     def plan(self) -> Plan:

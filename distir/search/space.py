@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from distir.transform.pipeline import SCHEDULES
+
 MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 """How many microbatches the paper's search tries for pipelines (section 5.1)."""
 
@@ -52,13 +54,20 @@ class Plan:
         return used[0] if len(used) == 1 else None
 
     @property
+    def stages_per_device(self) -> int:
+        """How many stages each device of a pipeline has: as many as its schedule has where nobody says so."""
+        known = SCHEDULES.get(self.schedule) if self.pipeline > 1 else None
+        return known.stages if known else 1
+
+    @property
     def pipeline_options(self) -> PipelineOptions:
         """What the steps `dtp` and `pp` take for it, beside the degrees."""
         found = PipelineOptions()
         if self.pipeline > 1:
             found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule)
-            if self.schedule == "interleaved":
-                found["virtual"] = 2
+            known = SCHEDULES.get(self.schedule)
+            if known is not None and known.virtual:
+                found["virtual"] = self.stages_per_device
         if self.stages:
             found["balance"] = ",".join(map(str, self.stages))
         return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from distir.cost import Hardware
 from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, types
 from distir.search.space import SpaceError
+from distir.simulate.tokens import tokens
 from distir.syntax import print_module
 
 
@@ -27,6 +28,14 @@ class Subject:
         if entry is None:
             raise SpaceError("the program has no function")
         return entry
+
+    def tokens(self, batch_size: int | None) -> int | None:
+        """How many tokens a step takes in, for a size of the named batch dimension; None where no type tells."""
+        sizes = {name: size for name, size in self.bind if isinstance(size, int)}
+        dimension = batch_dimension(self.entry)
+        if dimension is not None and batch_size is not None:
+            sizes[dimension] = batch_size
+        return tokens(self.entry, [types.substitute(param.type, sizes) for param in self.entry.params])
 
     def digest(self, version: str) -> str:
         """Tells searches apart whose rows must not be mixed."""

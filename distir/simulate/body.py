@@ -7,13 +7,14 @@ memory, and on which results the caller wants: a call means the same as its inli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate, pairwise
 
 from distir.analysis import Instance
+from distir.ir.deep import Deep, finish
 from distir.simulate.effects import Effect
 from distir.simulate.replicas import Move
 from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
@@ -107,12 +108,36 @@ class Body:
         return [0, *accumulate(events_of(step) for step in self.steps)]
 
     @cached_property
+    def firsts(self) -> tuple[tuple[int, ...], ...]:
+        """The devices of each op, in calls too, before which nothing occupies any of them. One of these starts first.
+
+        An op that starts as early as any can be followed back along its devices: what runs there before it starts no
+        later.
+        """
+        return finish(_firsts(self))
+
+    @cached_property
     def memory(self) -> dict[int, tuple[int, int]]:
         """By memory: by how many bytes its use changes from start to end, and how far it rises in between.
 
         These compose: after (c, p), (d, q) gives (c + d, max(p, c + q)).
         """
         return use_of_memory(self, 0, len(self.steps))
+
+
+def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
+    known = vars(body)  # where cached properties are kept
+    if "firsts" not in known:
+        seen: set[int] = set()
+        found: list[tuple[int, ...]] = []
+        for step in body.timed:
+            devices = step.summary.devices if isinstance(step, Body) else step.devices
+            if not seen.issuperset(devices):
+                groups = (yield _firsts(step)) if isinstance(step, Body) else (devices,)
+                found += [group for group in groups if seen.isdisjoint(group)]
+                seen.update(devices)
+        known["firsts"] = tuple(found)
+    return known["firsts"]
 
 
 def use_of_memory(body: Body, first: int, end: int) -> dict[int, tuple[int, int]]:
@@ -155,6 +180,33 @@ def events_of(step: Effect | Body | None) -> int:
     return 1 if step is not None and step.devices else 0
 
 
+def distinct(entry: Body) -> Iterator[Body]:
+    """A body and all that it calls, each once, callees first."""
+    seen = {id(entry)}
+    way = [(entry, iter(entry.steps))]
+    while way:
+        body, rest = way[-1]
+        inner = next((step for step in rest if isinstance(step, Body) and id(step) not in seen), None)
+        if inner is None:
+            way.pop()
+            yield body
+        else:
+            seen.add(id(inner))
+            way.append((inner, iter(inner.steps)))
+
+
+def runs(entry: Body) -> list[tuple[Body, int]]:
+    """A body and all that it calls, each with how often it runs in one run of the first; callers first."""
+    times: Counter[int] = Counter({id(entry): 1})
+    found: list[tuple[Body, int]] = []
+    for body in reversed([*distinct(entry)]):
+        found.append((body, times[id(body)]))
+        for step in body.steps:
+            if isinstance(step, Body):
+                times[id(step)] += times[id(body)]
+    return found
+
+
 @dataclass(slots=True)
 class Bodies:
     """Builds bodies, each once."""
@@ -173,29 +225,29 @@ class Bodies:
         found = self.storages.of(instance)
         returned = set(found.returned)
         fates = tuple(Fate.KEPT if s in returned else Fate.PINNED for s in range(found.parameters))
-        return self._of(found, fates, (True,) * len(found.returned))
+        return finish(self._of(found, fates, (True,) * len(found.returned)))
 
-    def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+    def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
         if known is not None:
             return known
         if found.replica is None:
-            known = self.known[key] = self.build(found, fates, wanted)
+            known = self.known[key] = yield from self.build(found, fates, wanted)
         else:
             original, move = found.replica
-            origin = self._of(original, fates, wanted)
+            origin = yield self._of(original, fates, wanted)
             known = self.known[key] = move.body(origin, found.instance)
             self.replicas[id(known)] = (origin, move)
         return known
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         """The body for one kind of call; `wanted` says which results are."""
         return Builder(self, found, fates, wanted).build()
 
-    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         """The body of a call."""
-        body = self._of(called.callee, fates, wanted)
+        body = yield self._of(called.callee, fates, wanted)
         if self.sized:
             _ = body.summary  # now, callees first, as all that is found of bodies
         return body
@@ -217,24 +269,24 @@ class Builder:
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
 
-    def build(self) -> Body:
+    def build(self) -> Deep[Body]:
         """The body, statement by statement."""
         done: list[tuple[Effect | Body | None, Leaves, Leaves]] = []
         for index in range(len(self.found.statements)):
             if not index % STATEMENTS_BETWEEN_PAUSES:
                 self.bodies.storages.pause()
-            done.append(self.statement(index))
+            done.append((yield from self.statement(index)))
         body = self.body([d[0] for d in done], [d[1] for d in done], [d[2] for d in done])
         _ = body.events, body.ops  # now, callees first: later a long chain of calls would be too deep
         if self.bodies.sized:
             _ = body.memory
         return body
 
-    def statement(self, index: int) -> tuple[Effect | Body | None, Leaves, Leaves]:
+    def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
         """What a statement does, and the storages that it takes as it starts and that are given back as it ends."""
         statement = self.found.statements[index]
         if isinstance(statement, Called):
-            return self._call(index, statement), NOTHING, NOTHING
+            return (yield from self._call(index, statement)), NOTHING, NOTHING
         if statement is None:
             return None, NOTHING, NOTHING
         takes = NOTHING if statement.view else self.found.created[index]
@@ -327,7 +379,7 @@ class Builder:
         self.moved[index] = tuple(moved.items())
         return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s in free])
 
-    def _call(self, index: int, called: Called) -> Body:
+    def _call(self, index: int, called: Called) -> Deep[Body]:
         callee, arguments = called.callee, called.arguments
         last, live_out, kept, pinned = self.last, self.live_out, self.kept, self.pinned
         fates = [Fate.KEPT] * len(arguments)
@@ -336,7 +388,7 @@ class Builder:
             if storage not in live_out and storage not in kept:
                 fates[i] = Fate.PINNED if storage in pinned else Fate.DYING
         wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
-        body = self.bodies.called(called, tuple(fates), wanted)
+        body = yield from self.bodies.called(called, tuple(fates), wanted)
         self.arguments[index] = called.arguments
         pairs = dict.fromkeys(zip(callee.returned, called.results, strict=True))
         self.created[index] = tuple([pair for pair in pairs if pair[0] >= callee.parameters])

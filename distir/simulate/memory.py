@@ -9,18 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distir.ir import Function, results
+from distir.ir.roles import described
 from distir.simulate.body import Body
+from distir.simulate.effects import Effect
 from distir.simulate.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A value in memory: its size, and the statement that made it (None: a parameter of the entry function)."""
+    """A value in memory: its size, and the statement that made it (None: a parameter of the entry function).
+
+    `role`: what a parameter is, in words, if it says so.
+    """
 
     name: str
     nbytes: int
     function: str
     index: int | None
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,32 +182,42 @@ class _Residents:
     def _named(self, body: Body | None, storage: int) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
-            entry = self.profile.timeline.body.instance.function.name
-            return Live(self.profile.entry_names[storage], size, entry, None)
+            entry = self.profile.timeline.body.instance.function
+            name = self.profile.entry_names[storage]
+            role = next((described(p) for p in entry.params if p.name == name), "")
+            return Live(name, size, entry.name, None, role)
         size = body.sizes[storage][1]
         while True:
-            index, inside = _made(body, storage)
-            if inside is None:
-                function = body.instance.function
-                name = next((name for name in results(function.body[index]) if name), "_")
-                return Live(name, size, function.name, index)
-            body, storage = inside
+            index, storage, callee = _made(body, storage)
+            if callee is None:
+                return Live(_result(body, index, storage), size, body.instance.function.name, index)
+            body = callee
 
 
-def _made(body: Body, storage: int) -> tuple[int, tuple[Body, int] | None]:
-    """The statement that made a storage; for a call, the callee and its storage."""
+def _made(body: Body, storage: int) -> tuple[int, int, Body | None]:
+    """The statement that made a storage, and its number; for a call, the callee and its storage."""
     for index, moves in body.moved.items():
         for new, old in moves:
             if new == storage:
-                return _made(body, old) if old >= len(body.parameters) else (index, None)
+                return _made(body, old) if old >= len(body.parameters) else (index, storage, None)
     for index, step in enumerate(body.steps):
         if isinstance(step, Body):
             inside = next((theirs for theirs, ours in body.created[index] if ours == storage), None)
             if inside is not None:
-                return index, (step, inside)
+                return index, inside, step
         elif storage in body.taken[index]:
-            return index, None
+            return index, storage, None
     raise AssertionError("a storage that nothing made")
+
+
+def _result(body: Body, index: int, storage: int) -> str:
+    """Which of an op's results a storage that it made belongs to: they are numbered as the results' leaves come."""
+    step, names = body.steps[index], results(body.instance.function.body[index])
+    assert isinstance(step, Effect)
+    made = [*body.taken[index], *(new for new, _ in body.moved.get(index, ()))]
+    leaves = (name for name, width in zip(names, step.widths, strict=True) for _ in range(width))
+    stored = [name for name, size in zip(leaves, step.sizes, strict=True) if size is not None]
+    return stored[storage - min(made)] or "_"
 
 
 @dataclass(slots=True)

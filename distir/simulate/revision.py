@@ -61,7 +61,7 @@ def replan(
     earlier versions. `pause` is called every few milliseconds; what it raises ends the simulation, and leaves all as
     it was.
     """
-    with domain.room(), paused_collection():
+    with paused_collection():
         seen: dict[int, Seen] = {}
         places = _places(domain, instance, machine, earlier.seen if earlier is not None else {}, seen)
         effects = Effects(domain, machine, places)

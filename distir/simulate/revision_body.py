@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from distir.analysis.revision import Change
+from distir.ir.deep import Deep
 from distir.simulate.body import Bodies, Body, Builder, Fate, events_of, use_of_memory
 from distir.simulate.effects import Effect
 from distir.simulate.revision_storage import Revised, RevisedStorages
@@ -98,7 +99,7 @@ class RevisedBodies(Bodies):
         self.storages.known = {key: found for key, found in self.storages.known.items() if id(found) in used}
         self.most_kept = max(BODIES_KEPT, 2 * len(self.made))
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Body:
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         """The body for one kind of call, made from that of the earlier version where there is one."""
         assert isinstance(self.storages, RevisedStorages)
         key = (id(found), fates, wanted)
@@ -106,11 +107,11 @@ class RevisedBodies(Bodies):
         old = self.earlier.get((id(revised.old), fates, wanted)) if revised is not None else None
         builder = Builder(self, found, fates, wanted)
         if revised is None or old is None or old.found is not revised.old or not old.body.steps:
-            body = builder.build()
+            body = yield from builder.build()
             self.made[key] = Made(body, found, frozenset(builder.pinned), body.live_out)
         else:
             old.prepare()
-            self.made[key] = made = _Revision(builder, old, revised).made()
+            self.made[key] = made = yield from _Revision(builder, old, revised).made()
             body = made.body
         return body
 
@@ -131,7 +132,7 @@ class _Revision:
         self.given: list[Leaves] = edit.carried(body.given, ())
         self.touched: set[int] = set()
 
-    def made(self) -> Made:
+    def made(self) -> Deep[Made]:
         """Look at the statements that are reached, in order; put the body together."""
         builder, waiting = self.builder, [*self._reached()]
         heapify(waiting)
@@ -140,7 +141,7 @@ class _Revision:
             if index in self.touched:
                 continue
             self.touched.add(index)
-            for storage in self._look_at(index):
+            for storage in (yield from self._look_at(index)):
                 end = builder.last[storage]
                 if end > index:
                     heappush(waiting, end)
@@ -168,7 +169,7 @@ class _Revision:
             )
         return found
 
-    def _look_at(self, index: int) -> list[int]:
+    def _look_at(self, index: int) -> Deep[list[int]]:
         """Find what a statement does; gives its storages of which it became known that they are held, or are not."""
         builder = self.builder
         own = self._own(index)
@@ -176,7 +177,7 @@ class _Revision:
         builder.pinned.difference_update(own)
         for known in (builder.moved, builder.arguments, builder.created):
             known.pop(index, None)
-        self.steps[index], self.taken[index], self.given[index] = builder.statement(index)
+        self.steps[index], self.taken[index], self.given[index] = yield from builder.statement(index)
         return [s for s, was in zip(own, before, strict=True) if (s in builder.pinned) != was]
 
     def _own(self, index: int) -> list[int]:

@@ -15,6 +15,7 @@ from distir.analysis.revision import Change, change
 from distir.analysis.revision_instances import Origin
 from distir.analysis.revision_names import mentioned
 from distir.ir import DISCARD, Apply, Broken, Call, Return, Statement, results, types
+from distir.ir.deep import Deep
 from distir.ops import Reject, Value, type_of
 from distir.simulate.effects import Effect
 from distir.simulate.storage import (
@@ -62,7 +63,7 @@ class RevisedStorages(StorageMap):
         self.earlier = earlier.known
         self.known = {key: found for key, found in earlier.known.items() if key[0] not in self.functions}
 
-    def of(self, instance: Instance, partition: Leaves | None = None) -> Storages:
+    def found(self, instance: Instance, partition: Leaves | None = None) -> Deep[Storages]:
         """The storages of an instance, taken from the earlier version where nothing that matters has changed."""
         if partition is None:
             sizes = self.sizes(instance)
@@ -74,12 +75,12 @@ class RevisedStorages(StorageMap):
         old = self.earlier.get(key)
         origin = self.domain.earlier.origins.get(id(instance))
         if old is None or origin is None or origin.instance is not old.instance:
-            return self.fresh(key, instance, partition)
+            return (yield from self.fresh(key, instance, partition))
         if old.dropped > max(HOLES, len(old.sizes) // 2):
-            return self.fresh(key, instance, partition)
+            return (yield from self.fresh(key, instance, partition))
         revision = _Revision(self, old, instance, origin)
         self.known[key] = revision.new
-        self.revised[id(revision.new)] = revision.done()
+        self.revised[id(revision.new)] = yield from revision.done()
         return revision.new
 
 
@@ -106,7 +107,7 @@ class _Revision:
         """Statements that were looked at, and which old ones they follow."""
         self.resized: set[int] = set()
 
-    def done(self) -> Revised:
+    def done(self) -> Deep[Revised]:
         """Look at all that the edit reaches."""
         edit, body = self.edit, self.body
         old_body = self.old.instance.function.body
@@ -119,17 +120,17 @@ class _Revision:
                 self.new.places.pop(name, None)
         for same, hunk in edit.stretches():
             if calls or any(name in names.uses for name in self.changed):
-                self._look_at_users(same.start, same.stop)
+                yield from self._look_at_users(same.start, same.stop)
             if hunk is None:
                 break
             for index in range(hunk.first, hunk.end):
                 self.changed.update(name for name in results(old_body[index]) if name != DISCARD)
             for index in range(hunk.new_first, hunk.new_end):
-                self._look_at(index, gone.pop(results(body[index]), None) if results(body[index]) else None)
+                yield from self._look_at(index, gone.pop(results(body[index]), None) if results(body[index]) else None)
         moved_ends = self._last_uses()
         return Revised(self.old, edit, frozenset(self.touched), moved_ends)
 
-    def _look_at_users(self, first: int, end: int) -> None:
+    def _look_at_users(self, first: int, end: int) -> Deep[None]:
         """Look at the statements that mention a changed value or call a changed function."""
         body, changed, functions = self.body, self.changed, self.map.functions
         for index in range(first, end):
@@ -137,9 +138,9 @@ class _Revision:
             if (isinstance(statement, Call) and statement.function in functions) or (
                 changed and not changed.isdisjoint(mentioned(statement))
             ):
-                self._look_at(index, self.edit.old_index(index))
+                yield from self._look_at(index, self.edit.old_index(index))
 
-    def _look_at(self, index: int, old_index: int | None) -> None:
+    def _look_at(self, index: int, old_index: int | None) -> Deep[None]:
         statement, new = self.body[index], self.new
         self.touched[index] = old_index
         operands = leaves_of(statement.args, new.places) if not isinstance(statement, Broken) else ()
@@ -153,7 +154,7 @@ class _Revision:
             created = operands[: len(done.sizes)] if done.view else self._create(done, old_index)
             self._name(statement, created, done.widths)
         elif isinstance(statement, Call):
-            done, created = self._call(statement, operands, old_index)
+            done, created = yield from self._call(statement, operands, old_index)
             returned = (type_of(w) for w in done.callee.instance.state.returned)
             self._name(statement, done.results, [sum(1 for _ in types.leaves(t)) for t in returned])
         elif isinstance(statement, Return):
@@ -176,9 +177,9 @@ class _Revision:
                 return created
         return create(self.new, effect.sizes)
 
-    def _call(self, call: Call, operands: Leaves, old_index: int | None) -> tuple[Called, Leaves]:
+    def _call(self, call: Call, operands: Leaves, old_index: int | None) -> Deep[tuple[Called, Leaves]]:
         instance = self.map.domain.instance(call.function, self.instance.state(call.args))
-        callee = self.map.of(instance, canonical(operands))
+        callee = yield self.map.found(instance, canonical(operands))
         known = self.old.statements[old_index] if old_index is not None else None
         spare = list(self.old.created[old_index]) if old_index is not None and isinstance(known, Called) else []
         arguments = tuple(dict.fromkeys(s for s in operands if s != NO_STORAGE))

@@ -16,7 +16,9 @@ from distir.cost import show_seconds
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
+from distir.simulate.effects import to_seconds
 from distir.simulate.simulation import Simulation
+from distir.simulate.summary_run import Run
 from distir.simulate.timeline import Timeline
 from distir.syntax import FunctionSyntax, format, parse, print_literal, print_statement  # noqa: A004
 
@@ -37,6 +39,8 @@ class Occurrence:
     """The number of its first event on the timeline."""
     caller: tuple[Function, int] | None
     """The function and the statement that calls it."""
+    depth: int = 0
+    """How many calls lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +71,26 @@ def occurrences(domain: Checker, entry: Instance, body: Body | None) -> dict[str
 
 def moment(timeline: Timeline, occurrence: Occurrence, index: int) -> Moment | None:
     """When a statement runs; None for one that takes no time on any device."""
+    found = run_of(timeline, occurrence)
+    step = found.body.steps[index] if found is not None else None
+    if found is None or step is None:
+        return None
+    if isinstance(step, Body):
+        if not step.events:
+            return None
+        start, end = found.span(index)
+        return Moment(to_seconds(start), to_seconds(end - start), step.summary.devices) if end > start else None
+    if not step.devices or not step.ticks:
+        return None
+    return Moment(to_seconds(max(found.clocks(index).values())), step.cost.seconds, step.devices)
+
+
+def run_of(timeline: Timeline, occurrence: Occurrence) -> Run | None:
+    """The run that an occurrence is; None where it has no events."""
     body = occurrence.body
-    if body is None or body.first_events[index] == body.first_events[index + 1]:
+    if body is None or not body.events:
         return None
-    events = range(
-        occurrence.first_event + body.first_events[index], occurrence.first_event + body.first_events[index + 1]
-    )
-    start = min(timeline.starts[event] for event in events)
-    end = max(map(timeline.end, events))
-    if end == start:
-        return None
-    devices = {device for event in events for device in timeline.effects[event].devices}
-    return Moment(start, end - start, tuple(sorted(devices)))
+    return timeline.descent.reach(occurrence.first_event, body, occurrence.depth)
 
 
 def show_value(value: Dense) -> str | None:
@@ -96,7 +108,8 @@ def annotated(program: Program, entry: Instance, simulation: Simulation | None) 
     """
     analysis = program.analysis
     found = occurrences(analysis.domain, entry, simulation.body if simulation is not None else None)
-    functions = tuple(_with_claims(f, analysis.states[f.function.name]) for f in program.syntax.functions)
+    states = analysis.states
+    functions = tuple(_with_claims(f, states[f.function.name]) for f in program.syntax.functions)
     text = format(replace(program.syntax, functions=functions)).replace("\r\n", "\n").replace("\r", "\n")
     timeline = simulation.timeline() if simulation is not None else None
     syntax = parse(text, program.source.path, canonical)
@@ -131,7 +144,8 @@ def _called(domain: Checker, caller: Occurrence) -> Iterator[Occurrence]:
             callee = domain.instance(statement.function, instance.state(statement.args))
             step = body.steps[index] if body is not None else None
             first = caller.first_event + (body.first_events[index] if body is not None else 0)
-            yield Occurrence(callee, step if isinstance(step, Body) else None, first, (instance.function, index))
+            made = step if isinstance(step, Body) else None
+            yield Occurrence(callee, made, first, (instance.function, index), caller.depth + 1)
 
 
 def _with_claims(written: FunctionSyntax, own: State) -> FunctionSyntax:

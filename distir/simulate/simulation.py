@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check_entry
-from distir.cost import Hardware, HardwareError, larger, load, show_bytes, show_seconds
+from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
@@ -34,6 +34,7 @@ from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
+from distir.simulate.tokens import tokens
 from distir.simulate.working_set import timed_on
 
 LARGEST_SHOWN = 5
@@ -121,6 +122,18 @@ class Simulation:
             return None
         low, high = (Timeline(self._timed(replace(self.hardware, edge=edge))).latency for edge in (-1.0, 1.0))
         return low, high
+
+    @cached_property
+    def cost(self) -> StepCost | None:
+        """What a step costs: the devices of the program, for as long as it takes.
+
+        None where the machine has no prices, and where a device of the program stands for others (`representative`).
+        """
+        if self._effects.standing:
+            return None
+        used = {self.hardware.memory_of(position) for position in self._effects.place.values()}
+        prices = [self.hardware.kinds[device].price for device in sorted(used)]
+        return step_cost(prices, self.latency_s, tokens(self.function, map(type_of, self.instance.args)))
 
     @property
     def ops(self) -> int:
@@ -232,14 +245,20 @@ class Simulation:
         site = Site(self.function.name, None, Part("name"))
         if event is not None:
             at = self._timeline.event(event)
-            site = Site(at.function.name, at.path[-1][1])
+            site = at.site
         peak = self.devices[device].peak_memory_bytes
         message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
-        notes = tuple(Note(f"`%{v.name}` takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN])
+        notes = tuple(
+            Note(f"`%{v.name}`{_role(v)} takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN]
+        )
         enough = None
         if code is codes.OUT_OF_MEMORY:
             enough = larger.memory_in_words(self.hardware, max(self._effects.place.values()) + 1, peak)
         return Diagnostic(code, site, message, notes, enough)
+
+
+def _role(value: Live) -> str:
+    return f", {value.role}," if value.role else ""
 
 
 def simulate(
@@ -254,7 +273,7 @@ def simulate(
     check or an op's cost cannot be told, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
     LookupError if there is no such function.
     """
-    machine = hardware if isinstance(hardware, Hardware) else load(hardware)
+    machine = load(hardware)
     entry, analysis = check_entry(module, function)
     instance = analysis.instance(entry, arguments(entry, bind or {}))
     return plan(module, analysis.domain, instance, machine)
@@ -262,7 +281,7 @@ def simulate(
 
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
     """Simulate an instance that has been checked. Raises ProgramError."""
-    with domain.room(), paused_collection():
+    with paused_collection():
         effects = Effects(domain, machine, place(domain, instance, machine))
         try:
             body = Bodies(StorageMap(domain, effects)).entry(instance)

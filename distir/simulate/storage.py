@@ -13,6 +13,7 @@ from functools import cache, cached_property
 
 from distir.analysis import Checker, Instance, Renaming
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
+from distir.ir.deep import Deep, finish
 from distir.ops import Reject, Value, type_of
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.replicas import Move
@@ -128,16 +129,20 @@ class StorageMap:
 
         Raises Unplanned where an op's effect cannot be told.
         """
+        return finish(self.found(instance, partition))
+
+    def found(self, instance: Instance, partition: Leaves | None = None) -> Deep[Storages]:
+        """The same, for who waits for it."""
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
         key = (instance.function.name, instance.args, partition)
-        known = self.known.get(key) or self._replica(key, instance, partition)
-        return known if known is not None else self.fresh(key, instance, partition)
+        known = self.known.get(key) or (yield from self._replica(key, instance, partition))
+        return known if known is not None else (yield from self.fresh(key, instance, partition))
 
     def _replica(
         self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves
-    ) -> Storages | None:
+    ) -> Deep[Storages | None]:
         """The storages of an instance that follows another one; None if it does not, or not on this machine."""
         if instance.replica is None:
             return None
@@ -148,19 +153,22 @@ class StorageMap:
         if move is None:
             return None
         try:
-            found = self.known[key] = move.storages(self.of(instance.replica.origin, partition), instance)
+            found = self.known[key] = move.storages((yield self.found(instance.replica.origin, partition)), instance)
         except Unplanned:  # it names a device
             return None
         return found
 
-    def fresh(self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves) -> Storages:
+    def fresh(
+        self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves
+    ) -> Deep[Storages]:
         """The storages of an instance that has not been looked at."""
         own: list[tuple[int, int]] = []
         for storage, size in zip(partition, self.sizes(instance), strict=True):
             if storage == len(own) and size is not None:  # numbered in the order of appearance
                 own.append(size)
         known = self.known[key] = Storages(instance, len(own), own)
-        self._fill(known, partition)
+        yield from self._fill(known, partition)
+        _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         return known
 
     def sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
@@ -171,7 +179,7 @@ class StorageMap:
         except Reject as reject:
             raise Unplanned(instance.function.name, None, reject) from None
 
-    def _fill(self, found: Storages, partition: Leaves) -> None:
+    def _fill(self, found: Storages, partition: Leaves) -> Deep[None]:
         function, rho = found.instance.function, found.instance.state
         places = found.places
         position = 0
@@ -193,7 +201,7 @@ class StorageMap:
                 created = operands[: len(done.sizes)] if done.view else create(found, done.sizes)
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
-                done, created = self._call(found, statement, operands)
+                done, created = yield from self._call(found, statement, operands)
                 name_results(statement.results, done.results, done.callee.widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands
@@ -201,10 +209,10 @@ class StorageMap:
             found.operands.append(operands)
             found.created.append(created)
 
-    def _call(self, found: Storages, call: Call, operands: Leaves) -> tuple[Called, Leaves]:
+    def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
         instance = self.domain.instance(call.function, found.instance.state(call.args))
-        callee = self.of(instance, canonical(operands))
+        callee = yield self.found(instance, canonical(operands))
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
         arguments = tuple(dict.fromkeys(given))
         returned = callee.returned

@@ -18,6 +18,12 @@ from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.summary import Clocks, Step, retreat, run
 
+Path = tuple[tuple[Function, int], ...]
+"""Calls, outermost first: the functions and the statements that call."""
+
+FEW_CALLS = 32
+"""Of longer chains of calls that many are shown at either end."""
+
 
 class Run:
     """One run of a body: the entry function's, or that of one call in the run that called it.
@@ -29,6 +35,14 @@ class Run:
         self.body = body
         self.caller = caller
         """The run that called, and the statement that did."""
+        self.depth: int = 0 if caller is None else caller[0].depth + 1
+        """How many calls lead here."""
+        self.outermost: Path = ()
+        """The first of those calls."""
+        if caller is not None:
+            self.outermost = caller[0].outermost
+            if len(self.outermost) < FEW_CALLS:
+                self.outermost = (*self.outermost, (caller[0].body.instance.function, caller[1]))
         self.first = 0 if caller is None else caller[0].first + caller[0].body.first_events[caller[1]]
         """The number of its first event."""
         self.groups = [step.devices if step is not None else () for step in self._steps]
@@ -53,15 +67,37 @@ class Run:
     def _steps(self) -> list[Step | None]:
         return [step.summary if isinstance(step, Body) else step for step in self.body.steps]
 
+    @property
+    def path(self) -> Path:
+        """The calls that lead here: as many as the program has functions, perhaps."""
+        return self._innermost(self.depth)
+
     @cached_property
-    def path(self) -> tuple[tuple[Function, int], ...]:
-        """The calls that lead here."""
+    def around(self) -> tuple[Path, int, Path]:
+        """The same to be shown: the first calls, how many are left out, and the last ones."""
+        last = min(FEW_CALLS, self.depth - len(self.outermost))
+        return self.outermost, self.depth - len(self.outermost) - last, self._innermost(last)
+
+    def _innermost(self, count: int) -> Path:
         found: list[tuple[Function, int]] = []
         caller = self.caller
-        while caller is not None:
+        while caller is not None and len(found) < count:
             found.append((caller[0].body.instance.function, caller[1]))
             caller = caller[0].caller
         return tuple(reversed(found))
+
+    def holds(self, index: int) -> bool:
+        """Whether the event of a number is in this run, or in what it calls."""
+        return 0 <= index - self.first < self.body.events
+
+    def span(self, statement: int) -> tuple[int, int]:
+        """When the first op of a call starts, and when the last one ends."""
+        callee = self.body.steps[statement]
+        assert isinstance(callee, Body)
+        clocks = self.clocks(statement)
+        start = min(max(clocks[device] for device in group) for group in callee.firsts)
+        run((callee.summary,), clocks)
+        return start, max(clocks.values())
 
     def clocks(self, statement: int) -> Clocks:
         """By device: when it is free as a statement begins."""
@@ -128,7 +164,7 @@ class Place:
         return cast("Effect", self.run.body.steps[self.statement])
 
     @property
-    def path(self) -> tuple[tuple[Function, int], ...]:
+    def path(self) -> Path:
         """The calls that lead to the event, and its own statement."""
         return (*self.run.path, (self.run.body.instance.function, self.statement))
 
@@ -161,12 +197,25 @@ class Descent:
         self._root = Run(body, clocks)
         self._current = self._root
 
+    def reach(self, index: int, body: Body, depth: int) -> Run | None:
+        """The run of a body, so many calls deep, that the event of a number is in; None if there is none."""
+        current = self._current
+        while current.caller is not None and not (current.depth <= depth and current.holds(index)):
+            current = current.caller[0]
+        while current.depth < depth:
+            statement = bisect_right(current.body.first_events, index - current.first) - 1
+            if not isinstance(current.body.steps[statement], Body):
+                return None
+            current = current.enter(statement)
+        self._current = current
+        return current if current.body is body else None
+
     def at(self, index: int) -> Place:
         """The event of a number. Raises IndexError if there is none."""
         if not 0 <= index < self._root.body.events:
             raise IndexError(f"there is no event {index}")
         current = self._current
-        while current.caller is not None and not 0 <= index - current.first < current.body.events:
+        while current.caller is not None and not current.holds(index):
             current = current.caller[0]
         while True:
             statement = bisect_right(current.body.first_events, index - current.first) - 1

@@ -61,7 +61,7 @@ class Sweep:
 
     def at(self, bind: Bind) -> Simulation:
         """As `simulate` with this binding. Raises ProgramError and BindError as it does."""
-        with self.analysis.domain.room(), paused_collection():
+        with paused_collection():
             known = self._costed(bind)
         return known if known is not None else self.once(bind)
 

@@ -12,39 +12,55 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
-from distir.ir import Apply, Function
+from distir.ir import Apply, Function, Site
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.exposure import Exposure, exposure
 from distir.simulate.summary import Clocks, run, totals
-from distir.simulate.summary_run import Descent, Place
+from distir.simulate.summary_run import Descent, Path, Place
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One op on the timeline. `path`: the calls that lead to it, as functions and statements, the op's own last."""
+    """One op on the timeline, in seconds."""
 
     index: int
     effect: Effect
     start: float
     end: float
-    path: tuple[tuple[Function, int], ...]
+    place: Place = field(repr=False, compare=False)
+
+    @property
+    def path(self) -> tuple[tuple[Function, int], ...]:
+        """The calls that lead to it, as functions and statements, the op's own last."""
+        return self.place.path
+
+    @property
+    def shown_path(self) -> tuple[Path, int, Path]:
+        """The same to be shown: of many calls the outermost, how many are left out, and the innermost."""
+        outermost, left_out, innermost = self.place.run.around
+        return outermost, left_out, (*innermost, (self.function, self.place.statement))
+
+    @property
+    def site(self) -> Site:
+        """Where the op stands."""
+        return Site(self.function.name, self.place.statement)
 
     @property
     def statement(self) -> Apply:
         """The statement that it runs."""
-        function, index = self.path[-1]
-        statement = function.body[index]
+        statement = self.function.body[self.place.statement]
         assert isinstance(statement, Apply)
         return statement
 
     @property
     def function(self) -> Function:
         """The function that the op stands in."""
-        return self.path[-1][0]
+        return self.place.run.body.instance.function
 
     @property
     def label(self) -> str:
@@ -64,6 +80,10 @@ class Wait:
     blocker: int
 
 
+MOST_FOLLOWED = 500_000
+"""Of programs of more events, as if inlined, slack, waits and the whole critical path are not worked out."""
+
+
 class Timeline:
     """The schedule of one run of a body. Events are known by their number, in program order."""
 
@@ -74,7 +94,13 @@ class Timeline:
         run(body.summaries, self._ends)
 
     def __len__(self) -> int:
+        """How many events there are."""
         return self.body.events
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are more events than are looked at one by one, see `MOST_FOLLOWED`."""
+        return self.body.events > MOST_FOLLOWED
 
     @cached_property
     def clocks(self) -> dict[int, float]:
@@ -115,7 +141,7 @@ class Timeline:
 
     def events(self, first: int = 0, last: int | None = None) -> Iterator[Event]:
         """All events in program order, or those from number `first` to before `last`."""
-        return map(self.event, range(first, len(self) if last is None else last))
+        return map(self.event, range(first, self.body.events if last is None else last))
 
     def effect(self, index: int) -> Effect:
         """What an event does."""
@@ -132,6 +158,10 @@ class Timeline:
     def critical_path(self) -> list[int]:
         """Events that end to end make up the latency, first to last: each starts when the one before it ends."""
         return [*self.descent.critical()][::-1]
+
+    def critical_end(self, count: int) -> list[int]:
+        """The last events of the critical path, first to last: so many at most, however long the program is."""
+        return [*islice(self.descent.critical(), count)][::-1]
 
     def blocker(self, index: int) -> int | None:
         """The event that this one waited for: the latest before it, on one of its devices, that ends as it starts."""
@@ -172,7 +202,7 @@ class Timeline:
 
     def _event(self, place: Place) -> Event:
         start, end = to_seconds(place.start), to_seconds(place.end)
-        return Event(place.index, place.effect, start, end, place.path)
+        return Event(place.index, place.effect, start, end, place)
 
     def _starts(self) -> list[int]:
         """By event: when it starts, in ticks."""

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Function, Site
 from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 PID = 1
 INWARDS = ("gather", "reduce")
 """Patterns that end at their root; all others with a root begin there."""
+
+MOST_TRACED = 2_000_000
+"""No trace lists more ops: viewers open no file of so many hundred MB."""
 
 _RECENT = 4096
 """How many statements' texts are remembered: calls repeat them, flat programs need none twice."""
@@ -41,8 +45,12 @@ def write_chrome_trace(
     """Write the simulation's timeline to a file, which appears only when it is whole.
 
     Times are rounded to nanoseconds and written in microseconds, as the format wants; `duration_us` among an op's
-    arguments is exact. `locate` says where a statement stands, for example `mlp.dir:12`. Raises OSError.
+    arguments is exact. `locate` says where a statement stands, for example `mlp.dir:12`. Raises OSError; ProgramError
+    where there are more than two million ops.
     """
+    refuse_beyond(
+        simulation.ops, MOST_TRACED, simulation.function.name, "a trace lists", "`--html` shows the beginning"
+    )
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -133,7 +141,7 @@ def _slices(simulation: Simulation, locate: Callable[[Site], str | None] | None)
         while wait is not None and wait.event == event.index:
             waited.append(wait)
             wait = next(waits, None)
-        function, index = event.path[-1]
+        function, index = event.function, event.place.statement
         is_critical = event.index in critical
         arguments = described(function.name, index, event.statement) | {
             "duration_us": event.effect.cost.seconds * 1e6,
@@ -141,8 +149,8 @@ def _slices(simulation: Simulation, locate: Callable[[Site], str | None] | None)
             "slack_us": timeline.slack[event.index] * 1e6,
             "critical": is_critical,
         }
-        if len(event.path) > 1:
-            arguments["calls"] = call_path(event.path)
+        if event.place.run.caller is not None:
+            arguments["calls"] = calls_to(event)
         if waited:
             arguments["waits"] = [_waited(timeline, wait) for wait in waited]
         start, end = nanoseconds(event.start), nanoseconds(event.end)
@@ -193,6 +201,14 @@ class _Placing:
         self._calls = tuple(calls)
         found = self._phases.place(self._contexts[-1], last)
         return {"phase": found.phase, "microbatch": found.microbatch}
+
+
+def calls_to(event: Event) -> str:
+    """The calls that lead to an op, as `call_path` writes them; of very many, those in the middle by their number."""
+    outermost, left_out, innermost = event.shown_path
+    if not left_out:
+        return call_path((*outermost, *innermost))
+    return f"{call_path(outermost)} › … {left_out:,} more … › {call_path(innermost)}"
 
 
 def call_path(path: Iterable[tuple[Function, int]]) -> str:

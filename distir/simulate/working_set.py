@@ -12,29 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.cost import Hardware
-from distir.simulate.body import Body
+from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect, Effects, to_ticks
 
 
 def timed_on(hardware: Hardware, entry: Body, effects: Effects) -> Body:
-    """The body with all that it calls, with the costs of `hardware`; its storages and their bytes stay.
-
-    Callees first, without recursion: chains of calls may be long.
-    """
+    """The body with all that it calls, with the costs of `hardware`; its storages and their bytes stay."""
     there = Effects(effects.domain, hardware, effects.place)
     made: dict[int, Effect | Body] = {}
-    waiting = [entry]
-    while waiting:
-        body = waiting[-1]
-        steps = {id(step): step for step in body.steps if step is not None}
-        calls = [step for key, step in steps.items() if isinstance(step, Body) and key not in made]
-        if calls:
-            waiting += calls
-            continue
-        waiting.pop()
-        if id(body) in made:
-            continue
-        for key, step in steps.items():
+    for body in distinct(entry):
+        for key, step in {id(step): step for step in body.steps}.items():
             if isinstance(step, Effect) and key not in made:
                 made[key] = _timed(step, there)
         made[id(body)] = again = _body(body, [None if step is None else made[id(step)] for step in body.steps])

@@ -1,5 +1,6 @@
 """The text of programs: `parse` reads it whatever it is, `print_module` and `format` write it."""
 
+from distir.syntax.carrying import Carried, carried
 from distir.syntax.core import FunctionSyntax, Spelling, Syntax, SyntaxProblem
 from distir.syntax.decoding import decode
 from distir.syntax.formatting import format  # noqa: A004 (as in the API)
@@ -8,10 +9,12 @@ from distir.syntax.printing import print_function, print_literal, print_module, 
 from distir.syntax.statements import parse_example, parse_literal, parse_type
 
 __all__ = [
+    "Carried",
     "FunctionSyntax",
     "Spelling",
     "Syntax",
     "SyntaxProblem",
+    "carried",
     "decode",
     "format",
     "parse",

@@ -29,14 +29,19 @@ def format(syntax: Syntax) -> str:  # noqa: A001 (as in the API)
     follows_function = False
     for start, end, function in sorted(items, key=lambda item: item[0]):
         if function is None and lines.is_behind(start):
-            lines.put_behind(_comment(syntax, start, end), end)
+            lines.put_behind(comment_text(syntax, start, end), end)
         elif function is None:
-            lines.add(_comment(syntax, start, end), start, end, is_apart=follows_function)
+            lines.add(comment_text(syntax, start, end), start, end, is_apart=follows_function)
             follows_function = False
         else:
             lines.add("\n".join(_function(syntax, function, text)), start, end, is_apart=follows_function)
             follows_function = True
     return "".join(line + "\n" for line in lines.lines).replace("\n", _line_end(syntax.source.text))
+
+
+def format_function(syntax: Syntax, function: FunctionSyntax) -> str:
+    r"""The canonical text of one function, with its comments, without a newline at its end; line ends are `\n`."""
+    return "\n".join(_function(syntax, function, scan.normalized(syntax.source.text)))
 
 
 class _Lines:
@@ -70,19 +75,19 @@ def _function(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
     opening = _Lines(text, function.head.start)
     opening.add("\n".join(_head(syntax, function, text)) + " {", function.head.start, function.head.end)
     body = _Lines(text, indent=INDENT)
-    for place, start, end, number in _items(function):
+    for place, start, end, number in items_of(function):
         if number is None and not body.lines and opening.is_behind(start):
-            opening.put_behind(_comment(syntax, start, end), end)
+            opening.put_behind(comment_text(syntax, start, end), end)
         elif number is None and place == start and body.is_behind(start):
-            body.put_behind(_comment(syntax, start, end), end)
+            body.put_behind(comment_text(syntax, start, end), end)
         elif number is None:  # of one inside a statement only the statement's place counts
-            body.add(_comment(syntax, start, end), place, end if place == start else place)
+            body.add(comment_text(syntax, start, end), place, end if place == start else place)
         else:
             body.add(print_statement(function.function.body[number]), start, end)
     return [*opening.lines, *body.lines, "}"]
 
 
-def _items(function: FunctionSyntax) -> Iterator[tuple[int, int, int, int | None]]:
+def items_of(function: FunctionSyntax) -> Iterator[tuple[int, int, int, int | None]]:
     """The statements of a body, by number, and its comments: where they belong, where they start and end."""
     items: list[tuple[int, int, int, int | None]] = []
     for start, end in function.comments:
@@ -99,7 +104,7 @@ def _head(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
     comments = [comment for comment in function.comments if comment[0] < function.head.end]
     if not comments:
         return [print_head(function.function)]
-    ends = _param_ends(syntax, function)
+    ends = param_ends(syntax, function)
     before, params, after = head_parts(function.function)
     params = [f"{param}," for param in params[:-1]] + params[-1:]
     lines = _Lines(text, function.head.start, INDENT)
@@ -109,13 +114,13 @@ def _head(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
             lines.add(params[written], 0, ends[written][1])
             written += 1
         if lines.is_behind(start):
-            lines.put_behind(_comment(syntax, start, end), end)
+            lines.put_behind(comment_text(syntax, start, end), end)
         else:
-            lines.add(_comment(syntax, start, end), 0, end)
+            lines.add(comment_text(syntax, start, end), 0, end)
     return [before, *lines.lines, *(INDENT + param for param in params[written:]), after]
 
 
-def _param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int]]:
+def param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int]]:
     """Where each parameter starts and ends."""
     piece = words_of(syntax, function, function.head)
     node = shape("head", piece.kinds)
@@ -126,7 +131,7 @@ def _param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int
     return [(found[p.first][0], found[p.last][1]) for p in params.children if isinstance(p, Node)]
 
 
-def _comment(syntax: Syntax, start: int, end: int) -> str:
+def comment_text(syntax: Syntax, start: int, end: int) -> str:
     r"""A comment's text; line ends within are `\\n`, spaces behind it are gone."""
     return syntax.source.text[start:end].replace("\r\n", "\n").replace("\r", "\n").rstrip()
 

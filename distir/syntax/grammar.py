@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Union, cast
 
+from distir.files.reading import beside
 from distir.syntax.tokens import END
 
 if TYPE_CHECKING:  # lark is imported when something is parsed: not every command does
@@ -76,7 +76,7 @@ def lark() -> Lark:
     from lark import Lark
 
     return Lark(
-        Path(__file__).with_name("dir.lark").read_text("utf-8"),
+        beside(__file__, "dir.lark"),
         parser="lalr",
         lexer="basic",
         start=["module", "line", "head", "type", "literal", "example"],

@@ -11,14 +11,20 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.transform.all_steps import STEPS, parse_steps, transform
     from distir.transform.comparison import Difference, Side, difference
-    from distir.transform.pipeline.schedules import Pass, Task, schedule
+    from distir.transform.pipeline.passes import Pass, Task
+    from distir.transform.pipeline.schedules import schedule
+    from distir.transform.sharding.shares import Shares
+    from distir.transform.sharding.steps import tensor_shares
     from distir.transform.steps import Application, Option, Step, StepError, listening, step
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
     "distir.transform.all_steps": ("STEPS", "parse_steps", "transform"),
     "distir.transform.comparison": ("Difference", "Side", "difference"),
-    "distir.transform.pipeline.schedules": ("Pass", "Task", "schedule"),
+    "distir.transform.pipeline.passes": ("Pass", "Task"),
+    "distir.transform.pipeline.schedules": ("schedule",),
+    "distir.transform.sharding.shares": ("Shares",),
+    "distir.transform.sharding.steps": ("tensor_shares",),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
@@ -31,6 +37,7 @@ __all__ = [
     "Difference",
     "Option",
     "Pass",
+    "Shares",
     "Side",
     "Step",
     "StepError",
@@ -43,6 +50,7 @@ __all__ = [
     "reference",
     "schedule",
     "step",
+    "tensor_shares",
     "transform",
     "verify",
 ]

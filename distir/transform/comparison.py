@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from distir.cost import StepCost
 from distir.simulate import Event, Simulation
-from distir.simulate.body import Body
+from distir.simulate.body import runs
+from distir.simulate.effects import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Side:
     """The share of (devices × latency) in which a device neither computes nor communicates, from 0 to 1."""
     exposed_communication: float
     """The share in which a device communicates and does not compute, from 0 to 1."""
+    cost: StepCost | None
+    """In money; None where the machine has no prices."""
 
     @property
     def most_memory_bytes(self) -> int:
@@ -48,8 +52,8 @@ class Difference:
 
     left: Side
     right: Side
-    shared: int
-    """How many events the critical paths share from the start."""
+    shared: int | None
+    """How many events the critical paths share from the start; None of programs that are too long to follow them."""
     parting: tuple[Event | None, Event | None]
 
     @property
@@ -60,6 +64,8 @@ class Difference:
 
 def difference(left: Simulation, right: Simulation) -> Difference:
     """Compare two simulations. Events are the same where function, op and result have the same names."""
+    if left.timeline().is_long or right.timeline().is_long:
+        return Difference(_side(left), _side(right), None, (None, None))
     paths = [_critical_path(side) for side in (left, right)]
     pairs = list(zip(*paths, strict=False))
     shared = next((i for i, (a, b) in enumerate(pairs) if _key(a) != _key(b)), len(pairs))
@@ -70,11 +76,16 @@ def difference(left: Simulation, right: Simulation) -> Difference:
 def _side(simulation: Simulation) -> Side:
     volume: dict[str, int] = {}
     messages: dict[str, int] = {}
-    for effect in simulation.timeline().effects:
-        communication = effect.work.communication
-        if communication is not None:
-            volume[communication.pattern] = volume.get(communication.pattern, 0) + communication.nbytes
-            messages[communication.pattern] = messages.get(communication.pattern, 0) + 1
+    op_counts: dict[str, int] = {}
+    for body, times in runs(simulation.body):
+        for step in body.steps:
+            if not isinstance(step, Effect):
+                continue
+            op_counts[step.op] = op_counts.get(step.op, 0) + times
+            communication = step.work.communication if step.devices else None
+            if communication is not None:
+                volume[communication.pattern] = volume.get(communication.pattern, 0) + times * communication.nbytes
+                messages[communication.pattern] = messages.get(communication.pattern, 0) + times
     uses = simulation.devices
     return Side(
         simulation.latency_s,
@@ -83,22 +94,11 @@ def _side(simulation: Simulation) -> Side:
         {device: use.busy_s for device, use in uses.items()},
         volume,
         messages,
-        _op_counts(simulation.body, {}),
+        op_counts,
         simulation.bubble,
         simulation.exposed_communication,
+        simulation.cost,
     )
-
-
-def _op_counts(body: Body, known: dict[int, dict[str, int]]) -> dict[str, int]:
-    """How often each op runs in a body. `known`: the counts of bodies by identity."""
-    if id(body) not in known:
-        counts: dict[str, int] = {}
-        for step in body.steps:
-            inner = _op_counts(step, known) if isinstance(step, Body) else {step.op: 1} if step is not None else {}
-            for op, count in inner.items():
-                counts[op] = counts.get(op, 0) + count
-        known[id(body)] = counts
-    return known[id(body)]
 
 
 def _critical_path(simulation: Simulation) -> list[Event]:
@@ -107,5 +107,4 @@ def _critical_path(simulation: Simulation) -> list[Event]:
 
 
 def _key(event: Event) -> tuple[str, ...]:
-    calls = tuple(function.name for function, _ in event.path)
-    return (*calls, event.statement.op, event.label)
+    return (*(function.name for function, _ in event.path), event.statement.op, event.label)

@@ -12,7 +12,7 @@ from distir.transform.steps import step
 T = TypeVar("T")
 
 
-@step
+@step(after=("inline", "fold"))
 def dce(module: Module) -> Module:
     """Remove what no result of the entry function needs: statements, and functions' results and parameters."""
     while True:

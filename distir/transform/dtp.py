@@ -10,25 +10,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 
 from distir.analysis import Analysis
 from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import pp
-from distir.transform.sharding import split
+from distir.transform.pipeline import SCHEDULES, pp
+from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.partition import checked
 from distir.transform.sharding.state import State
-from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import StepError, step
 
 AXES = "dtp"
+LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
-@step
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS})
 def dtp(
     module: Module,
     value: tuple[int, ...],
@@ -41,6 +42,7 @@ def dtp(
     bucket_bytes: int = 0,
     layout: str = "pdt",
     sequence: bool = False,
+    strict: bool = False,
     hardware: str = "dgx-a100",
     ends: bool = True,
     representative: bool = False,
@@ -63,7 +65,7 @@ def dtp(
     Raises ProgramError where one of the three steps does.
     """
     degrees = _degrees(value)
-    if sorted(layout) != sorted(AXES):
+    if layout not in LAYOUTS:
         raise StepError(f"`layout` expected the letters d, t and p, outermost first, found `{layout}`")
 
     def run(axis: str, done: str) -> int:
@@ -72,7 +74,6 @@ def dtp(
         return math.prod(degrees[other] for other in inside if other in done)
 
     d, t, p = (degrees[axis] for axis in AXES)
-    form = {"ends": ends, "representative": representative}
     with paused_collection():
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
@@ -83,20 +84,21 @@ def dtp(
             analysis, flow, batch = _analysed(*options)
             made = analysis.module
         else:
-            analysis, flow = _sequential(module)
+            analysis, flow = sequential(module)
 
-        def shards(analysis: Analysis, entry: Function) -> Sequence[State]:
-            return parameter_states(analysis, entry, t, shard, flow)
+        shards = TensorPlan(t, shard, strict, flow, representative)
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
             return batch_states(analysis, entry, d)
 
         if t > 1:
-            made = split(made, t, run("t", "p"), shards, sequence=sequence, analysis=analysis, **form)
+            made = split(
+                made, t, run("t", "p"), shards, 0, sequence, analysis, ends, representative, report=shards.report
+            )
             if d > 1:
-                analysis = checked(made, entry_of(made).name)
+                analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
         if d > 1 or t == 1:
-            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, analysis=analysis, **form)
+            made = split(made, d, run("d", "pt"), replicas, bucket_bytes, False, analysis, ends, representative)
         return _resized(made, batch)
 
 
@@ -106,13 +108,6 @@ def _pipeline(
 ) -> Module:
     options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
     return pp(module, stages, microbatches=microbatches, **options)
-
-
-@kept_per_thread(4)
-def _sequential(module: Module) -> tuple[Analysis, Flow]:
-    """A program without a pipeline, checked, and what is known of its dimensions."""
-    analysis = checked(module)
-    return analysis, Flow(analysis.domain)
 
 
 @kept_per_thread(16)
@@ -127,7 +122,7 @@ def _analysed(
     made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware)
     names = _batch_names(made)
     smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
-    analysis = checked(smaller, entry_of(smaller).name)
+    analysis = checked_result(f"pp={stages}", module, smaller, entry_of(smaller).name)
     back = {name: dims.divide(dims.named(name), microbatches) for name in names}
     return analysis, Flow(analysis.domain), back
 

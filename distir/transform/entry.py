@@ -1,12 +1,10 @@
-"""The functions of a module as transforms see them: the entry, those around it, and who calls whom."""
+"""The functions of a module as transforms see them: the entry, and those around it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Call, Function, Module
+from distir.ir import Function, Module
 
 ROLES = ("scatter", "gather")
 """`@main.scatter` and `@main.gather` lead from a sequential program's parameters to a distributed one's, and back."""
@@ -27,21 +25,3 @@ def entry_names(module: Module) -> tuple[str, ...]:
         return ()
     around = (f"{entry.name}.{role}" for role in ROLES)
     return (entry.name, *(name for name in around if name in module.functions))
-
-
-def callees_first(module: Module) -> Iterator[Function]:
-    """Every function, after all those that it calls. The module must be free of recursion."""
-    done: set[str] = set()
-    for start in module.functions:
-        pending = [start]
-        while pending:
-            name = pending[-1]
-            body = module.functions[name].body
-            missing = [s.function for s in body if isinstance(s, Call) and s.function not in done]
-            if name in done or not missing:
-                pending.pop()
-                if name not in done:
-                    done.add(name)
-                    yield module.functions[name]
-            else:
-                pending += dict.fromkeys(missing)

@@ -16,7 +16,7 @@ WRITTEN = 64
 """A host value with more elements than this is not written out."""
 
 
-@step
+@step(after=("grad", "pp", "tp", "dp", "dtp", "zero"))
 def fold(module: Module) -> Module:
     """Replace shapes, scales and other host values that are known by their numbers.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
+from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -41,6 +42,8 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import inlined_sizes
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, type_of
 from distir.transform.dead_code import live
 from distir.transform.generic import declared, generic, generic_value, with_dtypes
@@ -49,6 +52,10 @@ from distir.transform.way_back import Gradient, Way, is_differentiable
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.differentiation import Tape
+
+
+MOST_RETURNED = 200_000
+"""So many values are handed up through calls to the entry function, and down again on the way back: 50 MB of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +90,15 @@ class Differentiation:
         self.module = analysis.module
         self.kept = Kept(analysis.module)
         self._analysis = analysis
+        self._sizes = inlined_sizes(analysis.module)
         self._own = dict(analysis.states)
         self._functions = FunctionBuilder("")  # for the names of functions
         for name in self.module.functions:
             self._functions.fresh(name)
         self._twins: dict[tuple[object, ...], Twin | None] = {}
         self._bodies: dict[object, Function] = {}
+        self._types: dict[tuple[str, int, str], Type] = {}
+        """By function, identity of a state and name: the types of values that were given a name only here."""
         self._written: dict[str, list[Function]] = {}
         self._calls: list[Site] = []
         """Where we are, from the entry function inwards."""
@@ -99,15 +109,17 @@ class Differentiation:
         """Write the way back of the entry function to `builder`, and give the gradients of `wanted` parameters.
 
         `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
-        Raises ProgramError where an op has none.
+        Raises ProgramError where an op has none, or there are too many: what each makes is a value of the step.
         """
-        with self._analysis.domain.room():
-            state = self._own[function.name]
-            way = self._way(function, state, builder, wanted)
-            self.kept.names_with(function.name, builder)
-            self._go_back(way, seeds)
-            found = {name: way.total(name) for name in wanted}
-            return {name: gradient for name, gradient in found.items() if gradient is not None}
+        inside = sum(size for name, size in self._sizes.items() if name != function.name)
+        values = "values inside of calls that may have to be returned for the way back"
+        refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
+        state = self._own[function.name]
+        way = self._way(function, state, builder, wanted)
+        self.kept.names_with(function.name, builder)
+        finish(self._go_back(way, seeds))
+        found = {name: way.total(name) for name in wanted}
+        return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def module_with(self, entry: Function) -> Module:
         """The module with the entry function in its new form, every other one as its twins need it, and the twins."""
@@ -126,7 +138,7 @@ class Differentiation:
                 uses[name] = uses.get(name, 0) + 1
         return Way(function, state, builder, active, uses)
 
-    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> None:
+    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> Deep[None]:
         own = self._own.get(way.function.name)
         known: dict[str, Value] = {
             name: generic_value(own[name] if own is not None else None, value)
@@ -143,9 +155,9 @@ class Differentiation:
             if isinstance(statement, (Return, Broken)) or way.active.isdisjoint(names(statement.args)):
                 continue
             if any(name in way.contributions for name in statement.results):
-                self._step_back(way, tape, index, statement)
+                yield from self._step_back(way, tape, index, statement)
 
-    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> None:
+    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
         if DISCARD in statement.results:
             statement = self.kept.all_named(way.function.name, index, statement)
             if isinstance(statement, Apply):
@@ -156,7 +168,7 @@ class Differentiation:
             if isinstance(dys[-1], str):
                 tape.values.setdefault(dys[-1], type_of(tape.values[name]))
         if isinstance(statement, Call):
-            self._back_through_call(way, tape, index, statement, dys)
+            yield from self._back_through_call(way, tape, index, statement, dys)
             return
         try:
             found = self._rules.operand_gradients(statement, dys, way.active, tape)
@@ -171,11 +183,11 @@ class Differentiation:
 
     # Calls, and the twins of what is called.
 
-    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> None:
+    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> Deep[None]:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
         active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
         self._calls.append(Site(way.function.name, index))
-        twin = self._twin(call.function, way.state(call.args), seeded, active)
+        twin: Twin | None = yield self._twin(call.function, way.state(call.args), seeded, active)
         self._calls.pop()
         if twin is None:
             return
@@ -198,16 +210,18 @@ class Differentiation:
             return call.results[int(need.key)]
         return self.kept.extra(function, index, call, str(need.key))
 
-    def _twin(self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]) -> Twin | None:
+    def _twin(
+        self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
+    ) -> Deep[Twin | None]:
         """The backward function of `name` for these arguments; None if no gradient comes back."""
         key = (name, vs, seeded, active)
         if key not in self._twins:
-            self._twins[key] = self._made_twin(*key)
+            self._twins[key] = yield from self._made_twin(*key)
         return self._twins[key]
 
     def _made_twin(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Twin | None:
+    ) -> Deep[Twin | None]:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
@@ -224,7 +238,7 @@ class Differentiation:
                 way.contribute(arg, given[i])
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
-        self._go_back(way, seeds)
+        yield from self._go_back(way, seeds)
         found = ((i, way.total(function.params[i].name)) for i in active)
         totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
@@ -279,19 +293,25 @@ class Differentiation:
 
     def _type(self, function: Function, state: State, name: str) -> Type:
         """The type of a value, also of one that was given a name only here."""
-        if name in state:
-            return type_of(state[name])
-        index, statement = self.kept.definitions(function)[name]
-        if isinstance(statement, Apply):
-            tape = self._rules.Tape(dict(state))
-            tape.learn(statement)
-            return type_of(tape.values[name])
-        assert isinstance(statement, Call)
-        callee = self.module.functions[statement.function]
-        inner = self._analysis.domain.instance(callee.name, state(statement.args)).state
-        if name in statement.results:
-            return type_of(inner.returned[statement.results.index(name)])
-        return self._type(callee, inner, self.kept.inside_of(function.name, index, name))
+        passed: list[tuple[str, int, str]] = []
+        while (known := self._types.get((function.name, id(state), name))) is None and name not in state:
+            passed.append((function.name, id(state), name))  # the checker keeps states, so each id stays its own
+            index, statement = self.kept.definition(function, name)
+            if isinstance(statement, Apply):
+                tape = self._rules.Tape(dict(state))
+                tape.learn(statement)
+                known = type_of(tape.values[name])
+                break
+            assert isinstance(statement, Call)
+            inside = self._analysis.domain.instance(statement.function, state(statement.args)).state
+            if name in statement.results:
+                known = type_of(inside.returned[statement.results.index(name)])
+                break
+            name = self.kept.inside_of(function.name, index, name)
+            function, state = self.module.functions[statement.function], inside
+        found = type_of(state[name]) if known is None else known
+        self._types.update(dict.fromkeys(passed, found))
+        return found
 
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]
@@ -313,7 +333,7 @@ class Differentiation:
             elif isinstance(statement, Apply) and _is_cheap(statement, state):
                 if index not in again:
                     again[index] = statement
-                    pending += [n for n in names(statement.args) if n != DISCARD]
+                    pending += names(statement.args)
             else:
                 found[Need("inside", name)] = name
         made = {name for statement in again.values() for name in results(statement)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
+from distir.analysis.size import MOST_WRITTEN, refuse_beyond
 from distir.diagnostics.nearest import suggestion
 from distir.ir import (
     DISCARD,
@@ -23,88 +24,96 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import inlined_sizes
+from distir.ir.deep import Deep, finish
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
-from distir.transform.entry import callees_first, entry_names
+from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("grad", "checkpoint", "pp", "tp", "dp", "dtp", "zero"))
 def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """Write the bodies of functions in the place of their calls: of all functions, or of `inline=layer,dense`.
 
-    Values keep their names where these are free. Functions that nothing calls any more are removed.
+    Values keep their names where these are free. Functions that nothing calls any more are removed. Raises
+    ProgramError where a function would have more than a million statements.
     """
     chosen = {name.removeprefix("@") for name in functions or module.functions}
     for name in chosen - set(module.functions):
         hint = suggestion(name, module.functions)
         raise StepError(f"`inline` expected functions of the program, found `{name}`" + (f"; {hint}" if hint else ""))
     chosen -= set(entry_names(module))
-    done: dict[str, Function] = {}
-    for function in callees_first(module):
-        done[function.name] = _expanded(function, done, chosen)
-    called = {s.function for f in done.values() for s in f.body if isinstance(s, Call)}
-    unused = {name for name in chosen if name not in called and _is_called(module, name)}
-    return Module(done[f.name] for f in module if f.name not in unused)
+    called = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    kept = [function for function in module if function.name not in chosen & called]
+    sizes = inlined_sizes(module, chosen)
+    for function in kept:
+        refuse_beyond(sizes[function.name], MOST_WRITTEN, function.name, "`inline` writes")
+    written = [_Inlining(module, chosen, function).done() for function in kept]
+    return Module(written)
 
 
-def _is_called(module: Module, name: str) -> bool:
-    return any(isinstance(s, Call) and s.function == name for f in module for s in f.body)
+class _Inlining:
+    """Writes one function with the chosen ones of its calls written out, and of those that these make."""
 
+    def __init__(self, module: Module, chosen: set[str], function: Function) -> None:
+        self.module, self.chosen, self.function = module, chosen, function
+        self.builder = FunctionBuilder(function.name)
+        self.body: list[Statement] = []
 
-def _expanded(function: Function, done: Mapping[str, Function], chosen: set[str]) -> Function:
-    """The function with the chosen ones of its calls written out."""
-    if not any(isinstance(s, Call) and s.function in chosen for s in function.body):
-        return function
-    builder = FunctionBuilder(function.name)
-    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-        if name != DISCARD:
-            builder.fresh(name)
-    instead: dict[str, Arg] = {}
-    body: list[Statement] = []
-    for statement in function.body:
-        statement = with_arguments(statement, instead)
-        if isinstance(statement, Call) and statement.function in chosen:
-            body += _written_out(statement, done[statement.function], builder, instead)
-        else:
-            body.append(statement)
-    return Function(function.name, function.params, tuple(body), function.result_types)
-
-
-def _written_out(
-    call: Call, callee: Function, builder: FunctionBuilder, instead: dict[str, Arg]
-) -> Iterable[Statement]:
-    """The callee's statements with the caller's names. `instead` learns what stands for the call's results."""
-    renamed: dict[str, Arg] = {}
-    for param, arg in zip(callee.params, call.args, strict=True):
-        renamed[param.name] = arg
-        if isinstance(arg, tuple):  # a list as an argument is a tuple
-            renamed[param.name] = made = builder.fresh(param.name)
-            yield Apply((made,), "MakeTuple", arg)
-    given: dict[str, str] = {}
-    stated: dict[str, Type] = {}
-    for name, arg, claim in zip(call.results, callee.returned, call.claims or cycle((None,)), strict=False):
-        if isinstance(arg, str) and name != DISCARD and arg not in renamed:
-            given.setdefault(arg, name)
-            if claim is not None:
-                stated[arg] = types.meet(stated.get(arg, UNKNOWN), claim) or claim
-    for statement in callee.body:
-        if isinstance(statement, (Return, Broken)):
-            continue
-        inner = with_arguments(statement, renamed)
-        assert isinstance(inner, (Apply, Call))
-        for name in inner.results:
+    def done(self) -> Function:
+        """The function as it is then."""
+        function = self.function
+        if not any(isinstance(s, Call) and s.function in self.chosen for s in function.body):
+            return function
+        for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
             if name != DISCARD:
-                renamed[name] = given.get(name) or builder.fresh(name)
-        named = tuple(str(renamed[name]) if name != DISCARD else DISCARD for name in inner.results)
-        yield _with_claims(with_results(inner, named), _stated_too(_kept_claims(inner.claims), inner.results, stated))
-    for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
-        if name == DISCARD or arg == name:
-            continue
-        if isinstance(arg, tuple):
-            yield Apply((name,), "MakeTuple", arg)
+                self.builder.fresh(name)
+        instead: dict[str, Arg] = {}
+        for statement in function.body:
+            finish(self._write(with_arguments(statement, instead), instead))
+        return Function(function.name, function.params, tuple(self.body), function.result_types)
+
+    def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
+        """A statement with names of this function. `instead` learns what stands for results of a call."""
+        if isinstance(statement, Call) and statement.function in self.chosen:
+            yield self._write_out(statement, instead)
         else:
-            instead[name] = arg
+            self.body.append(statement)
+
+    def _write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
+        callee = self.module.functions[call.function]
+        renamed: dict[str, Arg] = {}
+        for param, arg in zip(callee.params, call.args, strict=True):
+            renamed[param.name] = arg
+            if isinstance(arg, tuple):  # a list as an argument is a tuple
+                renamed[param.name] = made = self.builder.fresh(param.name)
+                self.body.append(Apply((made,), "MakeTuple", arg))
+        given: dict[str, str] = {}
+        stated: dict[str, Type] = {}
+        for name, arg, claim in zip(call.results, callee.returned, call.claims or cycle((None,)), strict=False):
+            if isinstance(arg, str) and name != DISCARD and arg not in renamed:
+                given.setdefault(arg, name)
+                if claim is not None:
+                    stated[arg] = types.meet(stated.get(arg, UNKNOWN), claim) or claim
+        for statement in callee.body:
+            if isinstance(statement, (Return, Broken)):
+                continue
+            inner = with_arguments(statement, renamed)
+            assert isinstance(inner, (Apply, Call))
+            named = tuple(name and (given.get(name) or self.builder.fresh(name)) for name in inner.results)
+            renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
+            claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
+            others: dict[str, Arg] = {}
+            yield from self._write(_with_claims(with_results(inner, named), claims), others)
+            renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
+        for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
+            if name == DISCARD or arg == name:
+                continue
+            if isinstance(arg, tuple):
+                self.body.append(Apply((name,), "MakeTuple", arg))
+            else:
+                instead[name] = arg
 
 
 def _kept_claims(claims: Claims) -> Claims:

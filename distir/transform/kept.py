@@ -22,6 +22,10 @@ class Kept:
         """By function: the values from inside that it returns in addition."""
         self._extras: dict[tuple[str, int], dict[str, str]] = {}
         """By call: names for what the callee returns in addition."""
+        self._places: dict[str, dict[str, tuple[int, str | None]]] = {}
+        """By function: where values were named only here, and of what a call returns in addition what it is inside."""
+        self._defined: dict[str, dict[str, int]] = {}
+        """By function: where the values that it names itself are defined."""
         self._named: dict[tuple[str, int], tuple[str, ...]] = {}
         """By statement: names for all its results, the discarded ones too."""
         self._names: dict[str, FunctionBuilder] = {}
@@ -35,13 +39,16 @@ class Kept:
         extras = self._extras.setdefault((function, index), {})
         if inside not in extras:
             hint = next((name for name in call.results if name), call.function)
-            extras[inside] = self._namer(function).fresh(f"{hint}.{inside}")
+            extras[inside] = fresh = self._namer(function).fresh(f"{hint}.{inside}")
+            self._places.setdefault(function, {})[fresh] = index, inside
         return extras[inside]
 
     def inside_of(self, function: str, index: int, extra: str) -> str:
         """The value of a call's callee that has the name `extra` in the caller."""
-        extras = self._extras[function, index]
-        return next(inside for inside, name in extras.items() if name == extra)
+        at, inside = self._places[function][extra]
+        assert at == index
+        assert inside is not None
+        return inside
 
     def all_named(self, function: str, index: int, statement: Apply | Call) -> Apply | Call:
         """The statement with a name for every result, so that others can speak of them."""
@@ -52,6 +59,8 @@ class Kept:
             fresh = self._namer(function).fresh
             named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(statement.results))
             self._named[function, index] = named
+            places = self._places.setdefault(function, {})
+            places.update((own, (index, None)) for name, own in zip(statement.results, named, strict=True) if not name)
         return with_results(statement, self._named[function, index])
 
     def names_with(self, function: str, builder: FunctionBuilder) -> None:
@@ -60,12 +69,21 @@ class Kept:
 
     def own_names(self, function: str) -> Iterator[str]:
         """Names that were given to values of a function that had none."""
-        for (owner, _), extras in self._extras.items():
-            if owner == function:
-                yield from extras.values()
-        for (owner, _), named in self._named.items():
-            if owner == function:
-                yield from named
+        yield from self._places.get(function, ())
+
+    def definition(self, function: Function, name: str) -> tuple[int, Statement]:
+        """Where one value is defined, as `definitions` gives all."""
+        index, _ = self._places.get(function.name, {}).get(name, (None, None))
+        if index is None:
+            if function.name not in self._defined:
+                body = reversed([*enumerate(function.body)])
+                self._defined[function.name] = {own: at for at, s in body for own in results(s)}
+            index = self._defined[function.name][name]
+        statement = function.body[index]
+        named = self._named.get((function.name, index))
+        if named is not None and isinstance(statement, (Apply, Call)):
+            statement = with_results(statement, named)
+        return index, statement
 
     def definitions(self, function: Function) -> Mapping[str, tuple[int, Statement]]:
         """Where each value is defined, what is discarded and what calls return in addition too."""

@@ -33,7 +33,7 @@ PERIODS = 32
 """How many distances between equal statements are tried: those that occur most often."""
 
 
-@step
+@step(after=("inline", "fold", "dce", "reschedule"))
 def outline(module: Module, smallest: int = 4) -> Module:
     """Turn sequences of `smallest` or more statements that repeat one after the other into calls of a function."""
     taken = FunctionBuilder("")

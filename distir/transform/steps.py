@@ -6,22 +6,28 @@
 
 A step is a function Module -> Module. A parameter after the module, if there is one, is what stands behind `=`
 (`pp=4`); keyword-only parameters are options, which words of their own give (`microbatches=8`). The docstring is what
-`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic. What a step
-has to say beside its result, it tells (`tell`), and who wants to know is `listening`.
+`distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic; so does one
+that gives a program that does not check, with DIR606. What a step has to say beside its result, it tells (`tell`), and
+who wants to know is `listening`.
+
+Behind which others a step comes, and to which words an option is limited, stands with it too, for forms that ask:
+
+    @step(after=("grad", "checkpoint"), choices={"schedule": SCHEDULES})
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import Module
 from distir.ir.registry import Registry
+from distir.transform.checking import check_result
 
 Transform = Callable[..., Module]
 
@@ -32,22 +38,27 @@ class StepError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a step takes: its kind is the parameter's annotation as written; `required` if it has no default."""
+    """What a step takes: its kind is the parameter's annotation as written; `required` if it has no default.
+
+    `choices`: the words that it is limited to, perhaps a registry, which plugins add to; None where others will do.
+    """
 
     name: str
     kind: str
     required: bool
     default: Any = None
+    choices: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transform by name."""
+    """One transform by name. `after`: the steps behind which it comes, where both are applied."""
 
     name: str
     transform: Transform
     value: Option | None
     options: Mapping[str, Option]
+    after: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> str:
@@ -64,24 +75,74 @@ class Application:
     options: Mapping[str, Any]
 
     def __call__(self, module: Module) -> Module:
-        """Apply it. Raises ProgramError where it cannot be applied."""
+        """Apply it, and check the result. Raises ProgramError where it cannot be applied, or the result is wrong."""
+        made = self.unchecked(module)
+        check_result(str(self), module, made)
+        return made
+
+    def unchecked(self, module: Module) -> Module:
+        """Apply it, for callers that check the result themselves. Raises ProgramError where it cannot be applied."""
         values = () if self.step.value is None or self.value is None else (self.value,)
         return self.step.transform(module, *values, **self.options)
+
+    def __str__(self) -> str:
+        """The step as it is written, without its options."""
+        if self.step.value is None or self.value is None:
+            return self.step.name
+        return f"{self.step.name}={str(self.value).strip('()').replace(', ', ',')}"
 
 
 STEPS: Registry[Step] = Registry()
 """Every step by its name: ours, once `all_steps` is imported, and those of plugins."""
 
 
-def step(transform: Transform) -> Transform:
-    """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value."""
-    parameters = list(inspect.signature(transform).parameters.values())[1:]
-    values = [_option(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    options = {p.name: _option(p) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    name = transform.__name__
-    found = Step(name, transform, values[0] if values else None, options)
-    STEPS.register(name, found, transform.__module__)
-    return transform
+@overload
+def step(transform: Transform, /) -> Transform: ...
+
+
+@overload
+def step(
+    *, after: Sequence[str] = (), choices: Mapping[str, Collection[str]] | None = None
+) -> Callable[[Transform], Transform]: ...
+
+
+def step(
+    transform: Transform | None = None,
+    /,
+    *,
+    after: Sequence[str] = (),
+    choices: Mapping[str, Collection[str]] | None = None,
+) -> Transform | Callable[[Transform], Transform]:
+    """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
+
+    `after`: the steps behind which this one comes; `choices`: by parameter, the words that it is limited to.
+    """
+    limited = choices or {}
+
+    def register(transform: Transform) -> Transform:
+        parameters = list(inspect.signature(transform).parameters.values())[1:]
+        values = [_option(p, limited) for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        options = {p.name: _option(p, limited) for p in parameters if p.kind is p.KEYWORD_ONLY}
+        unknown = limited.keys() - {p.name for p in parameters}
+        if unknown:
+            raise TypeError(f"`choices` of `{transform.__name__}`: it has no parameter `{min(unknown)}`")
+        name = transform.__name__
+        found = Step(name, transform, values[0] if values else None, options, tuple(after))
+        STEPS.register(name, found, transform.__module__)
+        return transform
+
+    return register if transform is None else register(transform)
+
+
+def in_order(steps: Iterable[Step]) -> list[Step]:
+    """Steps in the order in which they are applied: each behind those that it comes after, else as registered."""
+    waiting = {found.name: found for found in sorted(steps, key=list(STEPS.values()).index)}
+    order: list[Step] = []
+    while waiting:
+        ready = (found for found in waiting.values() if waiting.keys().isdisjoint(found.after))
+        chosen = next(ready, None) or next(iter(waiting.values()))  # plugins that want each other first: as registered
+        order.append(waiting.pop(chosen.name))
+    return order
 
 
 _told: ContextVar[list[str] | None] = ContextVar("told", default=None)
@@ -92,6 +153,11 @@ def tell(message: str) -> None:
     told = _told.get()
     if told is not None:
         told.append(message)
+
+
+def is_heard() -> bool:
+    """Whether somebody listens, so that what costs time to find out is worth it."""
+    return _told.get() is not None
 
 
 @contextmanager
@@ -142,14 +208,14 @@ def transform(module: Module, *words: str, **keywords: Any) -> Module:
     return module
 
 
-def _option(parameter: inspect.Parameter) -> Option:
+def _option(parameter: inspect.Parameter, choices: Mapping[str, Collection[str]]) -> Option:
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
     kind = inspect.formatannotation(parameter.annotation).strip("'")  # in quotes where annotations are postponed
     if kind.removesuffix(" | None") not in KINDS:
         kinds = ", ".join(f"`{known}`" for known in KINDS)
         raise TypeError(f"the annotation of `{parameter.name}`: expected one of {kinds}, found `{kind}`")
-    return Option(parameter.name, kind, required, default)
+    return Option(parameter.name, kind, required, default, choices.get(parameter.name))
 
 
 def _absent(chosen: Step) -> None:

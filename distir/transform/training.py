@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distir.analysis import check
+from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
@@ -37,7 +37,9 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.roles import is_trained
 from distir.ops import type_of
+from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
 from distir.transform.gradient import Differentiation
@@ -49,34 +51,47 @@ LOSSES = ("auto", "mse", "cross_entropy", "none")
 OPTIMIZERS = {"sgd": ("SGD", ()), "momentum": ("Momentum", ("m",)), "adam": ("Adam", ("m", "v")), "none": ("", ())}
 """By name: the op, and what it keeps of each weight between steps."""
 REDUCTIONS = ("mean", "sum")
+MODES = ("eval", "train")
 BATCH, STATE = Attributes({"batch": 0}), Attributes({"state": True})
 INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
 
 
-@step
+@step(after=("cse",), choices={"loss": LOSSES, "optimizer": OPTIMIZERS, "reduction": REDUCTIONS, "mode": MODES})
 def grad(
-    module: Module, *, loss: str = "auto", optimizer: str = "sgd", lr: float | None = None, reduction: str = "mean"
+    module: Module,
+    *,
+    loss: str = "auto",
+    optimizer: str = "sgd",
+    lr: float | None = None,
+    reduction: str = "mean",
+    mode: str = "eval",
 ) -> Module:
     """The training step of a forward program: loss, gradients, and new weights.
 
-    The weights are the parameters marked `{param}`; without any marks, all floating-point ones. `loss` is `mse`,
+    The weights are the parameters marked `{param}`, but not `{param, frozen}`; without any marks, all floating-point
+    ones. `loss` is `mse`,
     `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first result is the loss already);
     by default `none` for a scalar, `cross_entropy` where the input is integers, else `mse`. `optimizer` is `sgd`,
     `momentum`, `adam` or `none`, which returns gradients. The step takes a target and the optimizer's state in
     addition, and returns the loss, the new weights (or gradients) and the new state, in the order of the parameters.
+
+    `mode`: `train`, each `BatchNormalization` takes the statistics of the batch, and the step returns the running ones
+    after all else, updated as by `model.train()` in PyTorch; `eval`, only those that are in training mode already do.
     """
     _one_of("loss", loss, LOSSES)
     _one_of("optimizer", optimizer, tuple(OPTIMIZERS))
     _one_of("reduction", reduction, REDUCTIONS)
+    _one_of("mode", mode, MODES)
     entry = entry_of(module)
     for role in ROLES:
         if f"{entry.name}.{role}" in module.functions:
             site = Site(f"{entry.name}.{role}", None, Part("name"))
             message = f"`@{entry.name}` is distributed already: its parameters come from `@{entry.name}.{role}`"
             raise ProgramError([Diagnostic(codes.ALREADY_DISTRIBUTED, site, message, (), "take the gradient first")])
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
+    analysis = _checked(module)
+    module, statistics = with_batch_statistics(analysis, entry, mode == "train")
+    if statistics:
+        analysis, entry = _checked(module), entry_of(module)
     state = analysis.states[entry.name]
     weights = _weights(entry)
     found = Differentiation(analysis)
@@ -88,9 +103,16 @@ def grad(
     slope = _loss(builder, entry, scored, type_of(state[scored]), chosen, reduction)
     gradients = found.gradients(entry, builder, {scored: slope.seed}, [w.name for w in weights])
     updated = _updates(builder, weights, gradients, optimizer, lr)
-    returned: list[Arg] = [slope.loss, *updated.results]
+    returned: list[Arg] = [slope.loss, *updated.results, *statistics.values()]
     tail = live(builder.body, names(returned))
     return found.module_with(_whole(entry, found, tail, returned, [*slope.params, *updated.params]))
+
+
+def _checked(module: Module) -> Analysis:
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +143,16 @@ def _whole(
 
 
 def _weights(entry: Function) -> list[Param]:
-    marked = [p for p in entry.params if "param" in p.roles]
+    marked = [p for p in entry.params if is_trained(p)]
     if not marked and not any(p.roles for p in entry.params):
         marked = [p for p in entry.params if is_differentiable(p.type)]
     marked = [p for p in marked if is_differentiable(p.type)]
     if not marked:
         site = Site(entry.name, None, Part("name"))
         message = f"`@{entry.name}` has no parameter to train"
-        raise ProgramError([Diagnostic(codes.NO_WEIGHTS, site, message, (), "mark the weights `{param}`")])
+        frozen = any("frozen" in p.roles for p in entry.params)
+        hint = "its weights are all `frozen`" if frozen else "mark the weights `{param}`"
+        raise ProgramError([Diagnostic(codes.NO_WEIGHTS, site, message, (), hint)])
     return marked
 
 

@@ -72,7 +72,7 @@ def register(server: DistirServer) -> None:
             action.edit = workspace_edit(server, uri, annotations.all_types(document, function))
             return action
         try:
-            text = transforms.transformed(document, function, steps)
+            text = transforms.transformed(document, function, steps).text
         except transforms.CannotTransform as error:
             raise Refused(f"`{' '.join(steps)}`: {error}") from None
         action.edit = _new_file(_free(transforms.new_path(server.documents[uri].path, steps)), text)
@@ -82,9 +82,15 @@ def register(server: DistirServer) -> None:
 def _actions(
     server: DistirServer, document: Document, uri: str, span: Span, context: types.CodeActionContext
 ) -> Iterator[Action]:
-    """All that is offered at a place, what is quick first."""
+    """All that is offered at a place: first what makes the program faster, then what repairs it."""
     from distir.ide.actions import annotations, fixes, functions, recompute, schedule
 
+    simulated = server.simulated(uri)
+    timed = simulated if simulated is not None and simulated.text == document.text else None
+    statements = sum(len(f.starts) for f in document.program.syntax.functions)
+    is_looked_at = _is_asked(context) or statements <= MOST_UNASKED
+    if _wanted(context, QUICK_FIX) and timed is not None and is_looked_at:
+        yield from schedule.faster_moves(timed, span)
     if _wanted(context, QUICK_FIX):
         yield from fixes.quick_fixes(document, span)
         done = server.simulated(uri)
@@ -94,17 +100,14 @@ def _actions(
         yield everything
     if _wanted(context, REWRITE):
         yield from annotations.state_types(document, span, MOST_UNASKED)
-    statements = sum(len(f.starts) for f in document.program.syntax.functions)
-    if not _is_asked(context) and statements > MOST_UNASKED:
+    if not is_looked_at:
         return
     if _wanted(context, EXTRACT):
         yield from functions.outline_selection(document, span)
     if _wanted(context, INLINE):
         yield from functions.inline_call(document, span)
-    simulated = server.simulated(uri)
-    if _wanted(context, REWRITE) and simulated is not None and simulated.text == document.text:
-        yield from schedule.faster_moves(simulated, span)
-        yield from recompute.recomputations(simulated, span)
+    if _wanted(context, REWRITE) and timed is not None:
+        yield from recompute.recomputations(timed, span)
 
 
 def _long_annotations(document: Document, uri: str, span: Span) -> list[types.CodeAction]:

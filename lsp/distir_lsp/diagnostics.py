@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from distir.diagnostics import Note, Report, Span
 from distir.diagnostics.explain import explain
+from distir.files.reading import OURS, read_text
 from distir.ide.diagnostics import Finding, Level, findings
 from distir_lsp.addresses import address_of
 from distir_lsp.cache import cache_folder
@@ -139,7 +140,7 @@ def documentation(number: str) -> str | None:
     try:
         path = folder / f"{number}.md"
         text = explain(number)
-        if not path.exists() or path.read_text("utf-8") != text:
+        if not path.exists() or read_text(path, OURS, "replace") != text:
             path.write_text(text, "utf-8")
     except (OSError, LookupError):
         return None

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 from lsprotocol import types
 
+from distir.files.reading import PROGRAM, read_text
 from distir.ide import lenses as ide
 from distir.ir import Site
 from distir_lsp.addresses import file_of
+from distir_lsp.following import choose_machine
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
@@ -96,7 +98,7 @@ def register(server: DistirServer) -> None:
 
         done, path = server.simulated(uri), file_of(uri)
         try:
-            text = Path(path).read_text("utf-8", "replace") if path else None
+            text = read_text(path, PROGRAM, "replace") if path else None
         except OSError:
             text = None
         if done is None or done.simulation is None or text is None:
@@ -125,7 +127,7 @@ def register(server: DistirServer) -> None:
         )
         chosen = await server.window_show_message_request_async(asked)
         if chosen is not None and chosen.title in names:
-            server.choose(uri, hardware=load(chosen.title))
+            choose_machine(server, uri, load(chosen.title), chosen.title, {})
 
 
 def _why_not(server: DistirServer, uri: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from lsprotocol import types
 
 from distir.diagnostics import Span
+from distir.files.reading import PROGRAM, read_bytes
 from distir.ide import calls, folding, links, navigation, selection, symbols
 from distir.ide.document import Document
 from distir.ops import canonical
@@ -310,7 +311,7 @@ def _read(path: str, modified: int, size: int) -> Syntax | None:
     if not 0 < size <= LARGEST_FILE:
         return None
     try:
-        text, _ = decode(Path(path).read_bytes(), path)
+        text, _ = decode(read_bytes(path, PROGRAM), path)
     except OSError:
         return None
     return None if text is None else parse(text, path, canonical)

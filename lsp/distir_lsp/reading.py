@@ -97,10 +97,14 @@ def refresh(server: DistirServer) -> None:
 
 def view_of(server: DistirServer, uri: str) -> View | None:
     """An open document as it is shown now; None for one that is not open."""
-    document = server.document(uri)
+    document, followed = server.document(uri), server.followed.get(uri)
     if document is None:
         return None
-    return View(document, server.simulated(uri), lambda: server.is_on_demand(uri))
+    if followed is None or followed.rank is None:
+        return View(document, server.simulated(uri), lambda: server.is_on_demand(uri))
+    from distir.ide.part_view import PartView
+
+    return PartView(document, server.simulated(uri), server.simulated(followed.source), followed.rank)
 
 
 def _written(hint: ide.Hint, uri: str, view: View, line: int, column: int) -> str:

@@ -7,30 +7,23 @@ why there is none. What is said comes from `distir.ide`, imported with the first
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from distir.cost import HardwareError, load
-from distir.diagnostics import Span
+from distir.files.reading import PROGRAM, read_text, why_not
 from distir.ide.document import Document, Setup, open_document
+from distir_lsp import following
 from distir_lsp.addresses import file_of, path_of
+from distir_lsp.answers import Answer, answer_of, as_json, written
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
 
-PROTOCOL = 1
-"""The version of these requests. It grows when an answer loses or changes something, not when it gains something."""
-
 LONGEST_WAIT_S = 5.0
 """How long a request waits for the simulation of the latest version, before it says that there is none."""
-
-Answer = dict[str, Any]
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
@@ -39,7 +32,6 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
 
 def register(server: DistirServer) -> None:
     """Offer the requests."""
-    base: dict[str, tuple[str, dict[str, str]]] = {}  # by document: the profile chosen, and the figures changed
 
     def offer(name: str, answer: Callable[[Mapping[str, Any]], Any]) -> None:
         @server.feature(f"distir/{name}")
@@ -47,9 +39,9 @@ def register(server: DistirServer) -> None:
             try:
                 found = answer(cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {})
                 done = await found if asyncio.iscoroutine(found) else found
-                return done if isinstance(done, Raw) else _written(done)
+                return done if isinstance(done, Raw) else written(done)
             except Refused as refused:
-                return _written({"error": str(refused)})
+                return written({"error": str(refused)})
 
     async def timeline(asked: Mapping[str, Any]) -> Raw:
         from distir.ide.timeline import MOST_EVENTS, timeline_view
@@ -59,14 +51,14 @@ def register(server: DistirServer) -> None:
         wanted = _devices(asked)
         first, columns = max(0, _integer(asked, "firstEvent", 0)), asked.get("columns") is True
         return await server.aside(
-            lambda: _written(shown.answer(timeline_view(shown.document, first, most, wanted, columns)))
+            lambda: written(shown.answer(timeline_view(shown.document, first, most, wanted, columns)))
         )
 
     async def memory(asked: Mapping[str, Any]) -> Raw:
         from distir.ide.memory import memory_view
 
         shown = await _simulated(server, _uri(server, asked))
-        return await server.aside(lambda: _written(shown.answer(memory_view(shown.document))))
+        return await server.aside(lambda: written(shown.answer(memory_view(shown.document))))
 
     async def compared(asked: Mapping[str, Any]) -> Answer:
         uri = _uri(server, asked)
@@ -84,27 +76,48 @@ def register(server: DistirServer) -> None:
             found = await server.aside(lambda: rank_program(document, rank))
         except LookupError as error:
             raise Refused(str(error.args[0] if error.args else error)) from None
-        return _of(document, found, server.positions(uri))
+        if isinstance(shown_as := asked.get("shownAs"), str):
+            following.follow(server, shown_as, following.Followed(uri, rank))
+        return answer_of(document, found, server.positions(uri))
 
     def stands(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.status import status
 
         uri = _uri(server, asked)
+        followed = server.followed.get(uri)
+        if followed is not None and followed.rank is not None:  # its times are the whole program's
+            uri = followed.source
         document = _document(server, uri)
-        return _of(document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri))
+        return answer_of(
+            document, status(document, server.simulated(uri), server.is_on_demand(uri)), server.positions(uri)
+        )
+
+    def followed(asked: Mapping[str, Any]) -> Answer:
+        uri, source = _named(asked), asked.get("source")
+        if not isinstance(source, str):
+            raise Refused("expected a document's URI as `source`")
+        following.follow(server, uri, following.Followed(source))
+        return {}
 
     def called(asked: Mapping[str, Any]) -> Answer:
-        from distir.ide.call_choice import call_choices
+        from distir.ide.call_choice import call_choices, numbers_on
 
         uri = _uri(server, asked)
+        document = _document(server, uri)
         name = str(asked.get("function", "")).removeprefix("@")
-        if "pick" in asked:
-            _pick(server, uri, name, _integer(asked, "pick", 0))
+        if "path" in asked:
+            found = numbers_on(document, _places(asked))
+            if not found:
+                raise Refused("expected calls of the program as `path`, such as `[{function, statement}]`")
+            name = list(found)[-1]
+            _pick(server, uri, found)
+        elif "pick" in asked:
+            _pick(server, uri, {name: _integer(asked, "pick", 0)})
         view = view_of(server, uri)
         assert view is not None
         if name not in view.document.program.module.functions:
             raise Refused(f"there is no function `@{name}`")
-        return _of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
+        return answer_of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
 
     async def transformed(asked: Mapping[str, Any]) -> Answer:
         from distir.ide.actions import transforms
@@ -113,33 +126,32 @@ def register(server: DistirServer) -> None:
         document = _document(server, uri)
         words = asked.get("steps")
         if words is None:
-            return _of(document, {"steps": transforms.known_steps()}, server.positions(uri))
+            return answer_of(document, {"steps": transforms.known_steps()}, server.positions(uri))
         if not isinstance(words, (list, tuple)) or not words:
             raise Refused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
         name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
         steps = [str(word) for word in cast("Sequence[Any]", words)]
-        return _of(document, await asyncio.to_thread(_transformed, document, name, steps), server.positions(uri))
+        return answer_of(document, await asyncio.to_thread(_transformed, document, name, steps), server.positions(uri))
 
     async def hardware(asked: Mapping[str, Any]) -> Answer:
         from distir.ide import hardware as machines
 
         action = asked.get("action", "list")
         if action == "list" and "textDocument" not in asked:
-            return {"profiles": _json(machines.known(), None)}
+            return {"profiles": as_json(machines.known(), None)}
         uri = _uri(server, asked)
         document = _document(server, uri)
-        name, changes = base.get(uri, (server.settings(uri).setup.hardware.name, {}))
+        name, changes = following.machine(server, uri)
         if action == "list":
             chosen = {"name": name, "changes": changes, "figures": machines.figures(document.setup.hardware)}
-            return _of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
+            return answer_of(document, {"chosen": chosen, "profiles": machines.known()}, server.positions(uri))
         try:
             if action == "choose":
                 name = str(asked.get("name", name))
-                server.choose(uri, hardware=load(name))
-                base[uri] = name, {}
-                return _of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
+                following.choose_machine(server, uri, load(name), name, {})
+                return answer_of(document, {"chosen": {"name": name, "changes": {}}}, server.positions(uri))
             if action == "whatIf":
-                return await _what_if(server, uri, name, changes, asked, base)
+                return await _what_if(server, uri, name, changes, asked)
         except HardwareError as error:
             raise Refused(_problems(error)) from None
         raise Refused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
@@ -149,6 +161,7 @@ def register(server: DistirServer) -> None:
     offer("compare", compared)
     offer("rankProgram", ranked)
     offer("status", stands)
+    offer("follow", followed)
     offer("calls", called)
     offer("hardware", hardware)
     offer("transform", transformed)
@@ -164,7 +177,7 @@ class Shown:
 
     def answer(self, found: Any) -> Answer:
         """What was found, as the client wants it, and whether it is older than the text."""
-        return {**_of(self.document, found, self.positions), "stale": self.stale}
+        return {**answer_of(self.document, found, self.positions), "stale": self.stale}
 
 
 def _compared(shown: Shown, name: str, other: Document, other_positions: Positions) -> Answer:
@@ -175,7 +188,7 @@ def _compared(shown: Shown, name: str, other: Document, other_positions: Positio
     found = compare(other, shown.document, name, "the document")
     assert found is not None
     answer = shown.answer(replace(found, other_parting=None))
-    answer["other_parting"] = _json(found.other_parting, other_positions)
+    answer["other_parting"] = as_json(found.other_parting, other_positions)
     return answer
 
 
@@ -187,17 +200,18 @@ def _transformed(document: Document, function: str, steps: Sequence[str]) -> Ans
     if document.program.errors:
         raise Refused("the program has errors")
     try:
-        text = transforms.transformed(document, function, steps)
+        made = transforms.transformed(document, function, steps)
     except transforms.CannotTransform as error:
         raise Refused(str(error)) from None
     except HardwareError as error:
         raise Refused(_problems(error)) from None
     setup = replace(document.setup, entry=None)
-    after = open_document(text, " ".join(steps), setup)
+    after = open_document(made.text, " ".join(steps), setup)
     before = document.under(replace(document.setup, entry=function))
     found = compare(before, after, "the document", " ".join(steps))
     why = None if after.unsimulated is None else str(after.unsimulated)
-    return {"function": function, "text": text, "why": why, "comparison": found}
+    left_out = [comment for _, comment in made.left_out]
+    return {"function": function, "text": made.text, "left_out": left_out, "why": why, "comparison": found}
 
 
 async def _what_if(
@@ -206,7 +220,6 @@ async def _what_if(
     name: str,
     before: Mapping[str, str],
     asked: Mapping[str, Any],
-    base: dict[str, tuple[str, dict[str, str]]],
 ) -> Answer:
     """Simulate on the machine with other figures; `keep`: look at the document for it from now on."""
     from distir.ide import hardware as machines
@@ -226,8 +239,7 @@ async def _what_if(
         raise Refused(f"the program cannot be simulated on it: {other.unsimulated}")
     found = compare(document, other, name, machine.name)
     if asked.get("keep") is True:
-        server.choose(uri, hardware=machine)
-        base[uri] = name, changes
+        following.choose_machine(server, uri, machine, name, changes)
     return shown.answer({"changes": changes, "summary": in_short(other.simulation), "comparison": found})
 
 
@@ -257,10 +269,9 @@ async def _other(
     if path is None:
         raise Refused(f"`{target}` is no file's address")
     try:
-        text = Path(path).read_text("utf-8", "replace")
+        text = read_text(path, PROGRAM, "replace")
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot read `{path_of(target)}`: {reason}") from None
+        raise Refused(f"cannot read `{path_of(target)}`: {why_not(error)}") from None
     return _opened(text, path_of(target), document.setup, server)
 
 
@@ -294,18 +305,33 @@ async def _simulated(server: DistirServer, uri: str) -> Shown:
         waited += 0.01
 
 
-def _pick(server: DistirServer, uri: str, function: str, number: int) -> None:
-    """Show a function for one of its calls."""
-    document = _document(server, uri)
-    server.choose(uri, picked={**document.setup.picked, function: number})
+def _pick(server: DistirServer, uri: str, numbers: Mapping[str, int]) -> None:
+    """Show functions for one of their calls each, unless they are."""
+    picked = _document(server, uri).setup.picked
+    if any(picked.get(function) != number for function, number in numbers.items()):
+        server.choose(uri, picked={**picked, **numbers})
+
+
+def _places(asked: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The statements of `path`."""
+    given = asked.get("path")
+    items = cast("Sequence[Any]", given) if isinstance(given, (list, tuple)) else ()
+    tables = [cast("Mapping[str, Any]", item) for item in items if isinstance(item, Mapping)]
+    return [(str(table.get("function", "")), _integer(table, "statement", -1)) for table in tables]
 
 
 def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:
+    """The document that is asked about. Raises Refused for one that is not open."""
+    uri = _named(asked)
+    _document(server, uri)
+    return uri
+
+
+def _named(asked: Mapping[str, Any]) -> str:
     document = asked.get("textDocument")
     uri = cast("Mapping[str, Any]", document).get("uri") if isinstance(document, Mapping) else None
     if not isinstance(uri, str):
         raise Refused("expected `textDocument` with a `uri`")
-    _document(server, uri)
     return uri
 
 
@@ -342,40 +368,3 @@ def _shown(value: Any) -> str:
     """A parameter in a message, as far as it is short."""
     text = "null" if value is None else str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _of(document: Document, found: Any, positions: Positions) -> Answer:
-    answer: Answer = {"version": document.version}
-    answer.update(_json(found, positions) or {})
-    return answer
-
-
-def _written(answer: Answer) -> Raw:
-    return Raw(json.dumps({"protocol": PROTOCOL, **answer}))
-
-
-def _json(value: Any, positions: Positions | None) -> Any:
-    """Data as JSON: records as objects, places in the text as the protocol's ranges; no infinite numbers."""
-    if isinstance(value, Span):
-        return _range(value, positions) if positions is not None else None
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {_key(f.name): _json(getattr(value, f.name), positions) for f in fields}
-    if isinstance(value, Mapping):
-        return {str(k): _json(v, positions) for k, v in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(item, positions) for item in cast("Sequence[Any]", value)]
-    if isinstance(value, array):
-        return cast("array[float]", value).tolist()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
-
-
-def _key(name: str) -> str:
-    return "range" if name == "span" else name.removesuffix("_span") + "_range" if name.endswith("_span") else name
-
-
-def _range(span: Span, positions: Positions) -> dict[str, Any]:
-    (line, column), (end_line, end_column) = positions.place(span.start), positions.place(span.end)
-    return {"start": {"line": line, "character": column}, "end": {"line": end_line, "character": end_column}}

@@ -20,7 +20,7 @@ from distir import __version__
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.instances import facts
-from distir_lsp import diagnostics
+from distir_lsp import diagnostics, following
 from distir_lsp.addresses import path_of
 from distir_lsp.positions import UTF16, Positions
 from distir_lsp.progress import progress
@@ -61,9 +61,6 @@ LONGEST_TURN_S, CHARACTER_S = 30.0, 2e-5
 SWITCH_S = 0.0005
 """How long messages wait for a simulation in the background, at each step that reading one takes."""
 
-STACK = 20_000
-"""Python frames for long chains of calls, whichever thread follows them: these take no C stack."""
-
 
 class DistirServer(LanguageServer):
     """What handlers ask: the latest document, the last simulated one, where things stand, what is set."""
@@ -84,6 +81,8 @@ class DistirServer(LanguageServer):
         """Called with a document's address when its latest version has been simulated."""
         self.reported: set[str] = set()
         """The settings files of which something wrong has been told."""
+        self.followed: dict[str, following.Followed] = {}
+        """By the address of a document, open or not yet, that was made of another one: which one."""
         self._told: set[str] = set()
         self._reporting = False
         self._analysis = Debounced(self._analyse)
@@ -99,7 +98,6 @@ class DistirServer(LanguageServer):
 
         for name in FEATURES:
             importlib.import_module(f"distir_lsp.{name}").register(self)
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))
         sys.setswitchinterval(SWITCH_S)
         # what is loaded stays; versions of documents hold no cycles, so looking for some is seldom worth its time
         gc.freeze()
@@ -194,6 +192,7 @@ class DistirServer(LanguageServer):
         settings = settings_for(path_of(item.uri), self.client_settings)
         found = Open(item.uri, item.version, Positions(item.text, self.encoding), settings, {})
         self.documents[item.uri] = found
+        following.opened(self, found)
         self._tell_of(settings)
         self._analysis.start(item.uri)
 

@@ -16,10 +16,11 @@ from pygls.exceptions import JsonRpcException
 
 from distir import config
 from distir.config import Budget, Config, ConfigError, Hints
-from distir.config.positions import positions
 from distir.cost import Hardware, HardwareError, load
 from distir.diagnostics import Diagnostic, Report, Source
 from distir.diagnostics.codes.settings import SETTING_VALUE
+from distir.files.reading import SETTINGS, read_text
+from distir.files.toml import places
 from distir.ide.document import Setup
 from distir.simulate.setup import SetupError, constants, limits
 
@@ -49,9 +50,10 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for one document. `hints`: which inlay hints are shown."""
+    """What holds for one document. `hints`: which inlay hints are shown; `machine`: the hardware's name or path."""
 
     setup: Setup
+    machine: str = config.DEFAULT_HARDWARE
     hints: Hints = field(default_factory=Hints)
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
@@ -89,7 +91,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
     except ConfigError as error:
         found = Config()
         reports.append(error.report)
-    hardware = _hardware(found, given, reports, trouble)
+    hardware, machine = _hardware(found, given, reports, trouble)
     setup = Setup(hardware, given.entry or found.entry)
     try:
         setup = replace(setup, bind=constants(found.bind, "`[bind]`"))
@@ -110,7 +112,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
         else:
             reports.append(_report(found, error.setting, error.message, error.help))
     hints = replace(found.hints, **given.hints)
-    return Settings(setup, hints, given.simulated_at_most, given.read_at_most, tuple(reports), tuple(trouble))
+    return Settings(setup, machine, hints, given.simulated_at_most, given.read_at_most, tuple(reports), tuple(trouble))
 
 
 def register(server: DistirServer) -> None:
@@ -179,30 +181,30 @@ def _watch(server: DistirServer) -> None:
         server.client_register_capability(types.RegistrationParams(wanted))
 
 
-def _hardware(found: Config, given: Client, reports: list[Report], trouble: list[str]) -> Hardware:
-    """The client's, else that of the settings file, else the default."""
+def _hardware(found: Config, given: Client, reports: list[Report], trouble: list[str]) -> tuple[Hardware, str]:
+    """The client's, else that of the settings file, else the default; and its name or path."""
     if given.hardware is not None:
         try:
-            return load(given.hardware)
+            return load(given.hardware), given.hardware
         except HardwareError as error:
             trouble += (f"`distir.hardware`: {problem.message}" for problem in error.problems)
     try:
-        return load(found.hardware)
+        return load(found.hardware), found.hardware
     except HardwareError as error:
         for problem in error.problems:
             reports.append(_report(found, ("hardware",), problem.message, problem.help))
-    return load(config.DEFAULT_HARDWARE)
+    return load(config.DEFAULT_HARDWARE), config.DEFAULT_HARDWARE
 
 
 def _report(found: Config, key: tuple[str, ...], message: str, help: str | None) -> Report:
     """Something wrong with a setting, where it stands in the settings file."""
     path = found.path or Path(config.FILE_NAME)
     try:
-        text = path.read_text("utf-8-sig", "replace")
-        statement = positions(text).get(key)
-    except (OSError, ValueError):
-        text, statement = "", None
-    span = statement.value if statement is not None else None
+        text = read_text(path, SETTINGS, "replace").removeprefix("\ufeff")
+    except OSError:
+        text = ""
+    place = places(text).get(key)
+    span = place.value if place is not None else None
     return Report(Source(str(path), text), (Diagnostic(SETTING_VALUE, span, message, help=help),))
 
 

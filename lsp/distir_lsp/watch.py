@@ -54,6 +54,7 @@ class Watch:
         """The turn that is to be interrupted."""
         self._ended = threading.Event()
         self._before = signal.signal(signal.SIGINT, self._interrupted)
+        _end_if_stuck()
         threading.Thread(target=self._run, name="distir-watch", daemon=True).start()
 
     def turn(self) -> None:
@@ -83,8 +84,7 @@ class Watch:
 
     def _is_alive(self) -> bool:
         """Wait for a sign of life; False where the client is gone meanwhile."""
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_VIRTUAL, STUCK_CPU_S)
+        _end_if_stuck()
         seen, waited_s = self._turns, 0.0
         try:
             self._loop.call_soon_threadsafe(self.turn)
@@ -98,6 +98,12 @@ class Watch:
                 self._stuck_at, waited_s = seen, 0.0
                 _interrupt()
         return True
+
+
+def _end_if_stuck() -> None:
+    """Let the system end the process, unless this is called again within `STUCK_CPU_S` of CPU time."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, STUCK_CPU_S)
 
 
 def _interrupt() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types
@@ -28,6 +28,8 @@ class Open:
     settings: Settings
     chosen: dict[str, object]
     """What the user chose for this document: fields of `Setup`."""
+    machine: tuple[str, Mapping[str, str]] | None = None
+    """The hardware among that, by its name or path, and the figures of it that were changed."""
     simulated: Document | None = None
     cost_s: float = 0.0
     """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""

@@ -57,7 +57,7 @@ def test_an_unreadable_file(distir, file, command, monkeypatch):
     def refuse(*arguments):  # file permissions would not keep root out
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("distir.cli.files.open", refuse, raising=False)
+    monkeypatch.setattr("distir.files.reading.opened", refuse)
     ended = distir(command, file("a.dir", SMALL))
     assert ended.code == 2
     assert "permission denied" in ended.err

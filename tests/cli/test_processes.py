@@ -35,7 +35,7 @@ import sys
 from types import SimpleNamespace
 from distir.cli import main
 
-def read(begin=sys.stdin.buffer.read):
+def read(*size, begin=sys.stdin.buffer.read):
     print("waiting", flush=True)
     return begin()
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distir.config import DEFAULT_HARDWARE, Budget, Config, ConfigError, Hints, find, load
-from distir.config.positions import positions
 from distir.diagnostics.terminal import text
+from distir.files.toml import places
 
 FULL = """\
 hardware = "dgx2-v100"
@@ -184,7 +184,7 @@ error[DIR153]: unknown setting `time` in `[hints]`
     [
         ("bind = 3", "distir.toml:1:8\n1 │ bind = 3\n  │        ^"),
         ("[[hints]]", "distir.toml:1:1\n1 │ [[hints]]\n  │ ^^^^^^^^^"),
-        ("hints = {types = 1}", "distir.toml:1:9\n1 │ hints = {types = 1}\n  │         ^^^^^^^^^^^"),
+        ("hints = {types = 1}", "distir.toml:1:18\n1 │ hints = {types = 1}\n  │                  ^"),
         ("budget.max_latency = 1.5", "distir.toml:1:22\n1 │ budget.max_latency = 1.5\n  │                      ^^^"),
         ("[hints.deep]", "distir.toml:1:2\n1 │ [hints.deep]\n  │  ^^^^^^^^^^"),
         ('bind.t = """\nentry = 1\n"""\nentry = 1', "distir.toml:4:9\n4 │ entry = 1\n  │         ^"),
@@ -216,7 +216,7 @@ def test_broken_files(folder, content, line):
 
 def test_unreadable_files(folder):
     (folder / "distir.toml").mkdir()
-    with pytest.raises(ConfigError, match=r"expected `distir\.toml` to be a file"):
+    with pytest.raises(ConfigError, match=r"expected a file, found a folder"):
         find(folder)
     (folder / "distir.toml").rmdir()
     (folder / "distir.toml").symlink_to(folder / "nowhere")
@@ -278,7 +278,7 @@ def test_any_settings_are_read_or_reported_where_they_are(tmp_path_factory, data
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_every_key_is_found(data):
     content = statements(data)
-    found = positions(content)
+    found = places(content)
     for key in data:
         span = found[key,].key
         assert content[span.start : span.end] == toml(key)

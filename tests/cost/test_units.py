@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distir.cost import UnitError, parse_bytes, parse_seconds, show_bytes, show_seconds, show_seconds_apart
-from distir.cost.units import BANDWIDTH, FLOP_RATE, FLOPS, POWER, PRICE, QUANTITIES, parse
+from distir.cost.units import BANDWIDTH, FLOP_RATE, FLOPS, PRICE, QUANTITIES, parse
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,6 @@ def test_sizes(text, nbytes):
         ("312TFLOP/s", FLOP_RATE, 3.12e14),
         ("312TFLOPS", FLOP_RATE, 3.12e14),
         ("2GFLOP", FLOPS, 2e9),
-        ("400W", POWER, 400),
         ("2.5USD/h", PRICE, 2.5),
     ],
 )

@@ -195,15 +195,15 @@ def onnx(data):
 def tensors(data):
     """Bytes as files of tensors: safetensors, npy, npz."""
     from distir.cli.endings import Refused
-    from distir.cli.safetensors import load, read_header
     from distir.cli.tensors import given_inputs
+    from distir.files.safetensors import FormatError, read
     from distir.ir import UNKNOWN, Param
 
     path = scratch() / "tensors.safetensors"
     path.write_bytes(data)
-    with contextlib.suppress(Refused):
-        for entry in read_header(str(path)).values():
-            load(str(path), entry)
+    with contextlib.suppress(FormatError):
+        for tensor in read(path).values():
+            tensor.load()
     for name in ("x.npy", "x.npz"):
         path = scratch() / name
         path.write_bytes(data)

@@ -40,7 +40,7 @@ def wheel(built):
 def test_a_wheel_holds_all_of_the_packages_and_nothing_else(wheel):
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     expected = set()
-    for package in (ROOT / "distir", ROOT / "lsp" / "distir_lsp"):
+    for package in (ROOT / "distir", ROOT / "distir_start", ROOT / "lsp" / "distir_lsp"):
         files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {path.relative_to(package.parent).as_posix() for path in files}
     assert names == expected
@@ -55,8 +55,8 @@ def test_what_a_wheel_says_of_itself(wheel):
     assert set(metadata.get_all("License-File")) == {"LICENSE", LICENSES}
     assert {"torch", "onnx", "lsp", "plot", "cluster"} <= set(metadata.get_all("Provides-Extra"))
     points = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
-    assert re.search(r"^distir = distir\.cli:main$", points, re.MULTILINE)
-    assert re.search(r"^distir-lsp = distir_lsp\.__main__:main$", points, re.MULTILINE)
+    assert re.search(r"^distir = distir_start:distir$", points, re.MULTILINE)
+    assert re.search(r"^distir-lsp = distir_start:language_server$", points, re.MULTILINE)
 
 
 def test_licences_of_bundled_javascript_are_listed():

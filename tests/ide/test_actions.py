@@ -311,7 +311,7 @@ def test_a_function_is_transformed_into_a_new_file():
     start = NESTED.index("func @main")
     offers = transforms.offers(document, Span(start, start))
     assert {offer.function for offer in offers} == {"main"}
-    made = opened(transforms.transformed(document, "main", ("inline",)))
+    made = opened(transforms.transformed(document, "main", ("inline",)).text)
     assert not errors(made)
     assert "@layer" not in made.text
     assert verify(document.program.module, made.program.module).equal

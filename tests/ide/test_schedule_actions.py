@@ -20,6 +20,7 @@ def test_figure_3s_swap_is_offered_with_its_gain():
     (action,) = schedule.faster_moves(document, span)
     assert action.title.startswith("move `%p_1` above this `Send`: 1.")
     assert action.title.endswith("x faster")
+    assert (action.kind, action.preferred) == ("quickfix", True)
     changed = opened(after(document, action.edits))
     assert changed.simulation.latency_s < document.simulation.latency_s
     assert changed.program.module == opened(example("mlp_pipeline")).program.module

@@ -239,6 +239,8 @@ async def test_gains_and_new_files(editor: LanguageClient):
         found = await actions_at(editor, document, at)
         moves = [a for a in found if a.title.startswith("move")]
     assert moves[0].title.startswith("move `%p_1` above this `Send`: 1.")
+    assert found[0] is moves[0], "what helps stands first"
+    assert (moves[0].kind, moves[0].is_preferred) == (types.CodeActionKind.QuickFix, True)
     text = applied(PIPELINE, of(moves[0].edit))
     assert text.index("%p_1: D2 =") < text.index("%ar_2: D2 =")
     found = await actions_at(editor, document, place(PIPELINE, "func @mlpPP"))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from distir_lsp.requests import PROTOCOL, _key
+from distir_lsp.answers import PROTOCOL, key
 from distir_lsp.server import DistirServer
 
 from distir.ide.call_choice import CallChoice
@@ -16,7 +16,7 @@ from distir.ide.hardware import FigureRow, Profile
 from distir.ide.memory import Curve, MemoryView, Resident
 from distir.ide.rank_program import Link, RankProgram
 from distir.ide.status import Status
-from distir.ide.timeline import Bar, BarTable, DeviceLane, Kind, Origin, TimelineView, Waiting
+from distir.ide.timeline import Bar, BarTable, CallPlace, DeviceLane, Kind, Origin, TimelineView, Waiting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
 ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
@@ -25,6 +25,7 @@ ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, Mem
     Status,
     Bar,
     BarTable,
+    CallPlace,
     Kind,
     Origin,
     DeviceLane,
@@ -56,5 +57,5 @@ def test_every_request_and_command_is_documented(server):
 def test_every_name_of_an_answer_is_documented():
     words = set(re.findall(r"\w+", PAGE))
     for answer in ANSWERS:
-        missing = {_key(f.name) for f in dataclasses.fields(answer)} - words
+        missing = {key(f.name) for f in dataclasses.fields(answer)} - words
         assert not missing, f"{answer.__name__}: {missing}"

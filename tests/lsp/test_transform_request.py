@@ -28,7 +28,8 @@ def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
             known = (await ask(client, "distir/transform", **of(uri)))["steps"]
             pipeline = next(step for step in known if step["name"] == "pp")
             assert (pipeline["value"]["kind"], pipeline["value"]["required"]) == ("int", True)
-            assert {"name": "microbatches", "kind": "int", "required": False, "default": "1"} in pipeline["options"]
+            microbatches = {"name": "microbatches", "kind": "int", "required": False, "default": "1", "choices": None}
+            assert microbatches in pipeline["options"]
 
             done = await ask(client, "distir/transform", **of(uri), steps=["dp=2"])
             assert (done["function"], done["why"]) == ("mlp", None)
@@ -46,6 +47,37 @@ def test_steps_are_listed_and_applied_to_what_is_in_the_editor(tmp_path):
                 "there is no function"
                 in (await ask(client, "distir/transform", **of(uri), steps=["dce"], function="q"))["error"]
             )
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+
+
+def test_steps_come_in_the_order_in_which_they_can_be_applied(tmp_path):
+    async def scenario():
+        async with session() as client:
+            uri = open_text(client, tmp_path / "mlp.dir", PROGRAM)
+            await simulated(client, uri)
+            order = [step["name"] for step in (await ask(client, "distir/transform", **of(uri)))["steps"]]
+            words = {"dp": ["dp=2"], "tp": ["tp=2"], "pp": ["pp=2", "microbatches=2"], "zero": ["zero=1"]}
+            steps = [word for name in order for word in words.get(name, ())]
+            done = await ask(client, "distir/transform", **of(uri), steps=steps)
+            assert len(done["comparison"]["this"]["busy_s"]) == 8
+            refused = await ask(client, "distir/transform", **of(uri), steps=["dp=2", "pp=2"])
+            assert "expected a program on one device" in refused["error"]
+            assert "their order is pp, dp" in refused["error"]
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+
+
+def test_comments_stay_and_those_of_what_is_gone_are_told(tmp_path):
+    async def scenario():
+        async with session() as client:
+            uri = open_text(client, tmp_path / "mlp.dir", PROGRAM)
+            await simulated(client, uri)
+            done = await ask(client, "distir/transform", **of(uri), steps=["dp=2"])
+            assert "  // Weight update (WU)\n  %w1_new_1 = " in done["text"]
+            assert done["left_out"] == []
+            gone = await ask(client, "distir/transform", **of(uri), steps=["inline"])
+            assert [text.split()[1] for text in gone["left_out"]] == ["Half"]
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 

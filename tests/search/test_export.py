@@ -64,8 +64,8 @@ POWERS = st.sampled_from([1, 2, 4, 8])
 def rows(draw):
     data, tensor, stages = draw(POWERS), draw(POWERS), draw(POWERS)
     microbatches = draw(st.sampled_from([2, 4, 6])) if stages > 1 else 1
-    schedule = draw(st.sampled_from(["gpipe", "1f1b", "interleaved", "zb-h1"]))
-    pieces = stages * (2 if schedule == "interleaved" else 1)
+    schedule = draw(st.sampled_from(["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"]))
+    pieces = stages * (2 if schedule in ("interleaved", "zb-v") else 1)
     uneven = st.lists(st.integers(1, 9), min_size=pieces, max_size=pieces)
     return Row(
         "m", data * microbatches * draw(st.integers(1, 5)), data, tensor, stages, microbatches, 0.1, 10.0, 1, True,
@@ -148,7 +148,7 @@ def test_a_torchtitan_configuration_runs_and_has_its_own_names(row):
     assert settings["activation_checkpoint"] == ("full" if row.checkpoint else None)
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
 def test_torchtitans_schedules_are_those_that_torch_has(schedule):
     schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
     text = export(Row("m", 8, 1, 1, 2, 4, 0.1, 1.0, 1, True, schedule), "torchtitan")

@@ -66,7 +66,7 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
     trained, asks = "inference" not in model, model == "training that asks"
     space = Space(
         devices, sizes, (4, 24) if asks else (1, 2, 4, 10, 24, 60),
-        ("1f1b", "gpipe") if asks else ("1f1b", "gpipe", "interleaved", "zb-h1") if trained else ("gpipe",),
+        ("1f1b", "gpipe") if asks else ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-v") if trained else ("gpipe",),
         (0, 1, 2, 3) if trained else (0,), (False, True) if asks else (False,),
     )  # fmt: skip
     told = 0
@@ -77,7 +77,9 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
         other = distributed.recounted(subject, plan)
         told += other is not None and all(other.figures(size) is not None for size in fitting)
         found = list(evaluate.evaluate(subject, plan, fitting))
-        assert not any(row.reason for row in found) or plan.schedule in ("interleaved", "zb-h1") or plan.zero, plan
+        assert not any(row.reason for row in found) or plan.schedule in ("interleaved", "zb-h1", "zb-v") or plan.zero, (
+            plan
+        )
         assert found == as_a_whole(subject, plan, fitting, monkeypatch), plan
     assert told
 

@@ -26,7 +26,9 @@ def test_rows_are_those_of_the_whole(model, machine, monkeypatch):
     subject = Subject(model, MODELS[model], load(machine))
     devices = min(8, subject.hardware.devices)
     trained = model == "mlp"
-    space = Space(devices, (64, 96), (2, 8), ("gpipe", "zb-h1"), checkpoint=(False, True) if trained else (False,))
+    space = Space(
+        devices, (64, 96), (2, 8), ("gpipe", "zb-h1", "zb-v"), checkpoint=(False, True) if trained else (False,)
+    )
     for plan in space.plans():
         with monkeypatch.context() as patch:
             found = list(evaluate.evaluate(subject, plan, space.batch_sizes))

@@ -18,7 +18,8 @@ def packaged(name):
 def test_the_bundle_is_built_from_these_sources():
     names = [f"src/{path.name}" for path in (VIEW / "src").iterdir()]
     digest = hashlib.sha256()
-    for name in sorted([*names, "LICENSES.txt", "build.mjs", "package-lock.json", "../palette.json"]):
+    shared = ["../palette.json", "../src/figures.ts"]
+    for name in sorted([*names, "LICENSES.txt", "build.mjs", "package-lock.json", *shared]):
         text = (VIEW / name).read_bytes().decode("utf-8").replace("\r\n", "\n")
         digest.update(f"{name}\n{text}\n".encode())
     built = packaged("timeline.js").split("\n")[0]

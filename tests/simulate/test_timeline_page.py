@@ -93,7 +93,13 @@ def bars(data):
     assert piece["bars"] == []
     columns = (table[name] for name in ("event", "origin", "call", "kind", "start_s", "slack_s"))
     return [
-        {"event": event, **table["origins"][origin], "calls": table["calls"][call], **table["kinds"][kind]}
+        {
+            "event": event,
+            **table["origins"][origin],
+            "calls": table["calls"][call],
+            "callers": [table["places"][place] for place in table["callers"][call]],
+            **table["kinds"][kind],
+        }
         | {"start_s": start, "slack_s": slack}
         for event, origin, call, kind, start, slack in zip(*columns, strict=True)
     ]
@@ -127,6 +133,9 @@ def test_the_data_are_the_simulation(seed):
         assert (bar["communication"] is not None) == (event.effect.work.communication is not None)
         assert bar["slack_s"] == timeline.slack[event.index]
         assert len(bar["calls"]) == len(event.path)
+        assert [(call["function"], call["statement"]) for call in bar["callers"]] == [
+            (function.name, index) for function, index in event.path[:-1]
+        ]
         written = data["statements"][bar["function"]][str(bar["statement"])]
         assert written == print_statement(event.statement)
     assert len(piece["waits"]) == len(timeline.waits)
@@ -160,8 +169,8 @@ def test_columns_count_as_scripts_do():
 
 
 def test_the_page_holds_what_an_editor_is_told():
+    from distir_lsp.answers import as_json
     from distir_lsp.positions import Positions
-    from distir_lsp.requests import _json
 
     from distir.ide.document import Setup, open_document
     from distir.ide.memory import memory_view
@@ -169,9 +178,9 @@ def test_the_page_holds_what_an_editor_is_told():
 
     document, data = open_document(TEXT, "two.dir", Setup(MACHINE)), placed(TEXT).data
     views = timeline_view(document, columns=True), memory_view(document)
-    told = [_json(view, Positions(TEXT)) for view in views]
+    told = [as_json(view, Positions(TEXT)) for view in views]
     assert json.loads(json.dumps(told)) == [data["timeline"][0], data["memory"]]
-    rows = json.loads(json.dumps(_json(timeline_view(document), Positions(TEXT))))["bars"]
+    rows = json.loads(json.dumps(as_json(timeline_view(document), Positions(TEXT))))["bars"]
     assert rows == bars(data), "as rows and as columns"
 
 

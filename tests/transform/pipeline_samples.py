@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+from hypothesis import strategies as st
 
 import distir
 from distir.analysis import random_inputs
@@ -11,7 +12,8 @@ from distir.ops import OPS, op
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.pipeline.order import Message, makespan, merge
-from distir.transform.pipeline.schedules import SCHEDULES, Pass, Task
+from distir.transform.pipeline.passes import Pass, Task, needs, stage_devices
+from distir.transform.pipeline.schedules import SCHEDULES
 
 RATE = 1e9
 """FLOP/s of the machine: its passes take seconds, all else some billionths of one."""
@@ -121,15 +123,16 @@ def messages(order, stages):
 def merged(name, devices, microbatches, virtual=1, lengths=None):
     """A schedule's order and its events, with messages placed for `lengths`, or as they are by default."""
     order = SCHEDULES[name](devices, microbatches, virtual)
-    sent = messages(order, devices * virtual)
+    sent = messages(order, len(stage_devices(order)))
     events = merge(order, sent) if lengths is None else merge(order, sent, lambda task: lengths[task.kind])
     return order, events
 
 
 def span(name, devices, microbatches, virtual, lengths, expected=None):
     """How long a schedule takes where its messages were placed for the lengths `expected`."""
-    _, events = merged(name, devices, microbatches, virtual, expected)
-    return makespan(events, lambda task: task.stage % devices, lambda task: lengths[task.kind], devices)
+    order, events = merged(name, devices, microbatches, virtual, expected)
+    home = stage_devices(order)
+    return makespan(events, lambda task: home[task.stage], lambda task: lengths[task.kind], devices)
 
 
 def without_blocking(order, sent, duration):
@@ -148,6 +151,33 @@ def without_blocking(order, sent, duration):
                 clocks[device] = end[task] = start + duration(task)
                 position[device] += 1
     return max(clocks)
+
+
+@st.composite
+def orders(draw):
+    """Any order that can be run: stages on devices by chance, passes one after the other as chance will have it."""
+    devices, microbatches = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    homes = draw(st.lists(st.integers(0, devices - 1), min_size=devices, max_size=devices))
+    splits = draw(st.booleans())
+    return (
+        devices,
+        microbatches,
+        splits,
+        any_order(draw(st.randoms(use_true_random=False)), homes, microbatches, splits),
+    )
+
+
+def any_order(dice, homes, microbatches, splits):
+    """An order with these stages on these devices."""
+    waiting = [Task(s, k, kind) for s in range(len(homes)) for k in range(microbatches) for kind in Pass]
+    waiting = [task for task in waiting if splits or task.kind is not Pass.WEIGHT]
+    rows, done = [[] for _ in homes], set()
+    while waiting:
+        task = dice.choice([task for task in waiting if done.issuperset(needs(task, len(homes)))])
+        waiting.remove(task)
+        done.add(task)
+        rows[homes[task.stage]].append(task)
+    return tuple(map(tuple, rows))
 
 
 def leaves(value):

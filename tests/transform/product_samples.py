@@ -54,11 +54,11 @@ class Remembering(Values):
         self.numbers = {}
         self.digests = {}
 
-    def call(self, call: Call, vs):
+    def called(self, call: Call, vs):
         key = self.number(call.function), tuple(map(self.digest, vs))
         found = self.runs.calls.get(key)
         if found is None:
-            found = self.runs.calls[key] = super().call(call, vs)
+            found = self.runs.calls[key] = yield super().called(call, vs)
             protect(found)
         return found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_samples import assert_same_results, forget, register, simulated, spending, written_out
+from pipeline_samples import assert_same_results, forget, orders, register, simulated, spending, written_out
 from sharding_samples import llama, mlp_with_tuples, small_gpt2
 
 import distir
@@ -14,10 +14,12 @@ from distir.diagnostics import ProgramError, Severity
 from distir.ir import Apply, Call, TensorType, TupleType, names, types
 from distir.models import gpt2, mlp
 from distir.transform import StepError, transform, verify
+from distir.transform.pipeline import schedules as known
+from distir.transform.pipeline.passes import stage_devices
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
-SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1)]
+SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1), ("zb-v", 1)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -53,6 +55,42 @@ def test_mlp_training(devices, microbatches, schedule, virtual):
     module = mlp(8, 4, 24, "Float64", training=True)
     made = assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual)
     assert not distir.check(made), "no warnings either"
+
+
+@settings(deadline=None, max_examples=40)
+@given(orders(), st.sampled_from(["mlp", "tied", "skip"]), st.booleans())
+def test_whatever_order_a_schedule_gives_the_results_are_the_same(given, model, training):
+    """Stages lie where the schedule says, several on one device in any way, its passes in any order that can be run."""
+    devices, microbatches, splits, order = given
+    known.schedule("own", splits=splits)(lambda *_: order)
+    try:
+        if model == "mlp":
+            module = mlp(2 * devices, 4, 2 * microbatches, "Float64", training=training)
+        elif model == "tied":
+            module = gpt2(devices, 12, 4, 5, batch=microbatches, vocabulary=12, positions=7, dtype="Float64")
+            module = transform(module, "grad", optimizer="momentum") if training else module
+        else:
+            module = with_skips(devices, 2 * microbatches, training)
+        assert_equal(module, devices, microbatches, schedule="own")
+    finally:
+        del known.SCHEDULES["own"]
+
+
+def with_skips(layers, batch, training):
+    """Layers each of which adds what all before it gave, and one weight that every second of them uses."""
+    size = f"Tensor[Float64, ({batch}, 4), 1]"
+    params = [f"%w{i}: Tensor[Float64, (4, 4), 1] {{param}}" for i in range(layers + 1)]
+    body, sums = [], "%x"
+    for i in range(layers):
+        body += [f"%h{i} = MatMul({sums}, %w{i})", f"%a{i} = Tanh(%h{i})"]
+        body += [f"%b{i} = MatMul(%a{i}, %w{layers})" if i % 2 else f"%b{i} = Identity(%a{i})"]
+        body += [f"%s{i} = Add({sums}, %b{i})"]
+        sums = f"%s{i}"
+    lines = "\n  ".join(body)
+    module = distir.parse(
+        f"func @main({', '.join(params)}, %x: {size} {{batch = 0}}) {{\n  {lines}\n  return {sums}\n}}"
+    )
+    return transform(module, "grad", optimizer="none") if training else module
 
 
 @pytest.mark.parametrize(("schedule", "virtual"), SCHEDULES)
@@ -248,7 +286,7 @@ def test_random_models(data):
     module = transform(forward, "grad", loss="none", optimizer=optimizer)
     balance = data.draw(st.sampled_from(["uniform", "cost"]))
     layers = 1 + sum(kind != "tied" for kind in kinds)  # calls or statements with weights
-    if layers < devices * virtual:
+    if layers < devices * known.SCHEDULES[schedule].stages_per_device(virtual):
         return
     assert_equal(module, devices, microbatches, schedule=schedule, virtual=virtual, balance=balance)
     assert_equal(forward, devices, microbatches)
@@ -265,7 +303,8 @@ def statements(module, name="main"):
 def test_one_value_forward_and_one_back_per_boundary_and_microbatch(schedule, virtual):
     made = pipeline(mlp(8, 4, 32, training=True), 4, 8, schedule=schedule, virtual=virtual)
     sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
-    assert len(sends) == 2 * (4 * virtual - 1) * 8
+    homes = stage_devices(known.SCHEDULES[schedule](4, 8, virtual))
+    assert len(sends) == 2 * 8 * sum(a != b for a, b in itertools.pairwise(homes))
     state = distir.analysis.check(made).states["main"]
     for send in sends:
         assert state[send.results[0]].shape == (4, 4), "a microbatch of one layer's results, nothing else"

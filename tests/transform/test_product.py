@@ -76,6 +76,11 @@ class Case:
         return f"{self.model}: {' '.join(self.words)}"
 
 
+def fitting(stages):
+    """The schedules for which there are layers enough: `interleaved` may do with one stage per device."""
+    return [name for name, s in SCHEDULES.items() if s.virtual or s.stages * stages <= 8]
+
+
 def cases(name):
     """Every strategy for a model. There is one schedule alone without a backward pass, or with one stage."""
     training = name.endswith("training")
@@ -84,7 +89,7 @@ def cases(name):
         for checkpoint in ((False, True) if training else (False,))
         for degrees in DEGREES
         for microbatches in MICROBATCHES
-        for schedule in (SCHEDULES if training and degrees[2] > 1 else ("1f1b",))
+        for schedule in (fitting(degrees[2]) if training and degrees[2] > 1 else ("1f1b",))
         for zero in (range(4) if training else (0,))
     ]
 

@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 from pipeline_samples import merged, messages
 
 from distir.transform.pipeline.order import Message
+from distir.transform.pipeline.passes import Pass, Task, stage_devices
 from distir.transform.pipeline.repetition import folded, stretched, unfolded
-from distir.transform.pipeline.schedules import Pass, Task
 
 quick = settings(deadline=None, max_examples=40)
-schedules = st.sampled_from([("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("zb-h1", 1)])
+schedules = st.sampled_from(
+    [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("zb-h1", 1), ("zb-v", 1)]
+)
 sizes, seconds = st.integers(1, 5), st.integers(1, 9)
 
 
@@ -34,18 +36,19 @@ def test_what_is_told_once_is_the_same_order(schedule, devices, groups, least, l
 def test_a_stretched_order_runs_every_pass_once_and_sends_in_between(schedule, devices, more, length):
     name, virtual = schedule
     few, many = devices * (virtual + 8), devices * (virtual + 8 + more)
-    _, events = merged(name, devices, few, virtual, length)
+    order, events = merged(name, devices, few, virtual, length)
     timetable = stretched(folded(events, 4), many - few)
     if timetable is None:
         return
     found = unfolded(timetable)
     at = {event: place for place, event in enumerate(found)}
     kinds = {event.kind for event in events if isinstance(event, Task)}
-    tasks = {Task(s, k, kind) for s in range(devices * virtual) for k in range(many) for kind in kinds}
+    tasks = {Task(s, k, kind) for s in range(len(stage_devices(order))) for k in range(many) for kind in kinds}
     assert len(found) == len(at)
     assert {event for event in found if isinstance(event, Task)} == tasks
-    order = [[t for t in found if isinstance(t, Task) and t.stage % devices == d] for d in range(devices)]
-    sent = set(messages(order, devices * virtual))
+    homes = stage_devices(order)
+    order = [[t for t in found if isinstance(t, Task) and homes[t.stage] == d] for d in range(devices)]
+    sent = set(messages(order, len(homes)))
     assert {event for event in found if isinstance(event, Message)} == sent
     assert all(at[message.source] < at[message] < at[message.target] for message in sent)
 

@@ -48,6 +48,32 @@ def test_it_takes_as_long_and_as_much_memory(name, degrees, microbatches, schedu
     assert len(whole.devices) == degrees[0] * degrees[1] * degrees[2]
 
 
+@pytest.mark.parametrize("degrees", [(2, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2), (2, 1, 4)])
+@pytest.mark.parametrize("name", [name for name in MODELS if "training" in name])
+def test_gradients_in_buckets_too(name, degrees):
+    """So no stage waits for another one's gradients, nor is any device charged for them."""
+    for layout, bucket in zip(LAYOUTS, (1 << 9, 1 << 13, 1 << 30), strict=False):
+        assert_stands(MODELS[name](), *words(degrees, 4, "1f1b", layout), f"bucket_bytes={bucket}")
+
+
+@pytest.mark.parametrize("degrees", [(2, 1, 4), (2, 2, 2), (4, 2, 1)])
+def test_a_bucket_is_of_devices_that_hold_the_same_weights(degrees):
+    """So one that holds everything is, on each stage and shard, as large as what was summed there one by one."""
+    module = distir.models.mlp(8, 64, batch=64, training=True)
+    steps = words(degrees, 4, "1f1b", "pdt")
+    one_by_one, joined = (summed(transform(module, *steps, f"bucket_bytes={size}")) for size in (0, 1 << 40))
+    assert joined == one_by_one
+
+
+def summed(module):
+    """The bytes of all messages that each device takes part in."""
+    found = {}
+    for effect in simulate(module, "dgx2-v100").timeline().effects:
+        for device in effect.devices if effect.work.communication else ():
+            found[device] = found.get(device, 0) + effect.work.communication.nbytes
+    return found
+
+
 def test_sequences_that_are_split_too():
     one, _ = assert_stands(distir.models.gpt2(2, 64, 4, 8, batch=8, vocabulary=96), "dtp=2,4,1", "sequence=true")
     ops = {s.op for function in one.module for s in function.body if isinstance(s, Apply)}

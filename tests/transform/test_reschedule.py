@@ -63,7 +63,7 @@ def test_a_program_that_cannot_be_faster_stays_as_it_is():
         assert transform(module, "reschedule") is module
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
 def test_pipelines_keep_their_results_and_are_never_slower(schedule):
     options = ["virtual=2"] if schedule == "interleaved" else []
     module = transform(small_gpt2(4), "grad", "loss=cross_entropy")

@@ -3,11 +3,14 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_samples import forget, merged, messages, register, simulated, span, spending, without_blocking
+from pipeline_samples import forget, merged, messages, orders, register, simulated, span, spending, without_blocking
 
 from distir.transform import transform
+from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.order import Message, makespan, merge
-from distir.transform.pipeline.schedules import SCHEDULES, Pass, ScheduleError, Task, in_flight, inference, split_orders
+from distir.transform.pipeline.passes import Pass, Task, forward_only, in_flight, stage_devices
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule
+from distir.transform.pipeline.validation import ScheduleError
 
 F, B, W = Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT
 CLOSE = 1e-5
@@ -45,8 +48,11 @@ def test_every_pass_of_every_stage_runs_once_on_its_device(given):
     order = SCHEDULES[name](devices, microbatches, virtual)
     kinds = (F, B, W) if SCHEDULES[name].splits else (F, B)
     assert len(order) == devices
+    per_device = SCHEDULES[name].stages_per_device(virtual)
+    homes = stage_devices(order)
+    assert sorted(homes) == sorted([*range(devices)] * per_device), "as many stages for each device"
     for device, tasks in enumerate(order):
-        stages = range(device, devices * virtual, devices)
+        stages = [stage for stage, home in enumerate(homes) if home == device]
         expected = {Task(s, k, kind) for s in stages for k in range(microbatches) for kind in kinds}
         assert len(tasks) == len(expected)
         assert set(tasks) == expected
@@ -61,7 +67,7 @@ def test_merging_keeps_the_order_of_each_device_and_sends_in_between(given):
     for tasks in order:
         places = [at[task] for task in tasks]
         assert places == sorted(places)
-    sent = messages(order, devices * virtual)
+    sent = messages(order, len(stage_devices(order)))
     assert len(events) == len(at) == len(sent) + sum(map(len, order))
     for message in sent:
         assert at[message.source] < at[message] < at[message.target]
@@ -116,16 +122,35 @@ def test_microbatches_in_flight(devices, microbatches):
 
 
 @quick
+@given(sizes, counts)
+def test_zb_v_goes_there_and_back_again_within_the_memory_of_1f1b(devices, microbatches):
+    order = SCHEDULES["zb-v"](devices, microbatches)
+    assert stage_devices(order) == (*range(devices), *reversed(range(devices)))
+    whole = max(map(in_flight, SCHEDULES["1f1b"](devices, microbatches)))
+    assert max(map(in_flight, order)) <= 2 * whole, "of stages half as large"
+
+
+@quick
+@given(sizes, counts)
+def test_zb_v_is_never_slower_than_1f1b_and_waits_only_as_the_pipeline_fills(devices, microbatches):
+    half = dict.fromkeys(Pass, 1)
+    found = span("zb-v", devices, microbatches, 1, half, half)
+    assert found <= span("1f1b", devices, microbatches, 1, {F: 2, B: 4}, {F: 2, B: 4})
+    if microbatches >= 2 * devices:
+        assert found == 6 * microbatches + devices - 1
+
+
+@quick
 @given(sizes, counts, seconds)
 def test_inference_takes_one_pass_per_stage_and_microbatch(devices, microbatches, length):
-    order = inference(devices, microbatches)
+    order = forward_only(SCHEDULES["1f1b"](devices, microbatches))
     events = merge(order, messages(order, devices))
     assert len([e for e in events if isinstance(e, Task)]) == devices * microbatches
     assert [task.microbatch for task in order[-1]] == list(range(microbatches))
 
 
 def test_a_fast_stage_waits_rather_than_lets_a_slow_one_wait():
-    order = inference(2, 8)
+    order = forward_only(SCHEDULES["1f1b"](2, 8))
     length = {0: 1.0, 1: 1.1}
     events = merge(order, messages(order, 2), lambda task: length[task.stage])
     found = makespan(events, lambda task: task.stage, lambda task: length[task.stage], 2)
@@ -137,16 +162,110 @@ def test_a_fast_stage_waits_rather_than_lets_a_slow_one_wait():
 def test_blocking_costs_little_even_where_stages_are_uneven(given, data):
     name, devices, microbatches, virtual = given
     order = SCHEDULES[name](devices, microbatches, virtual)
-    stages = devices * virtual
+    home = stage_devices(order)
+    stages = len(home)
     length = data.draw(st.lists(st.integers(70, 130), min_size=stages, max_size=stages))
     sent = messages(order, stages)
 
     def duration(task):
         return length[task.stage] * (2 if task.kind is B and not SCHEDULES[name].splits else 1)
 
-    found = makespan(merge(order, sent, duration), lambda task: task.stage % devices, duration, devices)
+    found = makespan(merge(order, sent, duration), lambda task: home[task.stage], duration, devices)
     free = without_blocking(order, sent, duration)
     assert free <= found <= 1.25 * free
+
+
+def checked(order, devices, microbatches, splits=False):
+    """What a schedule named `own` that gives this order says."""
+    return Schedule("own", lambda *_: order, splits)(devices, microbatches)
+
+
+@quick
+@given(orders())
+def test_an_order_that_can_be_run_is_taken(given):
+    devices, microbatches, splits, order = given
+    assert checked(order, devices, microbatches, splits) == order
+
+
+@quick
+@given(orders(), st.data())
+def test_an_order_with_a_fault_is_refused_by_name(given, data):
+    devices, microbatches, splits, order = given
+    rows = [list(tasks) for tasks in order]
+    device = data.draw(st.sampled_from([d for d, tasks in enumerate(rows) if tasks]))
+    index = data.draw(st.integers(0, len(rows[device]) - 1))
+    task = rows[device][index]
+    fault = data.draw(st.sampled_from(["missing", "twice", "unknown", "elsewhere", "late", "devices"]))
+    if fault == "missing":
+        del rows[device][index]
+    elif fault == "twice":
+        rows[device].append(task)
+    elif fault == "unknown":
+        rows[device].append(task := Task(task.stage, microbatches, task.kind))
+    elif fault == "elsewhere":
+        other = data.draw(st.integers(0, devices - 1).filter(lambda d: d != device)) if devices > 1 else None
+        if other is None or len(rows[device]) == 1:
+            return
+        rows[other].append(rows[device].pop(index))
+    elif fault == "late":
+        rows[device].remove(task := Task(task.stage, task.microbatch, F))
+        rows[device].append(task)
+    else:
+        rows.append([])
+    expected = {"elsewhere": "DIR646", "late": "DIR647"}.get(fault, "DIR645")
+    with pytest.raises(ScheduleError) as error:
+        checked(tuple(map(tuple, rows)), devices, microbatches, splits)
+    if fault == "elsewhere" and error.value.code.number == "DIR647":
+        return
+    assert error.value.code.number == expected
+    assert "`own`" in str(error.value)
+    assert fault in ("devices", "elsewhere") or f"`{task}`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("order", "number", "said"),
+    [
+        ((), "DIR645", "`own` gave orders for 0 devices, expected 2"),
+        ("F0@0 B0@0, F0@1", "DIR645", "`own` never runs `B0@1`, the backward pass of stage 1 over microbatch 0"),
+        (
+            "F0@0 B0@0 B0@0, F0@1 B0@1",
+            "DIR645",
+            "`own` runs `B0@0`, the backward pass of stage 0 over microbatch 0, 2 times",
+        ),
+        (
+            "F0@0 B0@0, F0@1 B0@1 W0@1",
+            "DIR645",
+            "`own` runs `W0@1`, the weight pass of stage 1 over microbatch 0, but it is registered without"
+            " `splits=True`",
+        ),
+        (
+            "F0@0 B0@1, F0@1 B0@0",
+            "DIR646",
+            "`own` runs `B0@1`, the backward pass of stage 1 over microbatch 0, on device 0 and `F0@1`, the forward"
+            " pass of stage 1 over microbatch 0, on device 1: a stage is on one device",
+        ),
+        (
+            "F0@0 B0@0, B0@1 F0@1",
+            "DIR647",
+            "`own` runs `B0@1`, the backward pass of stage 1 over microbatch 0, on device 1 before `F0@1`, the forward"
+            " pass of stage 1 over microbatch 0, which it needs",
+        ),
+        (
+            "F0@0 B0@0 F1@0 B1@0, F0@1 F1@1 B0@1 B1@1",
+            "DIR647",
+            "`own` lets devices wait for each other: device 0 waits before `B0@0` for `B0@1` and device 1 waits before"
+            " `F1@1` for `F1@0`",
+        ),
+    ],
+)
+def test_what_is_said_of_an_order_that_cannot_be_run(order, number, said):
+    kinds = {kind.value[0].upper(): kind for kind in Pass}
+    rows = order and tuple(
+        tuple(Task(int(word[3:]), int(word[1]), kinds[word[0]]) for word in row.split()) for row in order.split(",")
+    )
+    with pytest.raises(ScheduleError) as error:
+        checked(rows, 2, 2 if "1@0" in order else 1)
+    assert (error.value.code.number, str(error.value)) == (number, said)
 
 
 def test_a_circle_is_found():
@@ -160,6 +279,9 @@ def test_numbers_that_a_schedule_cannot_take():
         SCHEDULES["interleaved"](4, 6, 2)
     with pytest.raises(ScheduleError, match="one stage per device"):
         SCHEDULES["1f1b"](4, 6, 2)
+    with pytest.raises(ScheduleError, match="`zb-v` has 2 stages per device, found `virtual=3`"):
+        SCHEDULES["zb-v"](4, 6, 3)
+    assert SCHEDULES["zb-v"](4, 6, 2) == SCHEDULES["zb-v"](4, 6)
     with pytest.raises(ScheduleError, match="1 or more"):
         SCHEDULES["gpipe"](0, 6)
 
@@ -209,17 +331,33 @@ def test_simulated_zb_h1_is_never_slower_than_1f1b(devices, microbatches, forwar
     assert split <= joined * (1 + CLOSE)
 
 
+@simulations
+@given(st.integers(1, 4), st.sampled_from([1, 2, 4, 8, 10, 12]))
+def test_simulated_zb_v_is_never_slower_than_1f1b_nor_holds_more(devices, microbatches):
+    model = spending(2 * devices, 1, 1, 1, rows=480 * 8, width=8)
+    split, joined = (
+        simulated(transform(model, f"pp={devices}", microbatches=microbatches, schedule=name))
+        for name in ("zb-v", "1f1b")
+    )
+    assert split.latency_s <= joined.latency_s * (1 + CLOSE)
+    if microbatches >= 2 * devices:
+        assert split.latency_s == pytest.approx(6 * microbatches + devices - 1, rel=CLOSE)
+
+
 @quick
 @given(sizes, counts, st.data())
 def test_orders_by_length_run_every_pass_within_the_memory_of_1f1b(devices, microbatches, data):
-    places = [(stage, kind) for stage in range(devices) for kind in Pass]
+    given = SCHEDULES[data.draw(st.sampled_from(["zb-h1", "zb-v"]))](devices, microbatches)
+    stages = len(stage_devices(given))
+    places = [(stage, kind) for stage in range(stages) for kind in Pass]
     drawn = data.draw(st.lists(st.integers(0, 9), min_size=len(places), max_size=len(places)))
     lengths = dict(zip(places, drawn, strict=True))
     every = {Task(*place[:1], k, place[1]) for place in places for k in range(microbatches)}
-    for order in split_orders(devices, microbatches, lengths):
+    for order in filled_orders(given, lengths):
         assert {task for tasks in order for task in tasks} == every
-        assert max(map(in_flight, order)) <= min(devices, microbatches)
-        merge(order, messages(order, devices), lambda task: lengths[task.stage, task.kind])
+        assert stage_devices(order) == stage_devices(given)
+        assert max(map(in_flight, order)) <= min(devices, microbatches) * stages // devices
+        merge(order, messages(order, stages), lambda task: lengths[task.stage, task.kind])
 
 
 def test_memory_of_1f1b_does_not_grow_with_the_microbatches():

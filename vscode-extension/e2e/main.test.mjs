@@ -99,6 +99,21 @@ inWindow("a program shows types, times, lenses, hover, and a colour for each dev
   await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
 });
 
+inWindow("text and timeline have the same colours in themes whose names say neither Dark nor Light", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Open Timeline to the Side");
+  await window.webview("#chart canvas").waitFor();
+  for (const [theme, colours] of [["Monokai", palette.any], ["Abyss", palette.any], ["Dark High Contrast", palette.highContrastDark], ["Dark Modern", palette.dark]]) {
+    await window.command("Preferences: Color Theme");
+    await window.pick(theme, { typed: true });
+    for (const [device, value] of [[1, "%h"], [2, "%wb"]]) {
+      await coloured(window, value, colours[device]);
+      await window.pixels("#chart canvas", colours[device], (count) => count > 200);
+    }
+  }
+  await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
+});
+
 inWindow("a mistake is underlined, and goes with its cause", "broken.dir", async (window) => {
   await window.page.waitForSelector(".cdr.squiggly-error");
   assert.match(await window.page.textContent("#status\\.problems"), /[1-9]/);
@@ -131,19 +146,20 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   await window.picture("compare");
   await told.locator(".monaco-button", { hasText: "Timelines" }).click();
   const comparison = window.webview("#comparison");
-  await comparison.filter({ hasText: /^mlp\.HEAD\.dir: 12\.91 ms → 1\d\.\d+ ms, 1\.0\dx slower/ }).waitFor();
+  await comparison.filter({ hasText: /^mlp\.HEAD\.dir: 12\.9ms → 1\d\.\d+ms, 1\.0\dx slower/ }).waitFor();
   await window.command("DistIR: Compare with Saved");
   const saved = await window.message("against saved");
   assert.match(await saved.textContent(), /1\.0\dx slower/);
   // The saved version took the tab of HEAD's; the timeline goes on to compare with HEAD, also after an edit.
   const before = await comparison.textContent();
+  await window.command("View: Focus First Editor Group");
   await window.page.keyboard.press("Control+End");
   await window.goTo("%p_1: D2");
   await window.page.keyboard.press("End");
   await window.page.keyboard.press("Enter");
   await window.page.keyboard.insertText("%q_3: D2 = Relu(%p_1)");
   await comparison.filter({ hasNotText: before.slice(0, 40) }).waitFor();
-  assert.match(await comparison.textContent(), /^mlp\.HEAD\.dir: 12\.91 ms → /);
+  assert.match(await comparison.textContent(), /^mlp\.HEAD\.dir: 12\.9ms → /);
   await saved.locator(".monaco-button", { hasText: "Timelines" }).click();
   await comparison.filter({ hasText: /^mlp\.saved\.dir: / }).waitFor();
   await window.page.waitForSelector('.tab:has-text("mlp.dir: saved ↔ now, 1.0")');
@@ -159,16 +175,19 @@ inWindow("the advice to move an op makes the program faster", "swapped.dir", asy
   assert.ok((await latency(window)) < first);
 });
 
-inWindow("the timeline opens beside; Enter on a bar and a click on one go to its statement", "mlp.dir", async (window) => {
+inWindow("the timeline opens with the cursor's statement marked; keys work at once; Enter on a bar and a click on one go to its statement", "mlp.dir", async (window) => {
   await window.lens(/· peak /);
+  await window.goTo("%h = Gemm(%x, %A, %b)", 4);
   await window.clickLens("timeline", '.tab:has-text("Timeline of mlp.dir")');
   const chart = window.webview("#chart");
   await chart.waitFor();
   await window.webview("#chart canvas").waitFor();
-  await window.page.waitForTimeout(500);
-  await chart.focus();
+  await window.webview("#live", { hasText: "cursor at Gemm %h, 4 bars" }).waitFor({ state: "attached" });
+  await window.pixels("#chart canvas", HIT, (count) => count > 100);
+  await window.page.waitForFunction(() => document.activeElement?.classList.contains("webview"));
   await window.page.keyboard.press("Home");
   await window.page.keyboard.press("ArrowRight");
+  await window.webview("#bar", { hasText: "on device 1" }).waitFor({ state: "attached" });
   await window.picture("timeline");
   await window.page.keyboard.press("Enter");
   await window.at(/line (\d+),/.exec(await window.webview("#bar").textContent())[1]);
@@ -180,9 +199,27 @@ inWindow("the timeline opens beside; Enter on a bar and a click on one go to its
   await window.at(line);
   await window.goTo("Figure 2");
   await window.pixels("#chart canvas", HIT, (count) => count === 0);
-  await window.goTo("%h = Gemm(%x, %A, %b)", 4);
-  await window.webview("#live", { hasText: "cursor at Gemm %h, 4 ops" }).waitFor({ state: "attached" });
+});
+
+inWindow("a cursor on a call marks all that it does; a click on a bar shows its function for that call, and hints follow", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Open Timeline to the Side");
+  await window.webview("#chart canvas").waitFor();
+  await window.command("View: Focus First Editor Group");
+  await window.goTo("%p_1: D2 = @dense", 4);
+  await window.webview("#live", { hasText: "cursor at call of @dense, 2 bars" }).waitFor({ state: "attached" });
   await window.pixels("#chart canvas", HIT, (count) => count > 100);
+  await window.command("DistIR: Open Timeline to the Side"); // gives it the keyboard back
+  await window.webview("#chart").focus();
+  const before = await window.lens(/4 calls, shown: 1, by @mlpPP/);
+  await window.page.keyboard.press("Home");
+  await window.page.keyboard.press("ArrowDown"); // on device 2
+  for (let i = 0; i < 12 && !/Gemm %h .*in @dense, called/.test(await window.webview("#bar").textContent()); i++) await window.page.keyboard.press("ArrowRight");
+  const start = /from ([\d.]+[mu]?s)/.exec(await window.webview("#bar").textContent())[1];
+  await window.page.keyboard.press("Enter");
+  const after = await window.lens(/4 calls, shown: [2-4], by @mlpPP/);
+  assert.notEqual(before, after);
+  await window.line(`@${start}`); // the hint of that statement
 });
 
 inWindow("hostile text, and a hostile file name, are only text in the pages, which run nothing but our own files", HOSTILE_FILE, async (window) => {
@@ -342,6 +379,7 @@ inWindow("a transform is chosen in a form, previewed with its gain, and saved as
   await window.pick("dp");
   await window.enter("2", ": dp");
   await window.row("Preview dp=2").waitFor();
+  assert.ok(!(await window.page.locator(".quick-input-widget").innerText()).includes("`"), "no marks of Markdown in a form");
   await window.pick("Preview dp=2");
   const told = await window.message("dp=2: 1.");
   await window.page.waitForSelector(".monaco-diff-editor");
@@ -349,7 +387,56 @@ inWindow("a transform is chosen in a form, previewed with its gain, and saved as
   await window.picture("transform");
   await told.locator(".monaco-button", { hasText: "Save as New" }).first().click();
   await window.page.waitForSelector('.tab:has-text("sequential.dp2.dir")');
-  assert.match(readFileSync(join(folder, "sequential.dp2.dir"), "utf8"), /MPIAllreduce/);
+  const text = readFileSync(join(folder, "sequential.dp2.dir"), "utf8");
+  assert.match(text, /MPIAllreduce/);
+  assert.match(text, /^ {2}\/\/ Weight update \(WU\)$/m);
+});
+
+inWindow("steps are applied in the order that they need, whatever the order of choosing; what is refused is said in the form, which stays", "sequential.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Transform Program");
+  await window.pick("dp");
+  await window.enter("7", ": dp");
+  await window.pick("Preview dp=7");
+  await window.row("dimension 0 of").or(window.page.locator(".quick-input-list .monaco-list-row", { hasText: "does not split" })).first().waitFor();
+  assert.deepEqual(await window.messages(), []);
+  await window.pick("dp");
+  await window.enter("2", ": dp");
+  await window.pick("pp");
+  await window.enter("2", ": pp");
+  await window.pick("microbatches", { typed: true });
+  await window.enter("2", "microbatches");
+  await window.pick("schedule", { typed: true });
+  for (const name of ["gpipe", "1f1b", "interleaved", "zb-h1"]) await window.row(name).waitFor();
+  await window.pick("gpipe");
+  await window.pick("Preview pp=2 microbatches=2 schedule=gpipe dp=2");
+  await window.message("pp=2 microbatches=2 schedule=gpipe dp=2: ");
+  await window.page.waitForSelector(".monaco-diff-editor");
+});
+
+inWindow("a preview and a rank are looked at for the machine that was picked", "sequential.dir", async (window) => {
+  await window.clickLens("dgx-a100", '.quick-input-list .monaco-list-row[aria-label^="dgx-h100"]');
+  await window.pick("dgx-h100");
+  await window.lens(/^dgx-h100$/);
+  const [, first] = /^([\d.]+)ms/.exec(await window.lens(/· peak /));
+  await window.command("DistIR: Transform Program");
+  await window.pick("cse");
+  await window.pick("yes");
+  await window.pick("Preview cse");
+  await window.message("cse: as fast as before");
+  await window.page.waitForSelector(".monaco-diff-editor");
+  // Both sides say the same times beside the same statements.
+  const times = (side) =>
+    window.page.$$eval(`.monaco-diff-editor .editor.${side} .view-line`, (lines) => lines.flatMap((line) => /\+[\d.]+[mu]?s @\S+s\b/.exec(line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " "))?.[0] ?? []));
+  let [left, right] = [[], []];
+  await window.page.waitForFunction(() => document.querySelector(".monaco-diff-editor"));
+  for (let waited = 0; waited < 300 && (left.length === 0 || left.join() !== right.join()); waited++) {
+    [left, right] = [await times("original"), await times("modified")];
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.ok(left.length > 1, left.join());
+  assert.deepEqual(right, left);
+  assert.ok(Number(first) > 0);
 });
 
 inWindow("a search runs in the background; a configuration opens as a program", "sequential.dir", async (window) => {

@@ -42,7 +42,7 @@ export function activate(extension: vscode.ExtensionContext): Api {
   let status: LanguageStatus | undefined;
   const made = (server = new Server(extension.globalState, log, middleware(() => status?.refresh())));
   status = new LanguageStatus(made);
-  const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(), log };
+  const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(() => made.running), log };
   const timelines = new Timelines(context);
   const ranks = new RankView(context);
   extension.subscriptions.push(

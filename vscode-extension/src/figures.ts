@@ -17,9 +17,25 @@ export function gain(speedup: number | null): string {
   return speedup > 1 ? `${factor(speedup)}x faster` : `${factor(1 / speedup)}x slower`;
 }
 
+/** A text without Markdown's marks for code, which forms and messages would show as they are. */
+export function unmarked(text: string): string {
+  return text.replace(/`/g, "'");
+}
+
+/** A text in lines of at most so many characters, as far as its words allow. */
+export function wrapped(text: string, width = 72): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** A text as a message's text: the editor makes links, even of commands, of what looks like one. */
 export function plain(text: string): string {
-  return text.replace(/\]\(/g, "] (");
+  return unmarked(text).replace(/\]\(/g, "] (");
 }
 
 function factor(value: number): string {

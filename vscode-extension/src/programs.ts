@@ -22,6 +22,11 @@ export class Programs implements vscode.Disposable {
     this.watching = vscode.window.onDidChangeActiveTextEditor((editor) => (this.last = written(editor?.document) ?? this.last));
   }
 
+  /** A view of a program has the keyboard: commands are about that program. */
+  lookedAt(document: vscode.TextDocument): void {
+    this.last = document;
+  }
+
   /** The document; undefined, after a message, where there is none. */
   async about(given?: unknown): Promise<vscode.TextDocument | undefined> {
     const uri = given instanceof vscode.Uri ? given : typeof given === "string" ? vscode.Uri.parse(given, true) : undefined;
@@ -43,23 +48,40 @@ export class Programs implements vscode.Disposable {
 
 /** Texts of programs that are shown and can be simulated, and are no files. */
 export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
-  private readonly texts = new Map<string, string>();
+  private readonly texts = new Map<string, { readonly text: string; readonly program: vscode.Uri }>();
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   private count = 0;
 
   readonly onDidChange = this.changed.event;
 
-  /** A document with a text, beside a program: so it has the same settings, and finds the same files. */
+  /** `server`: what sends requests, if it runs. */
+  constructor(private readonly server: () => Asked | undefined) {}
+
+  /**
+   * A document with a text, beside a program: so it has the same settings, and finds the same files. It is looked at for
+   * the machine that the program is looked at for.
+   */
   async open(program: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
     const uri = vscode.Uri.from({ scheme: PREVIEW, path: beside(program, name), query: String(++this.count) });
     this.forget();
-    this.texts.set(uri.toString(), text);
+    this.texts.set(uri.toString(), { text, program });
     const document = await vscode.workspace.openTextDocument(uri);
     return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
   }
 
-  provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.texts.get(uri.toString()) ?? "";
+  /** The text; the server is told first what it follows, so that it never shows the times of another machine. */
+  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    const found = this.texts.get(uri.toString());
+    const server = this.server();
+    if (found !== undefined && server !== undefined) {
+      await ask(server, "follow", uri.toString(), { source: found.program.toString() }).catch(() => undefined); // it is being restarted
+    }
+    return found?.text ?? "";
+  }
+
+  /** The text of a preview; empty where there is none any more. */
+  textOf(uri: vscode.Uri): string {
+    return this.texts.get(uri.toString())?.text ?? "";
   }
 
   dispose(): void {
@@ -84,6 +106,12 @@ export async function onTheSameHardware(server: Asked, of: vscode.Uri, to: vscod
   if (Object.keys(chosen.changes).length > 0) {
     await ask(server, "hardware", to.toString(), { action: "whatIf", changes: chosen.changes, keep: true });
   }
+}
+
+/** Where a program is shown, to show there what is about it: not over its timeline, which may have the keyboard. */
+export function columnOf(uri: vscode.Uri): vscode.ViewColumn {
+  const shown = vscode.window.visibleTextEditors.find(({ document, viewColumn }) => viewColumn !== undefined && document.uri.toString() === uri.toString());
+  return shown?.viewColumn ?? vscode.ViewColumn.One;
 }
 
 /** The file's name, as titles show it. */

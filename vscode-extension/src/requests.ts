@@ -51,6 +51,8 @@ export interface Choice {
   kind: string;
   required: boolean;
   default: string;
+  /** The words that it is limited to; null where it is typed. */
+  choices: string[] | null;
 }
 
 export interface Step {
@@ -63,6 +65,8 @@ export interface Step {
 export interface Transformed {
   function: string;
   text: string;
+  /** Comments that have no place in the result. */
+  left_out: string[];
   why: string | null;
   comparison: Comparison | null;
 }

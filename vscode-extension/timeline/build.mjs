@@ -13,7 +13,7 @@ const out = join(here, "../../distir/simulate/page");
 /** All that the bundle is built from, in the order of their paths. The lock names the versions of what is bundled. */
 export function sources() {
   const own = readdirSync(join(here, "src")).map((name) => `src/${name}`);
-  return [...own, "LICENSES.txt", "build.mjs", "package-lock.json", "../palette.json"].sort();
+  return [...own, "LICENSES.txt", "build.mjs", "package-lock.json", "../palette.json", "../src/figures.ts"].sort();
 }
 
 /** SHA-256 of the paths and contents of the sources; line ends do not count. */

@@ -7,10 +7,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from distir.cost.calibrate.benchmarks import Benchmark
+from distir.files.reading import beside
 
 SCRIPT = "measure.py"
 COMPUTING, COMMUNICATING = "computing", "communicating"
@@ -47,7 +47,7 @@ class Sample:
 
 def script() -> dict[str, str]:
     """The files of the script, by name."""
-    return {SCRIPT: (files("distir.cost.calibrate") / f"{SCRIPT}.txt").read_text(encoding="utf-8")}
+    return {SCRIPT: beside(__file__, f"{SCRIPT}.txt")}
 
 
 def plan(computing: Sequence[Benchmark], communicating: Sequence[Benchmark]) -> str:

@@ -315,8 +315,9 @@ ROLE = code(
     "bad-role",
     """
 A role of a parameter is unknown, or its value does not fit. The braces after a parameter's type hold roles that
-strategies rely on: `{param}` (a weight), `{state}` (optimizer state), `{batch = 0}` (the dimension along which samples
-stand), `{remote}` (in the program of one rank: a value that another rank holds).
+strategies rely on: `{param}` (a weight), `{param, frozen}` (a weight that is not trained), `{buffer}` (a tensor of the
+model that is no weight), `{state}` (optimizer state), `{batch = 0}` (the dimension along which samples stand),
+`{remote}` (in the program of one rank: a value that another rank holds).
 
 ```dir
 func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 2}) {  // error: DIR213

@@ -182,3 +182,35 @@ microbatches, another schedule or another split of the work even them out.
 """,
     severity=Severity.WARNING,
 )
+
+TOO_MANY_OPS = code(
+    "DIR510",
+    "too-many-ops",
+    """
+With all its calls written out, a function has more ops than can be dealt with. Calls of calls multiply: here `@four`
+has 4 ops, and with 60 more functions like it, each calling the one before twice, there would be 2 to the 62.
+
+```dir
+func @one(%x) {
+  %y = Relu(%x)
+  return %y
+}
+
+func @two(%x) {
+  %y = @one(%x)
+  %z = @one(%y)
+  return %z
+}
+
+func @four(%x: Tensor[Float32, (2,), 1]) {
+  %y = @two(%x)
+  %z = @two(%y)
+  return %z
+}
+```
+
+A program of up to 9,223,372,036,854,775,807 ops (63 bits) checks, and its latency, memory and use of devices are found
+at once, for equal calls are simulated once. What must take each op by itself has a limit of its own, and says which:
+`inline` writes a million statements into a function, `run` runs a hundred million, a trace lists two million.
+""",
+)

@@ -52,6 +52,17 @@ its results. Take the gradient first, then distribute: `distir transform grad dp
 """,
 )
 
+BROKEN_RESULT = code(
+    "DIR606",
+    "broken-result",
+    """
+A step has made a program that does not check, so there is no result: nothing is printed or written.
+
+The diagnostic names the step, what is wrong in the program that it made, and the statement there. The step is at fault,
+ours or a plugin's: please report it together with the program. Until it is mended, other steps or options may do.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",
@@ -106,6 +117,19 @@ Name parameters of the entry function, and their dimensions counted from 0: `sha
 """,
 )
 
+STAYS_WHOLE = code(
+    "DIR625",
+    "stays-whole",
+    """
+Tensor parallelism with `strict` leaves something heavy whole: a parameter with 1 % of the weights or more that every
+device holds a copy of, or ops that every device does more of than its part, by 1 % of all FLOPs or more.
+
+The notes name the parameters and ops, and why no dimension of them is split. Restate the statement that needs a
+dimension whole, state a split by hand (`shard=w1:1,w2:0`), take a number of devices that divides the dimension, or
+leave `strict` out.
+""",
+)
+
 INDIVISIBLE_BATCH = code(
     "DIR640",
     "indivisible-batch",
@@ -125,8 +149,9 @@ A statement cannot be computed one microbatch at a time.
 
 Each microbatch must give its part of a result: some rows of it, or a term of a sum or of a mean. That is not so for an
 op that mixes the examples of a batch (a `Softmax` along the batch), for one that uses a sum over the batch before all
-of it is there, and for a size that is written down for the whole batch (`Reshape` to `(64, 768)`: write -1 or 0 where
-the batch stands). Restate that statement.
+of it is there (a `BatchNormalization` with the statistics of the batch: leave out `mode=train` of `grad`), and for a
+size that is written down for the whole batch (`Reshape` to `(64, 768)`: write -1 or 0 where the batch stands). Restate
+that statement.
 """,
 )
 
@@ -149,7 +174,7 @@ BAD_SCHEDULE = code(
 The schedule cannot be made for these numbers of devices, microbatches and stages per device.
 
 `interleaved` with several stages per device takes microbatches in groups as large as the pipeline, so their number must
-be a multiple of it. `gpipe`, `1f1b` and `zb-h1` have one stage per device.
+be a multiple of it. Other schedules have a number of stages per device of their own, and `virtual` cannot change it.
 """,
 )
 
@@ -161,6 +186,43 @@ The entry function is nothing that a pipeline can be made of.
 
 It must run on one device, and have a parameter that says which dimension the batch is:
 `%x: Tensor[Float32, (64, 768), 1] {batch = 0}`. Apply `pp` before transforms that add devices.
+""",
+)
+
+SCHEDULE_PASSES = code(
+    "DIR645",
+    "schedule-passes",
+    """
+A schedule does not run every pass once.
+
+The order that a schedule gives has a row of passes for each device, and in all of them together, for each stage and
+each microbatch, one forward pass, one backward pass and, if it is registered with `splits=True`, one pass for the
+gradients of the weights. The diagnostic names the pass that is missing, comes twice, or does not exist: `F3@1` is the
+forward pass of stage 1 over microbatch 3, where both count from 0. Correct the function under `@schedule`.
+""",
+)
+
+SCHEDULE_STAGE_MOVES = code(
+    "DIR646",
+    "schedule-stage-moves",
+    """
+A schedule runs one stage on several devices.
+
+A stage has its weights on one device, which runs all of its passes. Which one is up to the schedule: stages may go
+round the devices, or there and back again. Correct the function under `@schedule`.
+""",
+)
+
+SCHEDULE_DEADLOCK = code(
+    "DIR647",
+    "schedule-deadlock",
+    """
+A schedule lets devices wait for each other for ever.
+
+A forward pass needs that of the stage before it, a backward pass those of its own stage forward and of the stage behind
+it backward, and the gradients of weights need the backward pass of their stage. Each device runs its passes one after
+the other, so none may stand before a pass that it needs. The diagnostic names the passes: `B3@1` is the backward pass
+of stage 1 over microbatch 3, where both count from 0. Correct the function under `@schedule`.
 """,
 )
 

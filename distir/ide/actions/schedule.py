@@ -1,8 +1,9 @@
 """When things run: moves past independent neighbours that the simulator finds faster, and recomputing what is kept.
 
 Moves are first judged by the devices' clocks alone, from where the call that is shown begins; what seems faster is then
-simulated, the whole program with the changed text. Only what that confirms is offered. What one statement alone cannot
-do is tried with others: a statement moves together with those that it needs, or with those that need it.
+simulated, the whole program with the changed text. Only what that confirms is offered: as a repair, which editors list
+in front of refactorings. What one statement alone cannot do is tried with others: a statement moves together with those
+that it needs, or with those that need it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from distir.cost import show_bytes
 from distir.diagnostics import Span
-from distir.ide.actions.core import REWRITE, Action, statement_at
+from distir.ide.actions.core import QUICK_FIX, Action, statement_at
 from distir.ide.document import Document
 from distir.ide.edits import Edit, applied, rewritten
 from distir.ide.instances import facts
@@ -89,6 +90,7 @@ def faster_moves(document: Document, span: Span) -> Iterator[Action]:
     moves = [*_candidates(start.tasks, index), *_groups(start.tasks, index)]
     judged = list(_judged(start, moves))
     told: set[tuple[int, int]] = set()
+    offered = False
     for clocks, move in sorted(judged, key=lambda entry: (entry[0], *_unlikely(written, entry[1]))):
         if clocks in told or len(told) == CONFIRMED:
             continue  # another move does the same
@@ -100,7 +102,9 @@ def faster_moves(document: Document, span: Span) -> Iterator[Action]:
             continue
         gain = simulation.latency_s / after.latency_s
         more = [f", {show_bytes(-n)} more on device {d}" for d, n in saved(simulation, after).items() if n < 0]
-        yield Action(f"{_title(written, index, move)}: {gain:.2f}x faster{''.join(more)}", REWRITE, edits)
+        title = f"{_title(written, index, move)}: {gain:.2f}x faster{''.join(more)}"
+        yield Action(title, QUICK_FIX, edits, preferred=not offered)
+        offered = True
 
 
 def simulated_after(document: Document, edits: Sequence[Edit]) -> Simulation | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from distir.diagnostics import ProgramError, Span
 from distir.ide.actions.core import has_errors
 from distir.ide.document import Document
 from distir.ir import Call, Function, Module
-from distir.syntax import print_module
+from distir.syntax import Carried, carried
+
+if TYPE_CHECKING:
+    from distir.transform.steps import Step
 
 OFFERED: tuple[tuple[str, ...], ...] = (
     ("grad",),
@@ -52,12 +56,16 @@ def offers(document: Document, span: Span) -> list[Offer]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a step takes: `kind` as its parameter is annotated; `required`, or else `default`."""
+    """What a step takes: `kind` as its parameter is annotated; `required`, or else `default`.
+
+    `choices`: the words that it is limited to; None where it is typed.
+    """
 
     name: str
     kind: str
     required: bool
     default: str
+    choices: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +79,62 @@ class KnownStep:
 
 
 def known_steps() -> tuple[KnownStep, ...]:
-    """All steps, as a form asks for them."""
+    """All steps, in the order in which they are applied, as a form asks for them."""
     from distir.transform import STEPS
-    from distir.transform.steps import Option
+    from distir.transform.steps import Option, in_order
 
     def choice(option: Option) -> Choice:
         default = option.default
         stated = "" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
-        return Choice(option.name, option.kind, option.required, stated)
+        words = ("true", "false") if option.kind == "bool" else option.choices
+        return Choice(option.name, option.kind, option.required, stated, None if words is None else tuple(words))
 
     return tuple(
         KnownStep(s.name, s.documentation, choice(s.value) if s.value else None, tuple(map(choice, s.options.values())))
-        for s in STEPS.values()
+        for s in in_order(STEPS.values())
     )
 
 
-def transformed(document: Document, function: str, steps: Sequence[str]) -> str:
-    """The text of a function and all that it calls, transformed. Raises CannotTransform."""
-    from distir.transform import StepError, transform  # all steps are loaded only here
+def transformed(document: Document, function: str, steps: Sequence[str]) -> Carried:
+    """The text of a function and all that it calls, transformed, with their comments. Raises CannotTransform.
+
+    What steps say of the result stands above it, as comments. Steps that ask the simulator go by the machine and the
+    sizes that the document is looked at for.
+    """
+    from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
 
     module = document.program.module
     if function not in module.functions:
         raise CannotTransform(f"there is no function `@{function}`")
+    own = alone(module, function)
+    sizes = tuple(f"{name}={size}" for name, size in document.setup.bind.items() if isinstance(size, int))
+    applied: list[Step] = []
     try:
-        return print_module(transform(alone(module, function), *steps))
+        applications = parse_steps(steps, defaults={"hardware": document.setup.hardware, "bind": sizes})
+        applied = [application.step for application in applications]
+        made = own
+        with listening() as said:
+            for application in applications:
+                made = application(made)
+        found = carried(made, document.program.syntax)
+        text = "".join(f"// {line}\n" for line in said) + found.text
+        return Carried(text, tuple(left for left in found.left_out if left[0] in own.functions))
     except ProgramError as error:
         first = error.diagnostics[0]
-        raise CannotTransform(first.message + (f"; {first.help}" if first.help else "")) from None
+        said = (first.message, first.help, _other_order(applied))
+        raise CannotTransform("; ".join(part for part in said if part)) from None
     except (StepError, ValueError, LookupError) as error:
         raise CannotTransform(str(error)) from None
+
+
+def _other_order(applied: Sequence[Step]) -> str:
+    """Advice for steps that stand in another order than that in which they are applied; else nothing."""
+    from distir.transform.steps import in_order
+
+    ordered = in_order(applied)
+    if len(set(map(id, applied))) < len(applied) or ordered == list(applied):
+        return ""
+    return f"the steps are applied in turn, and their order is {', '.join(step.name for step in ordered)}"
 
 
 def alone(module: Module, name: str) -> Module:

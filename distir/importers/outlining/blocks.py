@@ -95,7 +95,7 @@ def _taken(occurrences: Sequence[Sequence[Statement]]) -> list[tuple[str, ...]]:
     inside = [{n for s in o for n in results(s)} - {DISCARD} for o in occurrences]
     for statements in zip(*occurrences, strict=True):
         for used in zip(*(names(operands(s)) for s in statements), strict=True):
-            if used[0] and used[0] not in inside[0]:
+            if used[0] not in inside[0]:
                 found[used] = None
     return list(found)
 

@@ -65,3 +65,9 @@ def _(
 ) -> Unpacked:
     settings = ", ".join(map(number, (lr, beta1, beta2, epsilon, weight_decay)))
     return Unpacked(f"{write.kernel('adam')}({w}, {dw}, {m}, {v}, {step}, {settings}{_overwritten(write, 0, 2, 3)})")
+
+
+@torch_form("MovingAverage", fresh=True)
+def _(write: Write, mean: Operand, x: Operand, *, momentum: float) -> str:
+    given = x if x.dtype is mean.dtype else f"{x}.to({mean}.dtype)"
+    return f"{mean}.{'lerp_' if write.may_overwrite(0) else 'lerp'}({given}, {number(momentum)})"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
+
+from distir.files.reading import beside
 
 FUNCTIONS = ("communication", "kernels")
 """The templates of which a program holds only the functions that it calls."""
@@ -17,7 +18,7 @@ FUNCTIONS = ("communication", "kernels")
 def text(name: str) -> str:
     """A template, whole: a Python text, where the name has no other ending."""
     file = f"{name}.txt" if "." in name else f"{name}.py.txt"
-    return (files("distir.lower.templates") / file).read_text(encoding="utf-8")
+    return beside(__file__, file)
 
 
 def functions(wanted: Iterable[str]) -> str:

@@ -18,10 +18,10 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics import Source, Span
+from distir.files.reading import beside
 from distir.ir import Site
 from distir.simulate.page.answers import TimelineView, memory_of, timeline_of
 from distir.syntax import print_statement
@@ -76,7 +76,7 @@ def timeline_page(
 
 
 def _part(name: str) -> str:
-    return resources.files(__name__).joinpath(name).read_text("utf-8")
+    return beside(__file__, name)
 
 
 def _digest(text: str) -> str:

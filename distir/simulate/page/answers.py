@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from distir.diagnostics import Span
 from distir.ir import Site
 from distir.simulate.effects import Effect
-from distir.simulate.timeline import Timeline
+from distir.simulate.timeline import Event, Timeline
 
 if TYPE_CHECKING:
     from distir.simulate.simulation import Simulation
 
-MOST_LOOKED_AT = 500_000
-"""Of programs of more events, as if inlined, slack and waits are not worked out."""
+NOWHERE = -1
+"""In place of the number of a statement: calls that are left out, and the op itself."""
 
 MOST_POINTS = 4000
 """A curve of more points is thinned: of each stretch its highest point is kept."""
@@ -46,8 +46,20 @@ class DeviceLane:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPlace:
+    """A statement that calls a function."""
+
+    function: str
+    statement: int
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One op on the timeline. `calls`: the functions that lead to it, outermost first, its own last.
+
+    `callers`: the statements that call them, of all but the first. Of very many calls, those in the middle are one
+    entry that says how many there are.
 
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
     """
@@ -58,6 +70,7 @@ class Bar:
     function: str
     statement: int
     calls: tuple[str, ...]
+    callers: tuple[CallPlace, ...]
     span: Span | None
     start_s: float
     duration_s: float
@@ -92,10 +105,15 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class BarTable:
-    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists."""
+    """Bars as columns, for programs of many: a tenth of what rows take. `origin`, `call`, `kind` count in the lists.
+
+    `callers`: for each of `calls` the statements that call these functions, of all but the first, counted in `places`.
+    """
 
     origins: tuple[Origin, ...]
     calls: tuple[tuple[str, ...], ...]
+    callers: tuple[tuple[int, ...], ...]
+    places: tuple[CallPlace, ...]
     kinds: tuple[Kind, ...]
     event: array[int]
     origin: array[int]
@@ -115,6 +133,7 @@ class BarTable:
                 origin.function,
                 origin.statement,
                 self.calls[self.call[i]],
+                tuple([self.places[place] for place in self.callers[self.call[i]]]),
                 origin.span,
                 self.start_s[i],
                 kind.duration_s,
@@ -205,15 +224,15 @@ def timeline_of(
     `columns`: as a table in place of bars.
     """
     timeline = simulation.timeline()
-    is_long = len(timeline) > MOST_LOOKED_AT
+    is_long = timeline.is_long
     table, following = _table(timeline, locate, not is_long, first_event, most, devices)
-    last = following if following is not None else len(timeline)
+    last = following if following is not None else timeline.body.events
     return TimelineView(
         simulation.hardware.name,
         simulation.function.name,
         simulation.latency_s,
         simulation.ops,
-        len(timeline),
+        timeline.body.events,
         tuple(
             DeviceLane(d, use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
             for d, use in simulation.devices.items()
@@ -254,7 +273,9 @@ def _table(
 ) -> tuple[BarTable, int | None]:
     """The bars from event `first` on, and where to go on after them."""
     origins: dict[tuple[str, int], int] = {}
-    calls: dict[tuple[str, ...], int] = {}
+    calls: dict[tuple[tuple[str, int], ...], int] = {}
+    callers: list[tuple[int, ...]] = []
+    places: dict[tuple[str, int], int] = {}
     kinds: dict[Kind, int] = {}
     known: dict[int, int] = {}  # kinds by their effects, which live as long as the timeline does
     listed: list[Origin] = []
@@ -268,7 +289,7 @@ def _table(
             break
         if devices is not None and devices.isdisjoint(effect.devices):
             continue
-        function, index = event.path[-1]
+        function, index = event.function, event.place.statement
         origin = origins.get((function.name, index))
         if origin is None:
             origin = origins[function.name, index] = len(origins)
@@ -279,14 +300,21 @@ def _table(
             kind = known[id(effect)] = kinds.setdefault(_kind(effect), len(kinds))
         event_of.append(event.index)
         origin_of.append(origin)
-        call_of.append(calls.setdefault(tuple([f.name for f, _ in event.path]), len(calls)))
+        way = _way(event)
+        call = calls.get(way)
+        if call is None:
+            call = calls[way] = len(calls)
+            callers.append(tuple([places.setdefault(place, len(places)) for place in way[:-1]]))
+        call_of.append(call)
         kind_of.append(kind)
         starts.append(event.start)
         if with_slack:
             slack.append(timeline.slack[event.index])
     table = BarTable(
         tuple(listed),
-        tuple(calls),
+        tuple([tuple([name for name, _ in way]) for way in calls]),
+        tuple(callers),
+        tuple([CallPlace(name, i, locate(Site(name, i)) if i != NOWHERE else None) for name, i in places]),
         tuple(kinds),
         event_of,
         origin_of,
@@ -296,6 +324,14 @@ def _table(
         slack if with_slack else None,
     )
     return table, following
+
+
+def _way(event: Event) -> tuple[tuple[str, int], ...]:
+    """The functions that lead to an event, its own last, and the statements in them that call; NOWHERE for others."""
+    outermost, left_out, innermost = event.shown_path
+    more = ((f"… {left_out:,} more …", NOWHERE),) if left_out else ()
+    way = (*((f.name, i) for f, i in outermost), *more, *((f.name, i) for f, i in innermost))
+    return (*way[:-1], (way[-1][0], NOWHERE))
 
 
 def _kind(effect: Effect) -> Kind:
@@ -320,7 +356,7 @@ def _curve(
 ) -> Curve:
     peak, number, live = simulation.memory().peak(memory)
     event = simulation.timeline().event(number) if number is not None else None
-    place = Site(event.function.name, event.path[-1][1]) if event is not None else None
+    place = event.site if event is not None else None
     return Curve(
         tuple(devices),
         simulation.devices[devices[0]].capacity_bytes,

@@ -11,14 +11,14 @@ from distir.diagnostics.codes import simulation as simulation_codes
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Function, Module, Part, Site, types
 from distir.ops import type_of
+from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
 from distir.transform.checkpoint.recompute import recomputed
 from distir.transform.entry import entry_of
-from distir.transform.sharding.partition import checked
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("cse", "grad"))
 def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a100") -> Module:
     """Checkpointing of a training step: activations are dropped, and recomputed on the way back as late as possible.
 

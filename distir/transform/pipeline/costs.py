@@ -9,10 +9,11 @@ from distir.cost import Hardware
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Call, Function, Module, results, types
 from distir.ir.per_thread import kept_per_thread
-from distir.simulate.body import Body
+from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
-from distir.transform.pipeline.reading import Reading, checked
+from distir.transform.checking import analysed
+from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64
 """Stands for a named dimension: which layers are slow depends little on the size of the batch."""
@@ -35,11 +36,11 @@ def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], floa
 @kept_per_thread(4)  # the same for any number of microbatches
 def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
     """Seconds that the statement takes which makes a value of the entry function, by the value."""
-    analysis, entry = checked(module), module.entry()
+    analysis, entry = analysed(module), module.entry()
     assert entry is not None
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE)))
     body = plan(module, analysis.domain, instance, machine).body
-    seconds = _seconds()
+    seconds = _seconds(body)
     by_result: dict[str, float] = {}
     for statement, step in zip(body.instance.function.body, body.steps, strict=True):
         by_result.update(dict.fromkeys(results(statement), seconds(step)))
@@ -57,19 +58,18 @@ def call_costs(module: Module, called: Collection[str], count: int, machine: Har
         raise ProgramError(analysis.errors)
     instance = analysis.domain.entered(entry, arguments(entry, _bound(entry, ASSUMED_SIZE * count)))
     body = plan(module, analysis.domain, instance, machine).body
-    seconds = _seconds()
+    seconds = _seconds(body)
     found: dict[str, float] = {}
-    seen: set[int] = set()
-
-    def look(body: Body) -> None:
-        seen.add(id(body))
-        for statement, step in zip(body.instance.function.body, body.steps, strict=True):
+    seen = {id(body)}
+    waiting = [body]
+    while waiting:
+        current = waiting.pop()
+        for statement, step in zip(current.instance.function.body, current.steps, strict=True):
             if isinstance(statement, Call) and statement.function in called:
                 found[statement.function] = max(found.get(statement.function, 0.0), seconds(step))
             elif isinstance(step, Body) and id(step) not in seen:
-                look(step)
-
-    look(body)
+                seen.add(id(step))
+                waiting.append(step)
     return found
 
 
@@ -79,15 +79,15 @@ def _bound(entry: Function, size: int) -> dict[str, int]:
     return dict.fromkeys(named, size)
 
 
-def _seconds() -> Callable[[Effect | Body | None], float]:
-    """How long a planned statement takes, one op after the other. Bodies are planned once, and so they are added up."""
+def _seconds(entry: Body) -> Callable[[Effect | Body | None], float]:
+    """How long planned statements take, one op after the other. Bodies are planned once, and so they are added up."""
     known: dict[int, float] = {}
 
     def seconds(step: Effect | Body | None) -> float:
         if isinstance(step, Body):
-            if id(step) not in known:
-                known[id(step)] = sum(map(seconds, step.steps))
             return known[id(step)]
         return 0.0 if step is None else step.cost.seconds
 
+    for body in distinct(entry):
+        known[id(body)] = sum(map(seconds, body.steps))
     return seconds

@@ -17,9 +17,9 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import Event, Message
+from distir.transform.pipeline.passes import Task
 from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.repetition import Timetable, microbatch, moved
-from distir.transform.pipeline.schedules import Task
 
 LEAST = 4
 """What repeats less often is written out."""

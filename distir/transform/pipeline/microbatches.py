@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from distir.analysis import Checker, Domain, interpret, lookup
+from distir.analysis import Checker, Domain, algorithm_1, lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dims, types
+from distir.ir.deep import Deep
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
 from distir.ops.splitting import layout
@@ -113,7 +114,7 @@ class Microbatches(Domain):
         """A literal is the same for the batch and for a microbatch."""
         return Held(arg, arg, WHOLE)  # type: ignore[arg-type]
 
-    def call(self, call: Call, vs: tuple[Any, ...]) -> Sequence[Held]:
+    def called(self, call: Call, vs: tuple[Any, ...]) -> Deep[Sequence[Held]]:
         """The results of a call, for the batch and for a microbatch."""
         key = (call.function, vs)
         if key not in self.calls:
@@ -122,7 +123,7 @@ class Microbatches(Domain):
             full, _ = parameters(function, [v.full for v in held])
             micro, _ = parameters(function, [v.micro for v in held])
             args = [Held(f, m, v.shares) for f, m, v in zip(full, micro, held, strict=True)]
-            self.calls[key] = interpret(function, args, self).returned
+            self.calls[key] = (yield algorithm_1(function, args, self)).returned
         return self.calls[key]
 
     def apply(self, op: Apply, vs: tuple[Any, ...]) -> Sequence[Held]:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from distir.transform.pipeline.schedules import Order, Pass, Task
+from distir.transform.pipeline.passes import Order, Pass, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from distir.ir import DISCARD, Apply, TupleType, names
 from distir.ops import type_of
 from distir.transform.pipeline.microbatches import Held, Share, is_sum, leaf_shares
+from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.placement import Place
 from distir.transform.pipeline.reading import Phase, Reading, Work
-from distir.transform.pipeline.schedules import Pass
 
 Bodies = dict[Place, list[Work]]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from distir.ir import names
 from distir.transform.pipeline.outlining import Outlined
+from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.reading import Phase, Reading, Work
-from distir.transform.pipeline.schedules import Pass
 
 Place = tuple[int, Pass]
 """A stage and a pass."""
@@ -22,8 +22,8 @@ class Placement:
     """Devices are the program's numbers."""
 
     reading: Reading
-    devices: int
-    """How many devices there are."""
+    stage_devices: Sequence[int]
+    """By stage: its device, counted from 0, as the schedule says."""
     passes: Mapping[Place, Outlined]
     made: dict[str, Place] = field(default_factory=dict[str, Place])
     """By value of a microbatch: where it is computed."""
@@ -37,13 +37,13 @@ class Placement:
     """What is sent per microbatch, by the place where it is made and the first one on another device that needs it."""
 
     def device(self, stage: int) -> int:
-        """The device of a stage, counted from 0."""
-        return self.reading.device + stage % self.devices
+        """The device of a stage."""
+        return self.reading.device + self.stage_devices[stage]
 
 
-def place(reading: Reading, devices: int, passes: Mapping[Place, Outlined]) -> Placement:
+def place(reading: Reading, stage_devices: Sequence[int], passes: Mapping[Place, Outlined]) -> Placement:
     """Find where everything is."""
-    found = Placement(reading, devices, passes)
+    found = Placement(reading, stage_devices, passes)
     for where, outlined in passes.items():
         found.made.update(dict.fromkeys(outlined.gives, where))
     users = _users(found)
@@ -88,10 +88,13 @@ def _find_messages(found: Placement, users: Mapping[str, Sequence[Place]]) -> No
             continue
         source = found.made[name]
         reached = {found.device(source[0])}
-        for target in places:
-            device = found.device(target[0])
+        for stage, kind in places:
+            device = found.device(stage)
             if device not in reached:
                 reached.add(device)
+                # Weights' gradients stand anywhere behind their backward pass, others' backward passes between the two.
+                alone = all(other == stage or found.device(other) != device for other, _ in places)
+                target = (stage, Pass.BACKWARD if kind is Pass.WEIGHT and not alone else kind)
                 found.messages.setdefault((source, target), []).append(name)
 
 

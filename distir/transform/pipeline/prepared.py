@@ -12,12 +12,14 @@ from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
 from distir.transform.pipeline.costs import call_costs
 from distir.transform.pipeline.emission import write
+from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.frames import LEAST
 from distir.transform.pipeline.order import Event, Message, makespan, merge
 from distir.transform.pipeline.outlining import Outlined
+from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
 from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
-from distir.transform.pipeline.schedules import Lengths, Order, Pass, ScheduleError, Task, split_orders
+from distir.transform.pipeline.validation import ScheduleError
 
 ENOUGH = (6, 8, 12)
 """How many microbatches more than fill and drain a pipeline may be enough to see its steady state."""
@@ -31,7 +33,8 @@ class Prepared:
     """A pipeline cut into passes, each of which is a function; only their order is still to be found."""
 
     placement: Placement
-    virtual: int
+    devices: int
+    """How many devices there are."""
     functions: Sequence[Function]
     rule: Rule
     lengths: Lengths
@@ -47,7 +50,8 @@ class Prepared:
         lengths, count = self.lengths, self.count
         if exact := _exact_lengths(made, self.placement.passes, count, self.timed):  # only now this is known of halves
             lengths = {where: exact.get(where, 0.0) for where in lengths}
-        orders = [self.rule(count), *split_orders(self.placement.devices, count, lengths)]
+        order = self.rule(count)
+        orders = [order, *filled_orders(order, lengths)]
         events = min((self.merged(one, lengths) for one in orders), key=lambda found: self.span(found, lengths))
         return write(self.placement, folded(events, LEAST), self.functions)
 
@@ -59,11 +63,14 @@ class Prepared:
         the order.
         """
         order = self.rule(self.count)
-        for few in some(self.placement.devices, self.virtual, self.count):
+        for few in some(self.devices, len(self.stage_devices), self.count):
             if few >= self.count:
                 break
             with suppress(ScheduleError):  # it may take only certain numbers
-                shorter = folded(self.merged(self.rule(few), self.lengths), LEAST)
+                fewer = self.rule(few)
+                if stage_devices(fewer) != self.stage_devices:
+                    continue
+                shorter = folded(self.merged(fewer, self.lengths), LEAST)
                 found = self._fitting(stretched(shorter, self.count - few), order)
                 if found is not None:
                     return found
@@ -78,13 +85,20 @@ class Prepared:
         if self.timed is not None:
             return None
         order = self.rule(count)
+        if stage_devices(order) != self.stage_devices:
+            return None
         if count > self.count:
             found = self._fitting(stretched(self.timetable, count - self.count), order)
             counts = [stretch.count for stretch in found or () if stretch.count > 1]
             return None if found is None else [now - then for now, then in zip(counts, repeated, strict=True)]
-        devices, left = self.placement.devices, [e for e in unfolded(self.timetable) if microbatch(e) < count]
-        alike = _by_device(left, devices) == _by_device(self.merged(order, self.lengths), devices)
+        left = [e for e in unfolded(self.timetable) if microbatch(e) < count]
+        alike = self._by_device(left) == self._by_device(self.merged(order, self.lengths))
         return [0] * len(repeated) if alike else None
+
+    @property
+    def stage_devices(self) -> Sequence[int]:
+        """By stage: its device, counted from 0."""
+        return self.placement.stage_devices
 
     @property
     def count(self) -> int:
@@ -99,48 +113,46 @@ class Prepared:
 
     def merged(self, order: Order, lengths: Lengths) -> Sequence[Event]:
         """An order with the messages that it needs."""
-        count = sum(task.kind is Pass.FORWARD and task.stage == 0 for task in order[0])
+        count = sum(task.kind is Pass.FORWARD and task.stage == 0 for tasks in order for task in tasks)
         return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
 
     def span(self, events: Sequence[Event], lengths: Lengths) -> float:
         """How long the passes take in all."""
-        devices = self.placement.devices
-        return makespan(events, lambda t: t.stage % devices, lambda t: lengths[t.stage, t.kind], devices)
+        home = self.stage_devices
+        return makespan(events, lambda t: home[t.stage], lambda t: lengths[t.stage, t.kind], self.devices)
 
     def _fitting(self, timetable: Timetable | None, order: Order) -> Timetable | None:
         """The timetable if it has the tasks of the order."""
-        return timetable if timetable is not None and _tasks(timetable, self.placement.devices) == order else None
+        return timetable if timetable is not None and self._tasks(timetable) == order else None
+
+    def _by_device(self, events: Sequence[Event]) -> list[list[Event]]:
+        """What each device does, in order: events elsewhere may come before or after it."""
+        found: list[list[Event]] = [[] for _ in range(self.devices)]
+        for event in events:
+            stages = (event.source.stage, event.target.stage) if isinstance(event, Message) else (event.stage,)
+            for stage in stages:
+                found[self.stage_devices[stage]].append(event)
+        return found
+
+    def _tasks(self, timetable: Timetable) -> Order:
+        """By device: its tasks."""
+        found: list[list[Task]] = [[] for _ in range(self.devices)]
+        for event in unfolded(timetable):
+            if isinstance(event, Task):
+                found[self.stage_devices[event.stage]].append(event)
+        return tuple(map(tuple, found))
 
 
-def some(devices: int, virtual: int, count: int) -> list[int]:
+def some(devices: int, stages: int, count: int) -> list[int]:
     """For how many microbatches a schedule is played through to find what it repeats for `count`."""
-    least = [devices * virtual + more for more in ENOUGH]
-    return [n + (count - n) % (devices if virtual > 1 else 1) for n in least]
-
-
-def _by_device(events: Sequence[Event], devices: int) -> list[list[Event]]:
-    """What each device does, in order: events elsewhere may come before or after it."""
-    found: list[list[Event]] = [[] for _ in range(devices)]
-    for event in events:
-        stages = (event.source.stage, event.target.stage) if isinstance(event, Message) else (event.stage,)
-        for stage in stages:
-            found[stage % devices].append(event)
-    return found
+    least = [stages + more for more in ENOUGH]
+    return [n + (count - n) % (devices if stages > devices else 1) for n in least]
 
 
 @lru_cache(maxsize=32)  # pipelines of a search differ in the number of microbatches, and may be alike for a few of them
 def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
     known = dict(lengths)
     return merge(order, messages, lambda task: known[task.stage, task.kind])
-
-
-def _tasks(timetable: Timetable, devices: int) -> Order:
-    """By device: its tasks."""
-    found: list[list[Task]] = [[] for _ in range(devices)]
-    for event in unfolded(timetable):
-        if isinstance(event, Task):
-            found[event.stage % devices].append(event)
-    return tuple(map(tuple, found))
 
 
 def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, machine: Hardware) -> dict[Place, float]:

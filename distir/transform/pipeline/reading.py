@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from distir.analysis import Analysis, Checker, State, check
+from distir.analysis import Analysis, Checker, State
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -35,6 +35,7 @@ from distir.ir import (
 )
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject, Value, type_of
+from distir.transform.checking import analysed, checked
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (
     Held,
@@ -93,12 +94,6 @@ class Reading:
         return is_whole(self.values[name].shares)
 
 
-@kept_per_thread(4)
-def checked(module: Module) -> Analysis:
-    """The module checked: a search asks again and again, for other numbers of stages and microbatches."""
-    return check(module)
-
-
 def read(module: Module, count: int) -> Reading:
     """Read the entry function of a module, for `count` microbatches. Raises ProgramError."""
     found = _found(module, count)
@@ -111,8 +106,6 @@ def _found(module: Module, count: int) -> Reading:
     if entry is None:
         raise ProgramError([Diagnostic(codes.NO_ENTRY, None, "there is no function to make a pipeline of")])
     analysis = checked(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
     try:
@@ -124,7 +117,7 @@ def _found(module: Module, count: int) -> Reading:
         if freed is module:
             raise
     again = freed.functions[entry.name]
-    return _read(checked(freed), again, batch, count, _places(again, entry))
+    return _read(analysed(freed), again, batch, count, _places(again, entry))
 
 
 def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int, places: Sequence[int]) -> Reading:

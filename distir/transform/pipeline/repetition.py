@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from distir.transform.pipeline.order import Event, Message
-from distir.transform.pipeline.schedules import Task
+from distir.transform.pipeline.passes import Task
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16)
 """How many microbatches further the same may come again: one, or as many as go through the stages in a group."""

@@ -1,101 +1,84 @@
-"""Schedules: in which order each device of a pipeline runs its passes. Pure: knows no programs, no costs.
+"""Schedules: which device runs which passes, and in which order. Pure: knows no programs, no costs.
 
-Stages count from 0 along the forward chain; stage s is on device s mod P, so that with v stages per device a
-microbatch goes round v times. Adding a schedule is adding one function, marked `@schedule`.
+With v stages on each of P devices there are v·P stages. An order says where each runs: mostly stage s on device s mod
+P, so that a microbatch goes round v times; in a V, there and back again. Adding a schedule is adding one function,
+marked `@schedule`; what it gives is validated.
 
 Sources: Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019, and "Efficient Large-Scale
 Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (1F1B, interleaved); Qi et al., "Zero Bubble
-Pipeline Parallelism", ICLR 2024 (ZB-H1).
+Pipeline Parallelism", ICLR 2024 (ZB-H1, ZB-V), and "Pipeline Parallelism with Controllable Memory", NeurIPS 2024.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from distir.ir.registry import Registry
-
-
-class Pass(Enum):
-    """What a stage does with a microbatch."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    """The gradients of the stage's input and of its weights; of its input alone where the schedule splits it."""
-    WEIGHT = "weight"
-    """The gradients of the stage's weights, where the schedule splits the backward pass."""
-
-    __hash__ = object.__hash__  # tasks are looked up often, and `Enum`'s own is slow
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One pass of one stage over one microbatch; both count from 0."""
-
-    stage: int
-    microbatch: int
-    kind: Pass
-
-    def __str__(self) -> str:
-        return f"{self.kind.value[0].upper()}{self.microbatch}@{self.stage}"
-
-
-Order = tuple[tuple[Task, ...], ...]
-"""By device: its tasks, in the order in which it runs them."""
+from distir.transform.pipeline.passes import Order, Pass, Task, needs
+from distir.transform.pipeline.validation import ScheduleError, validate
 
 Rule = Callable[[int, int, int], Order]
 """From P devices, K microbatches and v stages per device to the order."""
 
-Lengths = Mapping[tuple[int, Pass], float]
-"""How long each pass of each stage takes."""
-
-
-class ScheduleError(ValueError):
-    """Numbers of devices, microbatches or stages that a schedule cannot take; the text says which would do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule by name. `splits`: it runs `Pass.WEIGHT` apart. `virtual`: it takes more than one stage per device."""
+    """A schedule by name."""
 
     name: str
     rule: Rule
-    splits: bool
-    virtual: bool
+    splits: bool = False
+    """Whether it runs `Pass.WEIGHT` apart."""
+    virtual: bool = False
+    """Whether whoever uses it says how many stages a device has."""
+    stages: int = 1
+    """How many stages a device has where nobody says so."""
+    torch: str | None = None
+    """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
+
+    def stages_per_device(self, virtual: int = 1) -> int:
+        """How many stages each device has, where `virtual` are asked for. Raises ScheduleError."""
+        if self.virtual or virtual in (1, self.stages):
+            return virtual if self.virtual else self.stages
+        has = "one stage" if self.stages == 1 else f"{self.stages} stages"
+        raise ScheduleError(f"`{self.name}` has {has} per device, found `virtual={virtual}`")
 
     def __call__(self, devices: int, microbatches: int, virtual: int = 1) -> Order:
-        """The order. Raises ScheduleError."""
+        """The order. Raises ScheduleError for numbers that it cannot take, and for an order that cannot be run."""
         if devices < 1 or microbatches < 1 or virtual < 1:
             counts = f"{devices}, {microbatches} and {virtual}"
             raise ScheduleError(f"expected 1 or more devices, microbatches and stages per device, found {counts}")
-        if virtual > 1 and not self.virtual:
-            raise ScheduleError(f"`{self.name}` has one stage per device, found `virtual={virtual}`")
-        return self.rule(devices, microbatches, virtual)
+        return _order(self, devices, microbatches, self.stages_per_device(virtual))
+
+
+@lru_cache(maxsize=64)
+def _order(schedule: Schedule, devices: int, microbatches: int, per_device: int) -> Order:
+    order = tuple(map(tuple, schedule.rule(devices, microbatches, per_device)))
+    validate(schedule.name, order, devices, devices * per_device, microbatches, schedule.splits)
+    return order
 
 
 SCHEDULES: Final[Registry[Schedule]] = Registry()
 """Every schedule by its name: ours and those of plugins."""
 
 
-def schedule(name: str, *, splits: bool = False, virtual: bool = False) -> Callable[[Rule], Rule]:
-    """Register a rule as the schedule of that name."""
+def schedule(
+    name: str, *, splits: bool = False, virtual: bool = False, stages: int = 1, torch: str | None = None
+) -> Callable[[Rule], Rule]:
+    """Register a rule as the schedule of that name; the other parameters are those of `Schedule`."""
 
     def register(rule: Rule) -> Rule:
-        SCHEDULES.register(name, Schedule(name, rule, splits, virtual), rule.__module__)
+        SCHEDULES.register(name, Schedule(name, rule, splits, virtual, stages, torch), rule.__module__)
         return rule
 
     return register
 
 
-def inference(devices: int, microbatches: int, virtual: int = 1) -> Order:
-    """Forward passes alone: a device runs the stages it has in turn, P microbatches at a time."""
-    return tuple(tuple(_forwards(device, devices, microbatches, virtual)) for device in range(devices))
-
-
-@schedule("gpipe")
+@schedule("gpipe", torch="GPipe")
 def gpipe(devices: int, microbatches: int, virtual: int) -> Order:
     """All forward passes, then all backward passes; K microbatches are in flight on every device."""
     return tuple(
@@ -104,7 +87,7 @@ def gpipe(devices: int, microbatches: int, virtual: int) -> Order:
     )
 
 
-@schedule("1f1b")
+@schedule("1f1b", torch="1F1B")
 def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> Order:
     """One forward pass, one backward pass in turn, as soon as there is something to go back from.
 
@@ -118,7 +101,7 @@ def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> O
     return tuple(orders)
 
 
-@schedule("interleaved", virtual=True)
+@schedule("interleaved", virtual=True, stages=2, torch="Interleaved1F1B")
 def interleaved(devices: int, microbatches: int, virtual: int) -> Order:
     """1F1B over v stages per device: the bubble is v times smaller, with v times as many messages.
 
@@ -146,7 +129,7 @@ def interleaved(devices: int, microbatches: int, virtual: int) -> Order:
     return tuple(orders)
 
 
-@schedule("zb-h1", splits=True)
+@schedule("zb-h1", splits=True, torch="InterleavedZeroBubble")
 def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
     """1F1B with the backward pass split: weight gradients, which nobody waits for, fill the bubble.
 
@@ -165,7 +148,7 @@ def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
             task = plan[taken[device]] if taken[device] < len(plan) else None
             full = held[device] == devices and task is not None and task.kind is Pass.FORWARD
             weight = Task(device, weights[device], Pass.WEIGHT)
-            if task is not None and not full and _ready(task, devices, done, time):
+            if task is not None and not full and all(done.get(need, time + 1) <= time for need in needs(task, devices)):
                 taken[device] += 1
                 held[device] += task.kind is Pass.FORWARD
             elif Task(device, weights[device], Pass.BACKWARD) in done:
@@ -180,78 +163,54 @@ def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
     return tuple(map(tuple, orders))
 
 
-def split_orders(devices: int, microbatches: int, lengths: Lengths) -> Iterator[Order]:
-    """Orders for a backward pass that is split, one stage per device, by how long the passes take.
+@schedule("zb-v", splits=True, stages=2, torch="ZBVZeroBubble")
+def zero_bubble_v(devices: int, microbatches: int, virtual: int) -> Order:
+    """Two stages per device in a V, d and 2P - 1 - d, with the backward pass split: hardly any bubble.
 
-    The passes of 1F1B in its order, each device as early as it can; and in between the weight gradients, where it would
-    have to wait for long enough: at all, for half of what they take, or for all of it. And 1F1B itself, with each
-    weight gradient behind its backward pass. None holds more microbatches on a device than the first one in 1F1B.
+    The last stage is on the first device, which so goes back as soon as it has gone forward, and all devices hold the
+    same: 2P microbatches of stages half as large, which is what the first device holds in 1F1B.
     """
-    for patience in (0.0, 0.5, 1.0):
-        yield _played(devices, microbatches, lengths, patience)
-    plans = one_forward_one_backward(devices, microbatches, 1)
-    yield tuple(tuple(passed for task in plan for passed in _with_weight(task)) for plan in plans)
+    return tuple(
+        tuple(task for task in _down_and_up(device, devices, microbatches) if task.microbatch < microbatches)
+        for device in range(devices)
+    )
 
 
-def _with_weight(task: Task) -> tuple[Task, ...]:
-    return (task,) if task.kind is Pass.FORWARD else (task, Task(task.stage, task.microbatch, Pass.WEIGHT))
+def _down_and_up(device: int, devices: int, microbatches: int) -> Iterator[Task]:
+    """The passes of a device of a V: `down` is its stage on the way there, `up` that on the way back.
 
+    For at least as many microbatches as fill the pipeline.
+    """
+    down, up = device, 2 * devices - 1 - device
+    count = max(2 * devices - 1, microbatches)
+    begun: Counter[tuple[int, Pass]] = Counter()
 
-def _played(devices: int, microbatches: int, lengths: Lengths, patience: float) -> Order:
-    """The order in which devices run the passes of 1F1B as they are ready, and weight gradients in between."""
-    plans = one_forward_one_backward(devices, microbatches, 1)
-    orders: list[list[Task]] = [[] for _ in plans]
-    clocks, taken, weights, held = [0.0] * devices, [0] * devices, [0] * devices, [0] * devices
-    done: dict[Task, float] = {}
+    def tasks(stage: int, *kinds: Pass) -> Iterator[Task]:
+        """The next passes of these kinds."""
+        for kind in kinds:
+            yield Task(stage, begun[stage, kind], kind)
+            begun[stage, kind] += 1
 
-    def choice(device: int) -> tuple[float, Task] | None:
-        """What the device does next, and when."""
-        plan, now = plans[device], clocks[device]
-        task = plan[taken[device]] if taken[device] < len(plan) else None
-        weight = Task(device, weights[device], Pass.WEIGHT)
-        waiting = Task(device, weights[device], Pass.BACKWARD) in done
-        full = task is not None and task.kind is Pass.FORWARD and held[device] == devices
-        start = math.inf if task is None or full else max(now, _arrival(task, devices, done))
-        if waiting and start > now and start - now >= patience * lengths[device, Pass.WEIGHT]:
-            return now, weight
-        return None if task is None or start == math.inf else (start, task)
-
-    while any(len(order) < 3 * microbatches for order in orders):
-        ready = [(*found, device) for device in range(devices) if (found := choice(device)) is not None]
-        start, task, device = min(ready, key=lambda found: (found[0], found[2]))
-        orders[device].append(task)
-        clocks[device] = done[task] = start + lengths[device, task.kind]
-        taken[device] += task.kind is not Pass.WEIGHT
-        weights[device] += task.kind is Pass.WEIGHT
-        held[device] += (task.kind is Pass.FORWARD) - (task.kind is Pass.WEIGHT)
-    return tuple(map(tuple, orders))
-
-
-def _arrival(task: Task, devices: int, done: Mapping[Task, float]) -> float:
-    """When what a pass needs of the stage beside it is there; never, as far as is known, if it is not under way."""
-    forward = task.kind is Pass.FORWARD
-    if task.stage == (0 if forward else devices - 1):
-        return 0.0
-    return done.get(Task(task.stage + (-1 if forward else 1), task.microbatch, task.kind), math.inf)
-
-
-def _ready(task: Task, devices: int, done: dict[Task, int], time: int) -> bool:
-    """Whether what a pass of one stage needs of the stage beside it is there."""
-    forward = task.kind is Pass.FORWARD
-    if task.stage == (0 if forward else devices - 1):
-        return True
-    beside = Task(task.stage + (-1 if forward else 1), task.microbatch, task.kind)
-    return done.get(beside, time + 1) <= time
-
-
-def in_flight(order: tuple[Task, ...]) -> int:
-    """The most microbatches, counted once per stage, that a device has gone forward with and not yet back."""
-    last = Pass.WEIGHT if any(task.kind is Pass.WEIGHT for task in order) else Pass.BACKWARD
-    now = most = 0
-    for task in order:
-        now += (task.kind is Pass.FORWARD) - (task.kind is last)
-        most = max(most, now)
-    return most
+    for _ in range(2 * (devices - device) - 1):
+        yield from tasks(down, Pass.FORWARD)
+    for _ in range(device):
+        yield from tasks(up, Pass.FORWARD)
+        yield from tasks(down, Pass.FORWARD)
+    for _ in range(devices - device):
+        yield from tasks(up, *Pass)
+    while begun[up, Pass.FORWARD] < count:
+        if begun[down, Pass.FORWARD] < count:
+            yield from tasks(down, Pass.FORWARD)
+        yield from tasks(down, Pass.BACKWARD, Pass.WEIGHT)
+        yield from tasks(up, *Pass)
+    for _ in range(device):
+        yield from tasks(down, Pass.BACKWARD)
+        yield from tasks(up, Pass.BACKWARD)
+    for _ in range(devices - device):
+        yield from tasks(down, Pass.BACKWARD, Pass.WEIGHT)
+    for stage in (up, down):
+        while begun[stage, Pass.WEIGHT] < begun[stage, Pass.BACKWARD]:
+            yield from tasks(stage, Pass.WEIGHT)
 
 
 def _alternate(forwards: Iterator[Task], backwards: Iterator[Task], ahead: int) -> Iterator[Task]:

@@ -15,9 +15,9 @@ from distir.ir import DISCARD, HOST, UNKNOWN, Apply, Arg, Call, Function, Module
 from distir.ops import OPS, Value, type_of
 from distir.transform.pipeline.microbatches import Held, Share, is_sum
 from distir.transform.pipeline.outlining import live, renamed
+from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.placement import Place
 from distir.transform.pipeline.reading import Phase, Reading, Work
-from distir.transform.pipeline.schedules import Pass
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from distir.ir import DISCARD, Apply, Call, Module, Part, Site, TensorType, Type
 from distir.ops import type_of
 from distir.transform.operands import with_operands
 from distir.transform.pipeline.microbatches import is_sum
+from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.schedules import Pass
 
 Cost = Callable[[int], float]
 """Seconds that a statement of the reading takes, by its number."""

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from distir.cost import Hardware, load
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ir.per_thread import kept_per_thread
@@ -18,16 +17,18 @@ from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
+from distir.transform.pipeline.passes import Order, Pass, forward_only, stage_devices
 from distir.transform.pipeline.placement import Place, place
-from distir.transform.pipeline.prepared import Prepared, Rule, hundredths, some
+from distir.transform.pipeline.prepared import Prepared, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
-from distir.transform.pipeline.schedules import SCHEDULES, Pass, Schedule, ScheduleError, inference
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
+from distir.transform.pipeline.validation import ScheduleError
 from distir.transform.steps import StepError, step
 
 
-@step
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES})
 def pp(
     module: Module,
     value: int,
@@ -40,18 +41,19 @@ def pp(
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
-    The layers of the entry function are cut into stages, one per device (`virtual` per device for
-    `schedule=interleaved`). The batch is cut into `microbatches` parts, which follow each other through the stages; the
-    gradients of the parts are added up, and the weights are updated once, at the end. `schedule` is `gpipe`, `1f1b`,
-    `interleaved` or `zb-h1`; a program without a backward pass has forward passes alone, whatever the schedule.
+    The layers of the entry function are cut into stages, as many per device as the schedule has (`virtual`, where it
+    takes any number). The batch is cut into `microbatches` parts, which follow each other through the stages; the
+    gradients of the parts are added up, and the weights are updated once, at the end. A program without a backward pass
+    has forward passes alone, whatever the schedule.
 
     With many microbatches what repeats is a function, `round`, that is called again and again, and `rounds` is several
     of them in one. The step `inline=rounds,round` writes them out.
 
     `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
-    are estimated on `hardware`; they also say where sends stand, and in `zb-h1` the gradients of weights.
+    are estimated on `hardware`; they also say where sends stand, and
+    the gradients of weights where the schedule splits the backward pass.
     """
-    return _prepared(module, value, microbatches, schedule, virtual, balance, load(hardware)).written
+    return _prepared(module, value, microbatches, _schedule(schedule), virtual, balance, load(hardware)).written
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,15 @@ def steady(
     """
     if microbatches == 1:
         return None  # the batch is not cut
-    for few in some(value, virtual, microbatches):
+    chosen = _schedule(schedule)
+    try:
+        stages = value * chosen.stages_per_device(virtual)
+    except ScheduleError:
+        return None  # `pp` says why
+    for few in some(value, stages, microbatches):
         if few == microbatches:
             return None
-        other = _prepared(module, value, few, schedule, virtual, balance, load(hardware))
+        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware))
         more = other.more(microbatches)
         if more is not None:
             rounds = [f.name for f in other.written if f.name not in other.names]
@@ -99,14 +106,14 @@ def steady(
 
 @kept_per_thread(16)
 def _prepared(
-    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, machine: Hardware
+    module: Module, devices: int, microbatches: int, chosen: Schedule, virtual: int, balance: str, machine: Hardware
 ) -> Prepared:
-    chosen = _schedule(schedule)
     _check_options(devices, microbatches, virtual, balance)
     reading = read(module, microbatches)
     cost = _cost(reading, balance, machine)
-    stages = cut(reading, devices * virtual, balance, cost)
-    rule = _rule(reading, chosen, stages, devices, virtual)
+    order = _order(reading, chosen, devices, virtual)
+    homes = stage_devices(order)
+    stages = cut(reading, len(homes), balance, cost)
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
     split = chosen.splits and stages.trained
@@ -114,11 +121,16 @@ def _prepared(
         bodies, functions = split_backward(reading, bodies)
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
     passes = _outlined(reading, bodies, outside)
-    placement = place(reading, devices, passes)
+    placement = place(reading, homes, passes)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
     lengths = _lengths(stages, chosen, cost)
     timed = machine if split and cost is not None else None
-    return Prepared(placement, virtual, functions_left, rule, lengths, timed)
+
+    def rule(count: int) -> Order:
+        order = chosen(devices, count, virtual)
+        return order if stages.trained else forward_only(order)
+
+    return Prepared(placement, devices, functions_left, rule, lengths, timed)
 
 
 def _schedule(name: str) -> Schedule:
@@ -147,14 +159,13 @@ def _cost(reading: Reading, balance: str, machine: Hardware) -> Cost | None:
         return None
 
 
-def _rule(reading: Reading, chosen: Schedule, stages: Stages, devices: int, virtual: int) -> Rule:
-    """The order by the number of microbatches. Raises ProgramError where the schedule cannot take what is asked for."""
+def _order(reading: Reading, chosen: Schedule, devices: int, virtual: int) -> Order:
+    """The order for the reading's microbatches. Raises ProgramError where the schedule has none that can be run."""
     try:
-        chosen(devices, reading.count, virtual)
+        return chosen(devices, reading.count, virtual)
     except ScheduleError as error:
         site = Site(reading.entry.name, None, Part("name"))
-        raise ProgramError([Diagnostic(codes.BAD_SCHEDULE, site, str(error))]) from None
-    return lambda count: (chosen if stages.trained else inference)(devices, count, virtual)
+        raise ProgramError([Diagnostic(error.code, site, str(error))]) from None
 
 
 def _outlined(

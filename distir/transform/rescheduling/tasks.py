@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from distir.ir import Function, names, operands, results
 from distir.simulate import Simulation
-from distir.simulate.body import Body
+from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
 from distir.simulate.timeline import Timeline
 
@@ -103,8 +103,10 @@ def tasks_of(simulation: Simulation) -> Tasks:
 def tasks_in(function: Function, timeline: Timeline) -> Tasks:
     """The tasks of a function, by the timeline of one run of its body."""
     known = dict[int, Task]()
-    steps = timeline.body.steps[: len(function.body) - 1]
-    tasks = [_task(step, known) for step in steps]
+    for body in distinct(timeline.body):  # the simulation keeps its bodies, so each id stays its own
+        if body is not timeline.body:
+            known[id(body)] = _composed([_task(step, known) for step in body.timed])
+    tasks = [_task(step, known) for step in timeline.body.steps[: len(function.body) - 1]]
     before = _before(function)
     after: list[list[int]] = [[] for _ in tasks]
     for number, others in enumerate(before):
@@ -128,8 +130,6 @@ def _task(step: Effect | Body | None, known: dict[int, Task]) -> Task:
         return Task((), 0.0)
     if isinstance(step, Effect):
         return Task(step.devices, step.cost.seconds)
-    if id(step) not in known:  # the simulation keeps its bodies, so each id stays its own
-        known[id(step)] = _composed([_task(inner, known) for inner in step.timed])
     return known[id(step)]
 
 

@@ -5,6 +5,6 @@ several: so they combine with one another and with other transforms. Nothing her
 say how they can be split by their signatures and their rules (`@Op.sharding`).
 """
 
-from distir.transform.sharding.steps import dp, split, tp
+from distir.transform.sharding.steps import TensorPlan, dp, sequential, split, tensor_shares, tp
 
-__all__ = ["dp", "split", "tp"]
+__all__ = ["TensorPlan", "dp", "sequential", "split", "tensor_shares", "tp"]

@@ -9,6 +9,7 @@ from distir.analysis import Analysis, Instance
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Arg, Call, Function, Site
+from distir.ir.deep import Deep, finish
 from distir.ops import Value
 from distir.transform.sharding.classes import Place, Settled
 from distir.transform.sharding.flow import Flow
@@ -57,6 +58,9 @@ class BatchPlaces:
 
     def follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> None:
         """Find every dimension that is one with the seeds, in the function and in those that it calls."""
+        finish(self._follow(function, vs, seeds))
+
+    def _follow(self, function: Function, vs: tuple[Value, ...], seeds: Iterable[Place]) -> Deep[None]:
         key = (function.name, vs, frozenset(seeds))
         if key in self._seen:
             return
@@ -82,4 +86,4 @@ class BatchPlaces:
                     for _, path, axis in by_name.get(name, ())
                 ]
                 if inner:
-                    self.follow(callee, instance.state(statement.args), inner)
+                    yield self._follow(callee, instance.state(statement.args), inner)

@@ -6,8 +6,9 @@ they must be whole, once, and not before. Host values keep their meaning in the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -23,11 +24,15 @@ from distir.ir import (
     Part,
     Return,
     Site,
+    Statement,
     TensorType,
     TupleType,
+    operands,
     results,
     types,
 )
+from distir.ir import names as names_of
+from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
@@ -70,11 +75,11 @@ class Callees(Protocol):
     spread: int
     """How many sums were spread."""
 
-    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
+    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """A function written for arguments in these states."""
         ...
 
-    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[int]:
         """How many sums over devices a call takes for arguments in these states."""
         ...
 
@@ -101,19 +106,34 @@ class Body(Resharding):
         """By form of a statement: what the first one became, and its results; a pipeline repeats its statements."""
         self._leafwise_known: dict[Any, Decision] = {}
         """Of ops over tuples, by op and operands; gradients are added up with each microbatch."""
+        self._users: dict[str, list[Statement]] = {}
+        self._worth: dict[str, bool] = {}
+        for statement in function.body:
+            for name in dict.fromkeys(names_of(operands(statement))):
+                self._users.setdefault(name, []).append(statement)
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
 
-    def run(self) -> None:
+    def run(self) -> Deep[None]:
         """Write all statements."""
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, (Apply, Call)):
-                self._statement(index, statement)
+                yield from self._statement(index, statement)
             else:
                 assert isinstance(statement, Return), "the module checks"
 
-    def _statement(self, index: int, statement: Apply | Call) -> None:
-        """A statement, as the one before that had the same form, if that needed nothing but itself."""
+    def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
+        """A statement, as the one before that had the same form, if that needed nothing but itself.
+
+        It takes partial sums as an earlier statement has needed them: then nothing made of them is to be summed again.
+        """
+        for arg in statement.args if isinstance(statement, Apply) else ():
+            is_sum = isinstance(arg, str) and self.state(arg) is PARTIAL and arg not in self._settled
+            if isinstance(arg, str) and is_sum and self._is_worth_a_sum(arg):
+                self._finish(arg)
+        args = tuple(map(self.settled, statement.args))
+        if args != statement.args:
+            statement = replace(statement, args=args)
         form = self._form(statement)
         known = self._forms.get(form)
         if known is None:
@@ -121,7 +141,7 @@ class Body(Resharding):
             if isinstance(statement, Apply):
                 self._apply(index, statement)
             else:
-                self._call(statement)
+                yield from self._call(statement)
             if form is not None and len(self.items) == before + 1 and is_plain(self.items[before], statement):
                 given = [(self.value(name), self.state(name), name in self.single) for name in statement.results]
                 self._forms[form] = self.items[before], given
@@ -151,15 +171,23 @@ class Body(Resharding):
         what = (statement.op, statement.attrs) if isinstance(statement, Apply) else statement.function
         return what, len(statement.results), tuple(vs), tuple(states)
 
+    def _is_worth_a_sum(self, name: str) -> bool:
+        """Whether partial sums are no larger than what several statements make of them, to be summed one by one."""
+        known = self._worth.get(name)
+        if known is None:
+            users = self._users.get(name, ())
+            made = [tuple(filter(None, results(user))) or (name,) for user in users]
+            sizes = [sum(_nbytes(v) for v in self.instance.state(names)) for names in made]
+            known = self._worth[name] = len(users) > 1 and _nbytes(self.value(name)) <= sum(sizes)
+        return known
+
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
         return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
 
     def settled(self, arg: Arg) -> Arg:
         """The argument with partial sums completed, if some statement has needed that already."""
-        if not isinstance(arg, str) or self.state(arg) is not PARTIAL:
-            return arg
-        return next((to for (of, _), to in self._placed.items() if of == arg), arg)
+        return self._settled.get(arg, arg) if isinstance(arg, str) else arg
 
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
@@ -273,12 +301,12 @@ class Body(Resharding):
         """What is known of a split value before the program runs (its shape) is said of the whole one."""
         restated(self, statement, vs, ws)
 
-    def _call(self, statement: Call) -> None:
+    def _call(self, statement: Call) -> Deep[None]:
         vs = tuple(map(self.value, statement.args))
-        args = self._given_partial(statement, vs)
+        args = yield from self._given_partial(statement, vs)
         states = tuple(map(self.state, args))
         ws = self.domain.instance(statement.function, vs).state.returned
-        found = self.callees.callee(statement.function, vs, states)
+        found = yield self.callees.callee(statement.function, vs, states)
         if not found.joint:
             self.items.append(Each(Call(statement.results, found.name, args, self.claims(statement, found.given))))
         else:
@@ -291,7 +319,7 @@ class Body(Resharding):
         for name, w, state in zip(statement.results, ws, found.given, strict=True):
             self.define(name, w, state)
 
-    def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> tuple[Arg, ...]:
+    def _given_partial(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
         """The arguments of a call: partial sums stay so where the function only hands them on, or adds to them.
 
         Where it needs them whole they are completed here, once for all that use them; but not for a function that names
@@ -301,18 +329,27 @@ class Body(Resharding):
         if not partial or names_devices(self.domain.module.functions[statement.function]):
             return statement.args
 
-        def sums(kept: Collection[int]) -> int:
+        def sums(kept: Collection[int]) -> Deep[int]:
             states = (self.state(a) if i in kept else self._finished(a) for i, a in enumerate(statement.args))
             return self.callees.sums(statement.function, vs, tuple(states))
 
-        least = sums(())
-        kept = partial if sums(partial) <= least else [i for i in partial if sums((i,)) <= least]
+        least = yield sums(())
+        kept = partial
+        if (yield sums(partial)) > least:
+            kept = list[int]()
+            for i in partial:
+                if (yield sums((i,))) <= least:
+                    kept.append(i)
         args = list(statement.args)
         for i in set(partial).difference(kept):
-            state = self._finished(args[i])
-            self.callees.spread += isinstance(state, Split)
-            args[i] = self.placed(args[i], state)
+            args[i] = self._finish(args[i])
         return tuple(args)
+
+    def _finish(self, arg: Arg) -> Arg:
+        """The argument with partial sums completed, or spread over the devices."""
+        state = self._finished(arg)
+        self.callees.spread += isinstance(state, Split)
+        return self.placed(arg, state)
 
     def _finished(self, arg: Arg) -> State:
         """What an argument of a call becomes that is to hold no partial sums."""
@@ -341,6 +378,12 @@ class Body(Resharding):
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)
+
+
+def _nbytes(value: Value) -> int:
+    """The size of a value with 1 for each dimension that is not known."""
+    leaves = [leaf for leaf in types.leaves(type_of(value)) if isinstance(leaf, TensorType)]
+    return sum(math.prod(dim if isinstance(dim, int) else 1 for dim in leaf.shape or ()) for leaf in leaves)
 
 
 def names_devices(function: Function) -> bool:

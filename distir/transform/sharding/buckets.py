@@ -1,6 +1,7 @@
 """Sums over devices joined into fewer, larger messages: buckets, as data-parallel trainers send gradients.
 
-A sum is brought forward to the first one of its bucket if its operand is there by then; nothing is put off.
+A sum is brought forward to the first one of its bucket if its operand is there by then; nothing is put off. A bucket
+holds sums over the same devices only: each stage of a pipeline has its own, as has each shard of tensor parallelism.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ def bucketed(body: Body, bucket_bytes: int) -> list[Item]:
     for first in sums:
         if first in moved:
             continue
-        held, chosen = 0, list[int]()
+        held, chosen, devices = 0, list[int](), _devices(body, body.items[first])
         for index in sums:
             item = body.items[index]
             assert isinstance(item, Collective)
-            if held < bucket_bytes and index >= first and index not in moved and made.get(item.arg, -1) < first:
+            fits = held < bucket_bytes and index >= first and index not in moved
+            if fits and made.get(item.arg, -1) < first and _devices(body, item) == devices:
                 chosen.append(index)
                 held += _nbytes(body, item.arg)
         if len(chosen) > 1:
@@ -61,6 +63,12 @@ def _made(item: Item) -> tuple[str, ...]:
     if isinstance(item, Each):
         return results_of(item.statement)
     return item.results if isinstance(item, Joint) else (item.result,)
+
+
+def _devices(body: Body, item: Item) -> frozenset[int]:
+    """The devices of what is summed, before each of them became several."""
+    assert isinstance(item, Collective)
+    return frozenset(types.devices(type_of(body.value(item.arg))))
 
 
 def _nbytes(body: Body, name: str) -> int:

@@ -11,13 +11,15 @@ from distir.ops.layout import Blocks
 Place = tuple[str, tuple[int, ...], int]
 """A dimension: the value's name, the way to the leaf if it is a tuple, the axis."""
 
+IN_BLOCKS = "it is regrouped with others, in parts that are at odds"
+
 
 @dataclass(slots=True)
 class Traits:
     """What is known of dimensions that are one."""
 
-    whole: bool = False
-    """Something needs it whole."""
+    whole: str = ""
+    """Why it must be whole; empty if nothing needs it so."""
     contiguous: bool = False
     """Something needs it to be in no blocks."""
     sizes: set[int] = field(default_factory=set[int])
@@ -29,7 +31,7 @@ class Traits:
 
     def absorb(self, other: Traits) -> None:
         """Take over what is known of another class."""
-        self.whole |= other.whole
+        self.whole = self.whole or other.whole
         self.contiguous |= other.contiguous
         self.parted |= other.parted
         self.sizes |= other.sizes
@@ -117,18 +119,20 @@ class Classes:
         for root in above:
             own = self._traits[root]
             if root in spoiled or (root in blocks and own.contiguous):
-                own.whole = True
+                own.whole = own.whole or IN_BLOCKS
             traits.setdefault(tops[root], Traits()).absorb(own)
         for _, part, sizes in self._links:
             found = traits[tops[roots[part]]]
-            found.whole |= roots[part] in blocks
+            if roots[part] in blocks:
+                found.whole = found.whole or IN_BLOCKS
             found.sizes |= {size for size in sizes if isinstance(size, int)}
         classes = [tops[root] for root in roots]
         conflicts = {tuple([classes[node] for node in conflict]) for conflict in self._conflicts}  # few are distinct
         pairs = {frozenset(pair) for conflict in conflicts for pair in combinations(conflict, 2)}
         for pair in pairs:
             if len(pair) == 1:
-                traits[min(pair)].whole = True
+                one = traits[min(pair)]
+                one.whole = one.whole or "a value has it twice"
         placed = {root: (tops[root], blocks.get(root, ())) for root in above}
         return Settled(
             {place: placed[roots[node]] for place, node in self._nodes.items()},

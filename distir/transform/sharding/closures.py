@@ -7,11 +7,13 @@ found for a function in one program holds in every other one that has the same f
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
-from distir.ir import Apply, Call, Function, Module
+from distir.ir import Apply, Module
+from distir.ir.calls import callees
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS
 from distir.transform.sharding.mesh import Mesh, devices_of, names_device
 
@@ -20,58 +22,6 @@ V = TypeVar("V")
 
 KEPT = 1 << 12
 """How many findings are kept of each kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A function, first, with all that it calls, and the definitions of the ops in them."""
-
-    functions: tuple[Function, ...]
-    ops: frozenset[object]
-    names_devices: bool = field(compare=False)
-    """Whether a device is named in any of them."""
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.functions, self.ops)))
-
-    def split_by(self, mesh: Mesh) -> Hashable:
-        """What of a mesh it depends on how the functions are split."""
-        if self.names_devices:
-            return mesh
-        return mesh.size, mesh.run if mesh.representative else None
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-class Closures:
-    """The closures of one module's functions."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._found: dict[str, Closure] = {}
-
-    def of(self, name: str) -> Closure:
-        """The closure of a function by its name."""
-        known = self._found.get(name)
-        if known is None:
-            known = self._found[name] = self._closure(self._module.functions[name])
-        return known
-
-    def _closure(self, function: Function) -> Closure:
-        functions = dict.fromkeys((function,))
-        ops: set[object] = set()
-        named = bool(devices_of(function)) or any(map(names_device, function.body))
-        for statement in function.body:
-            if isinstance(statement, Call):
-                inner = self.of(statement.function)
-                functions |= dict.fromkeys(inner.functions)
-                ops |= inner.ops
-                named = named or inner.names_devices
-            elif isinstance(statement, Apply):
-                ops.add(OPS.get(statement.op))
-        return Closure(tuple(functions), frozenset(ops), named)
 
 
 class Findings(Generic[K, V]):
@@ -92,3 +42,49 @@ class Findings(Generic[K, V]):
                 del self._known[next(iter(self._known))]
             self._known[key] = found
         return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function with all that it calls, and the definitions of the ops in them: one object for equal ones."""
+
+    names_devices: bool
+    """Whether a device is named in any of them."""
+
+    def split_by(self, mesh: Mesh) -> Hashable:
+        """What of a mesh it depends on how the functions are split."""
+        if self.names_devices:
+            return mesh
+        return mesh.size, mesh.run if mesh.representative else None
+
+
+_CLOSURES: Final[Findings[Hashable, Closure]] = Findings()
+"""Of all programs: by the function, the closures of those that it calls, and the definitions of its ops."""
+
+
+class Closures:
+    """The closures of one module's functions."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._found: dict[str, Closure] = {}
+
+    def of(self, name: str) -> Closure:
+        """The closure of a function by its name."""
+        return finish(self._closure(name))
+
+    def _closure(self, name: str) -> Deep[Closure]:
+        known = self._found.get(name)
+        if known is None:
+            function = self._module.functions[name]
+            called: list[Closure] = []
+            for callee in callees(function):
+                called.append((yield self._closure(callee)))
+            ops = frozenset(OPS.get(s.op) for s in function.body if isinstance(s, Apply))
+            key = (function, tuple(called), ops)
+            known = _CLOSURES.get(key)
+            if known is None:
+                named = bool(devices_of(function)) or any(map(names_device, function.body))
+                known = _CLOSURES.put(key, Closure(named or any(inner.names_devices for inner in called)))
+            self._found[name] = known
+        return known

@@ -12,6 +12,7 @@ from typing import Final
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
@@ -51,23 +52,26 @@ class Flow:
         """The classes of a function's dimensions, for these arguments."""
         key = (function.name, tuple(vs))
         if key not in self._settled:
-            self._settled[key] = self._function(function, key[1])
+            self._settled[key] = finish(self._function(function, key[1]))
         return self._settled[key]
 
-    def _function(self, function: Function, vs: tuple[Value, ...]) -> Settled:
+    def _function(self, function: Function, vs: tuple[Value, ...]) -> Deep[Settled]:
         instance = self._domain.instance(function.name, vs)
         body = _Body(self, self._domain, function, instance)
+        yield from body.follow()
         settled = body.classes.settled()
         returned = {name: body.same[name] for name in function.returned if isinstance(name, str) and name in body.same}
         settled.name(returned)
         return settled
 
-    def summary(self, function: Function, vs: tuple[Value, ...]) -> Summary:
+    def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[Summary]:
         """What a caller sees of a function."""
         known = self._summaries.get((function.name, vs))
         if known is None:
             key = (self._closures.of(function.name), vs, self.likeliest)
-            known = _SUMMARIES.get(key) or _SUMMARIES.put(key, summary_of(function, self._function(function, vs)))
+            known = _SUMMARIES.get(key)
+            if known is None:
+                known = _SUMMARIES.put(key, summary_of(function, (yield from self._function(function, vs))))
             self._summaries[function.name, vs] = known
         return known
 
@@ -94,7 +98,7 @@ Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
 
 class _Body:
     def __init__(self, flow: Flow, domain: Checker, function: Function, instance: Instance) -> None:
-        self.flow, self.domain, self.instance = flow, domain, instance
+        self.flow, self.domain, self.function, self.instance = flow, domain, function, instance
         self.classes = Classes()
         self.choices: list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]] = []
         self._seen: dict[tuple[str, int, int], Seen] = {}
@@ -107,13 +111,16 @@ class _Body:
         """By form of a statement: the results of the first one that has it."""
         self._repeated: dict[Form, tuple[Summary, dict[int, int], int]] = {}
         """By form of a call: the callee, a node for each of its classes, and how often it is called again."""
-        for param, value in zip(function.params, instance.args, strict=True):
+
+    def follow(self) -> Deep[None]:
+        """Find the classes of all dimensions."""
+        for param, value in zip(self.function.params, self.instance.args, strict=True):
             self._sizes(param.name, type_of(value))
-        for statement in function.body:
+        for statement in self.function.body:
             if isinstance(statement, Apply):
                 self._apply(statement)
             elif isinstance(statement, Call):
-                self._call(statement)
+                yield from self._call(statement)
         for summary, own, times in self._repeated.values():
             for of, traits in enumerate(summary.classes):
                 self.classes.traits(own[of]).sums += times * traits.sums
@@ -242,7 +249,7 @@ class _Body:
                     letter = letters[i][axis] if axis < len(letters[i]) else None
                     node = self._node(arg, path, axis)
                     if letter is None or (is_host(value) and not is_result):
-                        self.classes.traits(node).whole = True
+                        self._needs_whole(node, statement.op, found)
                     if letter is None:
                         continue
                     assert found is not None
@@ -257,14 +264,19 @@ class _Body:
         for letter, nodes in by_letter.items():
             for node in nodes[1:]:
                 self.classes.unite(nodes[0], node)
-            self._trait(found, letter, nodes[0], letter in given, vs)
+            self._trait(statement.op, found, letter, nodes[0], letter in given, vs)
             if found is not None and letter in found.divided:
                 bound = bind(op, statement.attrs)
                 counts = [bound.get(name) for name in found.divided[letter]]
                 self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
         self.classes.conflict(nodes[0] for nodes in by_letter.values())
 
-    def _trait(self, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[Leaf]) -> None:
+    def _needs_whole(self, node: int, op: str, found: Layout | None) -> None:
+        traits = self.classes.traits(node)
+        if not traits.whole:
+            traits.whole = f"nothing says how `{op}` is split" if found is None else f"`{op}` needs it whole"
+
+    def _trait(self, op: str, found: Layout | None, letter: str, node: int, given: bool, vs: Sequence[Leaf]) -> None:
         assert found is not None
         traits = self.classes.traits(node)
         traits.sums += not given
@@ -272,21 +284,22 @@ class _Body:
         if letter == found.parted:
             traits.parted = True
             traits.contiguous = True
-            traits.whole |= any(is_host(v) and is_int(type_of(v)) for v, _ in vs)  # positions that are known
+            if any(is_host(v) and is_int(type_of(v)) for v, _ in vs):  # positions that are known
+                self._needs_whole(node, op, found)
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:
         if isinstance(arg, str) and arg != DISCARD:
             return self.classes.node((self.same.get(arg, arg), path, axis))
         return self.classes.new()
 
-    def _call(self, statement: Call) -> None:
+    def _call(self, statement: Call) -> Deep[None]:
         vs = self.instance.state(statement.args)
         form = self._form(statement, vs)
         if self._is_known(form, statement.results):
             summary, own, times = self._repeated[form]
             self._repeated[form] = summary, own, times + 1
             return
-        summary = self.flow.summary(self.domain.module.functions[statement.function], vs)
+        summary = yield self.flow.summary(self.domain.module.functions[statement.function], vs)
         args = tuple([self.same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args])
         boundaries: tuple[tuple[Sequence[Arg], Boundary], ...]
         boundaries = ((args, summary.params), (statement.results, summary.results))
@@ -350,7 +363,7 @@ class _Body:
         if not isinstance(arg, str) or arg == DISCARD:
             found = [(self.classes.new(), of, blocks) for _, of, blocks in places[position]]
             for node, _, _ in found if arg != DISCARD else ():
-                self.classes.traits(node).whole = True
+                self.classes.traits(node).whole = "a constant has it"
             return found
         seen = self._seen.get((arg, position, id(places)))
         if seen is not None:

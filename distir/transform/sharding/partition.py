@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from distir.analysis import Analysis, check
-from distir.diagnostics import ProgramError, Severity
+from distir.analysis import Analysis
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
+from distir.ir.deep import Deep, finish
 from distir.ops import Value
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.body import Body, Callee, names_devices
@@ -89,22 +89,22 @@ class Partition:
         """The module that is partitioned."""
         return self.analysis.module
 
-    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Callee:
+    def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """What a call of a function becomes, for arguments in these states."""
         key = (name, tuple(vs), tuple(states))
         known = self._done.get(key)
         if known is None:
-            known = self._done[key] = self._taken(self._written(*key))
+            known = self._done[key] = self._taken((yield self._written(*key)))
         return known
 
-    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> int:
+    def sums(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[int]:
         """How many sums over the devices a call of a function takes, for arguments in these states."""
-        return self._written(name, tuple(vs), tuple(states)).sums
+        return (yield self._written(name, tuple(vs), tuple(states))).sums
 
     def entry(self, function: Function, states: Sequence[State], bucket_bytes: int = 0) -> Entry:
         """The entry function for all devices; its results are whole or split."""
         vs = tuple(p.type for p in function.params)
-        body = self._body(function, vs, states)
+        body = finish(self._body(function, vs, states))
         returned = tuple(body.completed(arg) for arg in function.returned)
         if bucket_bytes:
             body.items[:] = bucketed(body, bucket_bytes)
@@ -120,13 +120,13 @@ class Partition:
             tuple(body.value(arg) for arg in function.returned),
         )
 
-    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Body:
+    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Deep[Body]:
         instance = self.analysis.domain.instance(function.name, vs)
         body = Body(self, self.analysis.domain, self.mesh.size, function, instance, states)
-        body.run()
+        yield from body.run()
         return body
 
-    def _written(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Written:
+    def _written(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Deep[Written]:
         """A function for arguments in these states, with all that it calls, found once."""
         closure = self.closures.of(name)
         key = (closure, vs, states, closure.split_by(self.mesh))
@@ -134,7 +134,7 @@ class Partition:
         if known is None:
             inner = Partition(self.analysis, self.mesh, self.tokens)
             inner.closures, inner.findings = self.closures, self.findings
-            callee = inner._function(name, vs, states)
+            callee = yield from inner._function(name, vs, states)
             functions = tuple((inner._hints[f.name], f) for f in inner.functions.values())
             sums = _sums(inner.functions, callee.name) if callee.joint else 0
             known = self.findings.put(key, Written(callee, functions, sums, inner.spread))
@@ -156,11 +156,11 @@ class Partition:
         self.spread += written.spread
         return replace(written.callee, name=names[written.callee.name])
 
-    def _function(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Callee:
+    def _function(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Deep[Callee]:
         function = self.module.functions[name]
-        body = self._body(function, vs, states)
+        body = yield from self._body(function, vs, states)
         placed = names_devices(function)
-        returned = tuple(map(body.settled, function.returned)) if placed else function.returned
+        returned = tuple(map(body.settled, function.returned))
         given = tuple(map(body.state, returned))
         stated = [p.type for p in function.params]
         if body.concrete:
@@ -230,13 +230,3 @@ def _sums(functions: Mapping[str, Function], name: str) -> int:
             known[s.function] if isinstance(s, Call) else isinstance(s, Apply) and s.op in SUMS for s in function.body
         )
     return known[name]
-
-
-def checked(module: Module, only: str | None = None) -> Analysis:
-    """The analysis of a module to be split, or of one function and its calls. Raises ProgramError for mistakes."""
-    analysis = check(module, late=only is not None)
-    found = analysis.diagnostics if only is None else analysis.domain.own_problems(only)
-    errors = tuple(d for d in found if d.severity is Severity.ERROR)
-    if errors:
-        raise ProgramError(errors)
-    return analysis

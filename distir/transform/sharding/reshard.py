@@ -45,6 +45,8 @@ class Resharding:
         self._states: dict[str, State] = {}
         self._taken = {*taken}
         self._placed: dict[tuple[Arg, State], Arg] = {}
+        self._settled: dict[str, Arg] = {}
+        """By partial sum: what it was first brought into."""
 
     def define(self, name: str, value: Value, state: State) -> None:
         """A new name, the value in the whole program that it stands for, and its state."""
@@ -102,6 +104,8 @@ class Resharding:
         key = (arg, _fixed(state))
         if key not in self._placed:
             self._placed[key] = self._place(arg, now, state)
+            if now is PARTIAL and isinstance(arg, str):
+                self._settled.setdefault(arg, self._placed[key])
         return self._placed[key]
 
     def _summed(self, arg: Arg, state: State) -> Arg | None:

@@ -14,7 +14,7 @@ from distir.ir import (
     Attributes,
     Dense,
     Literal,
-    SymbolicDim,
+    Shape,
     TensorType,
     Type,
 )
@@ -70,11 +70,14 @@ def restated(body: Body, statement: Apply, vs: Sequence[Value], ws: Sequence[Val
         return
     here = [part_of(type_of(v), body.state(arg), body.size) for v, arg in zip(vs, statement.args, strict=True)]
     (part,) = body.domain.answer(statement, tuple(here))
+    if not (isinstance(w, Dense) and isinstance(part, Dense)):  # sizes that only the whole value tells
+        args = tuple(body.placed(arg, WHOLE) for arg in statement.args)
+        body.items.append(Each(Apply((name,), statement.op, args, statement.attrs, statement.claims)))
+        body.define(name, w, WHOLE)
+        return
     own = body.fresh(f"{name}_own")
     body.items.append(Each(Apply((own,), statement.op, statement.args, statement.attrs)))
     body.define(own, part, WHOLE)
-    assert isinstance(w, Dense)
-    assert isinstance(part, Dense)
     factors = tuple(1 if a == b else body.size for a, b in zip(w.values, part.values, strict=True))
     times = Literal(factors if w.shape else factors[0])
     body.items.append(Each(Apply((name,), "Mul", (own, times), claims=statement.claims)))
@@ -113,37 +116,50 @@ def _divided(body: Body, arg: Arg) -> Arg:
 
 def _stated(body: Body, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
     """The host operand that states the result's shape, for the part of the result that is here."""
-    arg, value, given = statement.args[place], vs[place], decision.given[0]
+    arg, value, given, layout = statement.args[place], vs[place], decision.given[0], decision.layout
     here = part_of(whole, given, body.size)
     if here == whole:
         return arg
     assert isinstance(here, TensorType)
     assert isinstance(given, Split)
-    written = value.value if isinstance(value, Literal) else value.values if isinstance(value, Dense) else ()
-    sizes = written if isinstance(written, tuple) else ()
-    if sizes and len(sizes) == len(here.shape or ()) and sizes[given.axis] in (0, -1):
-        return arg
+    assert layout is not None
     shape = here.shape or ()
+    sizes = _sizes(value)
+    count = len(shape) if sizes is None else len(sizes)  # of `Expand`, leading dimensions may be left out
+    axis = given.axis - (len(shape) - count)
+    if axis < 0 or (sizes is not None and sizes[axis] in layout.relative):
+        return arg
     if all(isinstance(dim, int) for dim in shape):
         body.concrete = True
         return Literal(tuple(dim for dim in shape if isinstance(dim, int)))
-    if sum(isinstance(dim, SymbolicDim) for dim in shape) == 1 and None not in shape:
-        rest = Literal(tuple(dim if isinstance(dim, int) else -1 for dim in shape))
-        if _takes(body, statement, vs, place, rest, decision):
-            return rest
-    factors = tuple(body.size if axis == given.axis else 1 for axis in range(len(shape)))
+    if layout.relative and None not in shape:
+        stated = Literal(tuple(dim if isinstance(dim, int) else layout.relative[0] for dim in shape))
+        if _gives(body, statement, vs, place, stated, decision, shape):
+            return stated
+    factors = tuple(body.size if k == axis else 1 for k in range(count))
     return body.new("shape", "Div", (arg, Literal(factors)), value, WHOLE)
 
 
-def _takes(body: Body, statement: Apply, vs: Sequence[Value], place: int, shape: Literal, decision: Decision) -> bool:
-    """Whether the op takes this shape for the parts of its operands: -1 is not for all."""
+def _sizes(value: Value) -> Sequence[object] | None:
+    """The sizes that a host value holds, as far as they are known."""
+    if isinstance(value, Dense):
+        return value.values
+    return value.value if isinstance(value, Literal) and isinstance(value.value, tuple) else None
+
+
+def _gives(
+    body: Body, statement: Apply, vs: Sequence[Value], place: int, stated: Literal, decision: Decision, shape: Shape
+) -> bool:
+    """Whether the op gives the shape, as far as can be told, of parts of its operands and of what states it."""
     parts = [
         part_of(v, s, body.size) if isinstance(v, TensorType) else v for v, s in zip(vs, decision.needed, strict=True)
     ]
-    parts[place] = shape
-    args = tuple(shape if i == place else arg for i, arg in enumerate(statement.args))
+    parts[place] = stated
+    args = tuple(stated if i == place else arg for i, arg in enumerate(statement.args))
     try:
-        body.domain.answer(Apply(statement.results, statement.op, args, statement.attrs), tuple(parts))
+        (found,) = body.domain.answer(Apply(statement.results, statement.op, args, statement.attrs), tuple(parts))
     except Reject:
         return False
-    return True
+    given = type_of(found)
+    own = given.shape if isinstance(given, TensorType) else None
+    return own is not None and len(own) == len(shape) and all(a in (None, b) for a, b in zip(own, shape, strict=True))

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from distir.analysis import Analysis
+from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Module, Site
 from distir.ir.collection import paused_collection
+from distir.ir.per_thread import kept_per_thread
+from distir.transform.checking import analysed, checked
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
+from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import Place, mesh_of
-from distir.transform.sharding.partition import Partition, checked
+from distir.transform.sharding.partition import Partition
+from distir.transform.sharding.shares import Shares, refuse_heavy, shares
 from distir.transform.sharding.state import State
-from distir.transform.sharding.tensor import parameter_states
-from distir.transform.steps import step
+from distir.transform.sharding.tensor import parameter_states, reasons
+from distir.transform.steps import is_heard, step, tell
 
 Plan = Callable[[Analysis, Function], Sequence[State]]
-"""How the entry function's parameters are to lie. Raises ProgramError where they cannot."""
+"""The placement of the entry function's parameters. Raises ProgramError where there is none."""
+
+Report = Callable[[Analysis, Function, Sequence[State], Module], None]
+"""What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
 
 
-@step
+@step(after=("grad", "checkpoint", "pp", "tp"))
 def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -35,8 +44,10 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
 
 
-@step
-def tp(module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False) -> Module:
+@step(after=("grad", "checkpoint", "pp"))
+def tp(
+    module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False, strict: bool = False
+) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
     Split are the dimensions that are met inside a block only: hidden widths, heads, the vocabulary. Partial sums are
@@ -46,13 +57,64 @@ def tp(module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: boo
     With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
     is scattered where it was given to all, and gathered where a block begins.
 
-    Raises ProgramError where there is nothing to split, or a dimension does not divide.
+    A note says each device's share of FLOPs and weights, and which parameters stay whole and why.
+
+    Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
+    something heavy stays whole: 1 % of the weights in a parameter, or of all FLOPs.
     """
+    plan = TensorPlan(value, shard, strict)
+    return split(module, value, "innermost", plan, sequence=sequence, report=plan.report)
 
-    def plan(analysis: Analysis, entry: Function) -> Sequence[State]:
-        return parameter_states(analysis, entry, value, shard)
 
-    return split(module, value, "innermost", plan, sequence=sequence)
+@dataclass
+class TensorPlan:
+    """What `tp` splits, over so many devices, and what it says of that. `written`: for how many the result is."""
+
+    size: int
+    by_hand: tuple[str, ...] = ()
+    strict: bool = False
+    flow: Flow | None = None
+    representative: bool = False
+
+    def __call__(self, analysis: Analysis, entry: Function) -> Sequence[State]:
+        """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
+        self.flow = self.flow or Flow(analysis.domain)
+        return parameter_states(analysis, entry, self.size, self.by_hand, self.flow)
+
+    def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
+        """What came of it."""
+        why = reasons(analysis, entry, states, self.size, self.by_hand, self.flow or Flow(analysis.domain))
+        return shares(analysis, made, entry, states, self.size, 1 if self.representative else self.size, why)
+
+    def report(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:
+        """Say what came of it, if somebody listens. Raises ProgramError where that is too little for `strict`."""
+        if self.strict or is_heard():
+            found = self.shares(analysis, entry, states, analysed(made))
+            if self.strict:
+                refuse_heavy(found, entry)
+            for line in found.lines:
+                tell(line)
+
+
+@kept_per_thread(4)
+def sequential(module: Module) -> tuple[Analysis, Flow]:
+    """A program checked, and what is known of its dimensions: a search splits it over ever other devices."""
+    analysis = checked(module)
+    return analysis, Flow(analysis.domain)
+
+
+@lru_cache(maxsize=64)
+def tensor_shares(module: Module, size: int) -> Shares:
+    """Each device's share of FLOPs and weights after `tp=size`. Raises ProgramError as `tp` does."""
+    found: list[Shares] = []
+    analysis, flow = sequential(module)
+    plan = TensorPlan(size, flow=flow, representative=True)
+
+    def report(analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:
+        found.append(plan.shares(analysis, entry, states, check(made, late=True)))
+
+    split(module, size, "innermost", plan, analysis=analysis, representative=True, report=report)
+    return found[0]
 
 
 def split(
@@ -65,14 +127,15 @@ def split(
     analysis: Analysis | None = None,
     ends: bool = True,
     representative: bool = False,
+    report: Report | None = None,
 ) -> Module:
-    """The module with each of its devices made `size` devices, and its parameters lying as `plan` says.
+    """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
     With `sequence` sums are spread over the devices along dimensions that are neither batch nor features. Gives the
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
     ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
     checked already. `representative`: only the first of the devices that one becomes is written down (see
-    `ops/group.py`); there are no `.scatter` and `.gather` for that.
+    `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -82,7 +145,7 @@ def split(
     if size == 1:
         return module
     mesh = mesh_of(module, entry, size, place, representative)
-    with analysis.domain.room(), paused_collection():
+    with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)
         done = partition.entry(entry, states, bucket_bytes)
@@ -90,8 +153,11 @@ def split(
             message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
             hint = "leave out `sequence`, or take a number of devices that divides the sequence"
             raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
-        if representative or not ends:
-            return Module(partition.functions.values())
-        scattered = scatter(module, entry, states, mesh)
-        gathered = gather(module, entry, done.function, done.result_values, done.results, mesh)
-    return Module([*partition.functions.values(), scattered, gathered])
+        functions = [*partition.functions.values()]
+        if ends and not representative:
+            functions.append(scatter(module, entry, states, mesh))
+            functions.append(gather(module, entry, done.function, done.result_values, done.results, mesh))
+        made = Module(functions)
+        if report is not None:
+            report(analysis, entry, states, made)
+        return made

@@ -16,9 +16,11 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.nearest import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
+from distir.ir.roles import is_held
 from distir.ops.layout import Blocks
 from distir.transform.sharding.classes import Place, Settled, Traits
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.shares import Reasons
 from distir.transform.sharding.sizes import check_divides, divisors
 from distir.transform.sharding.state import WHOLE, Split, State
 
@@ -48,13 +50,28 @@ def parameter_states(
     return [_state(p.name, p.type, split) for p in entry.params]
 
 
+def reasons(
+    analysis: Analysis, entry: Function, states: Sequence[State], size: int, by_hand: Sequence[str], flow: Flow
+) -> Reasons:
+    """Why `parameter_states` has split no more than it has."""
+    settled = flow.function(entry, [p.type for p in entry.params])
+    split = {p.name: state.axis for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
+    chosen = frozenset(settled.places[name, (), axis][0] for name, axis in split.items())
+    return Reasons(settled, _inputs(entry, settled), chosen, size, bool(by_hand))
+
+
+def _inputs(entry: Function, settled: Settled) -> dict[int, str]:
+    """By class of dimensions: an input of the program that has it."""
+    inputs = {p.name for p in entry.params if not is_held(p)}
+    return {of: name for (name, _, _), (of, _) in settled.places.items() if name in inputs}
+
+
 def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
     """The classes to split, none of which is at odds with another.
 
     Those come first that split most numbers of parameters for each time that they are summed over.
     """
-    inputs = {p.name for p in entry.params if not p.roles.keys() & {"param", "state"}}
-    reached = {of for (name, _, _), (of, _) in settled.places.items() if name in inputs}
+    reached = _inputs(entry, settled)
     open_classes = [c for c in _candidates(entry, settled) if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
     numbers: set[int] = set()

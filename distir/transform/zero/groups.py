@@ -87,7 +87,7 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
     if not any(map(_is_scattered, batches)):
         raise _no_groups(entry)
     uses = uses_of(entry)
-    weights = {p.name: p.type for p in entry.params if p.name in origins}
+    weights = {p.name: p.type for p in entry.params if p.name in origins and "buffer" not in p.roles}
     found: list[Group] = []
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op == "MPIAllreduce":

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from distir.diagnostics.nearest import nearest
 from distir.ir import Function, Module, Return
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.partition import checked
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
@@ -17,9 +17,10 @@ from distir.transform.zero.partition import Copies, Partition, partitions
 from distir.transform.zero.plain import with_weights_near, without_buckets
 
 KINDS = ("owner", "split")
+STAGES = ("0", "1", "2", "3")
 
 
-@step
+@step(after=("dp", "dtp"), choices={"value": STAGES, "partition": KINDS})
 def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     """ZeRO, stage `value`: what data-parallel devices hold copies of is partitioned over them. It comes after `dp`.
 
@@ -32,7 +33,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
 
     Raises ProgramError where no data-parallel devices hold copies of weights, or one is needed whole.
     """
-    if value not in (0, 1, 2, 3):
+    if str(value) not in STAGES:
         raise StepError(f"expected a stage from 0 to 3, found {value}")
     if partition not in KINDS:
         near = nearest(partition, KINDS)

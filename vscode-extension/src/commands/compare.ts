@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import { type Context, aboutProgram } from "../context";
 import { plain } from "../figures";
-import { nameOf, nameWith } from "../programs";
+import { columnOf, nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, Refused, ask } from "../requests";
 import { inShort } from "./transform";
 
@@ -36,7 +36,7 @@ async function compare(context: Context, document: vscode.TextDocument, server: 
     if (!(error instanceof Refused)) throw error;
     said = error.message;
   }
-  await vscode.commands.executeCommand("vscode.diff", earlier.uri, document.uri, `${nameOf(document.uri)}: ${name} ↔ now, ${said}`);
+  await vscode.commands.executeCommand("vscode.diff", earlier.uri, document.uri, `${nameOf(document.uri)}: ${name} ↔ now, ${said}`, { viewColumn: columnOf(document.uri) });
   const buttons = found ? [TIMELINES] : [];
   void vscode.window.showInformationMessage(plain(`${nameOf(document.uri)} now, against ${name}: ${said}`), ...buttons).then((answer) => {
     if (answer === TIMELINES) void vscode.commands.executeCommand("distir.compareTimelines", document.uri, earlier.uri);

@@ -2,6 +2,8 @@
 
 import * as vscode from "vscode";
 
+import { unmarked, wrapped } from "../figures";
+import { Refused } from "../requests";
 import { isSet } from "./steps";
 
 /** A field. `value` is what it has now, empty for none; with `choices` the value is picked, else it is typed. */
@@ -16,40 +18,72 @@ export interface Field {
   readonly partOf?: string;
 }
 
-type Item = vscode.QuickPickItem & { readonly act: Field | "go" };
+type Item = vscode.QuickPickItem & { readonly act: Field | "go" | "nothing" };
 
-/** Let the user fill in fields, until they choose `go`. The values by name; undefined where they leave. */
-export async function form(title: string, go: (fields: readonly Field[]) => string, fields: readonly Field[]): Promise<Record<string, string> | undefined> {
+const LEAVE_OUT = "(leave out)";
+
+/**
+ * Let the user fill in fields, until what they are for is done. `go` labels the item that does it, `submit` does it with
+ * the values by name. What is refused is said in the form, which stays. Undefined where the user leaves.
+ */
+export async function form<T>(
+  title: string,
+  go: (fields: readonly Field[]) => string,
+  fields: readonly Field[],
+  submit: (values: Record<string, string>) => Promise<T>,
+): Promise<T | undefined> {
   let last: Field | undefined;
+  let wrong = "";
   const isAskedFor = ({ partOf }: Field): boolean => partOf === undefined || fields.some((field) => field.name === partOf && isSet(field.value));
   for (;;) {
     const items: Item[] = [
       { label: `$(play) ${go(fields)}`, act: "go", alwaysShow: true },
-      { label: "", kind: vscode.QuickPickItemKind.Separator, act: "go" },
+      ...said(wrong),
+      { label: "", kind: vscode.QuickPickItemKind.Separator, act: "nothing" },
       ...fields.filter(isAskedFor).map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
     ];
-    const picked = await choose(title, items, items.find((item) => item.act === last));
+    const picked = await choose(title, items, items.find((item) => item.act === last), wrong !== "");
     if (picked === undefined) return undefined;
-    if (picked.act === "go") return Object.fromEntries(fields.map((field) => [field.name, field.value]));
+    if (picked.act === "nothing") continue;
+    if (picked.act === "go") {
+      try {
+        return await submit(Object.fromEntries(fields.map((field) => [field.name, field.value])));
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        wrong = error.message;
+        last = undefined;
+      }
+      continue;
+    }
     last = picked.act;
+    wrong = "";
     last.value = (await valueOf(title, last)) ?? last.value;
   }
 }
 
+/** Why something was refused, in as many lines as it takes: one would be cut off. */
+function said(wrong: string): Item[] {
+  return wrapped(unmarked(wrong)).map((line, i) => ({ label: `${i === 0 ? "$(error)" : "$(blank)"} ${line}`, act: "nothing", alwaysShow: true }));
+}
+
 /** A value for a field; undefined where the user goes back. */
 async function valueOf(title: string, field: Field): Promise<string | undefined> {
-  const options = { title: `${title}: ${field.label}`, placeHolder: field.detail };
-  if (field.choices) return vscode.window.showQuickPick([...field.choices], options);
+  const options = { title: `${title}: ${field.label.trim()}`, placeHolder: field.detail };
+  if (field.choices) {
+    const picked = await vscode.window.showQuickPick(field.partOf === undefined ? [...field.choices] : [...field.choices, LEAVE_OUT], options);
+    return picked === LEAVE_OUT ? "" : picked;
+  }
   const check = field.check;
   return vscode.window.showInputBox({ ...options, prompt: field.detail, value: field.value, ...(check ? { validateInput: check } : {}) });
 }
 
-function choose(title: string, items: readonly Item[], active: Item | undefined): Promise<Item | undefined> {
+function choose(title: string, items: readonly Item[], active: Item | undefined, stays: boolean): Promise<Item | undefined> {
   const pick = vscode.window.createQuickPick<Item>();
   pick.title = title;
   pick.items = items;
   pick.placeholder = "Choose a field to change it";
   pick.matchOnDetail = true;
+  pick.ignoreFocusOut = stays; // a message elsewhere does not take away what is to be read
   if (active) pick.activeItems = [active];
   return new Promise((resolve) => {
     pick.onDidAccept(() => {

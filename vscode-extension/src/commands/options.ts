@@ -12,13 +12,13 @@ export interface Option {
 const whole = (value: string): string | undefined => (/^[1-9]\d*$/.test(value) ? undefined : "expected a number from 1");
 const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected numbers with commas between them");
 
-/** Fields with their defaults; `before` has values of an earlier search. */
-export function options(devices: number, before: Readonly<Record<string, string>> = {}): Option[] {
+/** Fields with their defaults; `schedules` are those that there are, `before` has values of an earlier search. */
+export function options(devices: number, schedules: readonly string[], before: Readonly<Record<string, string>> = {}): Option[] {
   const fields: Option[] = [
     { name: "devices", label: "Devices", detail: "How many; data, tensor and pipeline parallelism multiply to it.", value: String(devices), check: whole },
     { name: "batch-size", label: "Batch sizes", detail: "As in 128,256; they bind the batch dimension. Empty where the program says its size.", value: "", check: list },
     { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
-    { name: "schedule", label: "Schedules", detail: "Of pipelines, with commas between them.", value: "1f1b" },
+    { name: "schedule", label: "Schedules", detail: `Of pipelines, with commas between them: ${schedules.join(", ")}.`, value: "1f1b" },
     { name: "zero", label: "ZeRO stages", detail: "Of 0 to 3, with commas between them.", value: "0", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
     { name: "method", label: "Method", detail: "All; all but what bounds exclude; or from there on to unequal stages.", value: "grid", choices: ["grid", "bounded", "anneal"] },

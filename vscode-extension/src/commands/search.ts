@@ -9,7 +9,7 @@ import * as vscode from "vscode";
 
 import { type Context, aboutProgram } from "../context";
 import { nameOf } from "../programs";
-import { type Asked, type Hardware, Refused, ask } from "../requests";
+import { type Asked, type Hardware, Refused, type Step, ask } from "../requests";
 import { environment } from "../server/interpreters";
 import { type Found, showSearch } from "../views/search";
 import { form } from "./form";
@@ -25,20 +25,24 @@ async function search(context: Context, document: vscode.TextDocument, server: A
   const key = `search ${document.uri.toString()}`;
   const { chosen, profiles } = await ask<Hardware>(server, "hardware", document.uri.toString());
   const devices = profiles.find((profile) => profile.name === chosen?.name)?.devices ?? 8;
-  const fields = options(devices, context.extension.workspaceState.get(key, {}));
-  const asked = isValues(given) ? given : await form(`Search configurations of ${nameOf(document.uri)}`, () => `Search on ${chosen?.name ?? "the default hardware"}`, fields);
-  if (asked === undefined) return undefined;
-  await context.extension.workspaceState.update(key, asked);
-  const folder = await mkdtemp(join(tmpdir(), "distir-search-"));
-  try {
-    const program = await fileOf(document, folder);
-    const hardware = chosen ? ["--hardware", chosen.name] : [];
-    const found = await run(context, [program, "--json", "--progress", "json", ...hardware, ...wordsOf(asked)], nameOf(document.uri));
-    if (found !== undefined) showSearch(context, document.uri, found);
-    return found;
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const { steps } = await ask<{ steps: Step[] }>(server, "transform", document.uri.toString());
+  const schedules = steps.find((step) => step.name === "pp")?.options.find((option) => option.name === "schedule")?.choices ?? [];
+  const fields = options(devices, schedules, context.extension.workspaceState.get(key, {}));
+  const searchFor = async (asked: Record<string, string>): Promise<Found | undefined> => {
+    await context.extension.workspaceState.update(key, asked);
+    const folder = await mkdtemp(join(tmpdir(), "distir-search-"));
+    try {
+      const program = await fileOf(document, folder);
+      const hardware = chosen ? ["--hardware", chosen.name] : [];
+      const found = await run(context, [program, "--json", "--progress", "json", ...hardware, ...wordsOf(asked)], nameOf(document.uri));
+      if (found !== undefined) showSearch(context, document.uri, found);
+      return found;
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  };
+  if (isValues(given)) return searchFor(given);
+  return form(`Search configurations of ${nameOf(document.uri)}`, () => `Search on ${chosen?.name ?? "the default hardware"}`, fields, searchFor);
 }
 
 /** The program as a file that is like what is in the editor: its own, saved first; a program that is no file, a copy. */

@@ -6,8 +6,8 @@ import * as vscode from "vscode";
 
 import { type Context, aboutProgram, tell } from "../context";
 import { bytes, gain, plain, seconds } from "../figures";
-import { nameOf, nameWith } from "../programs";
-import { type Asked, type Comparison, type Step, type Transformed, ask } from "../requests";
+import { columnOf, nameOf, nameWith } from "../programs";
+import { type Asked, type Comparison, Refused, type Step, type Transformed, ask } from "../requests";
 import { form } from "./form";
 import { fieldsOf, wordsOf } from "./steps";
 
@@ -38,29 +38,31 @@ export class Transforms implements vscode.Disposable {
   }
 
   private async transform(document: vscode.TextDocument, server: Asked, given: unknown): Promise<vscode.Uri | undefined> {
-    const words = Array.isArray(given) ? given.map(String) : await this.asked(document, server);
-    if (words === undefined || words.length === 0) return undefined;
+    if (Array.isArray(given)) return given.length === 0 ? undefined : this.preview(document, server, given.map(String));
+    const key = `transform ${document.uri.toString()}`;
+    const before = this.context.extension.workspaceState.get<Record<string, string>>(key, {});
+    const { steps } = await ask<{ steps: Step[] }>(server, "transform", document.uri.toString());
+    const fields = fieldsOf(steps).map((field) => ({ ...field, value: before[field.name] ?? field.value }));
+    return form(`Transform ${nameOf(document.uri)}`, () => label(wordsOf(fields)), fields, async (values) => {
+      const words = wordsOf(fields);
+      if (words.length === 0) throw new Refused("choose a step below first");
+      await this.context.extension.workspaceState.update(key, values); // as last time for this program
+      return this.preview(document, server, words);
+    });
+  }
+
+  /** Show what steps make of a program as a diff, and offer to write it. */
+  private async preview(document: vscode.TextDocument, server: Asked, words: string[]): Promise<vscode.Uri> {
     const title = `Applying ${words.join(" ")}`;
     const found = await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title }, () => ask<Transformed>(server, "transform", document.uri.toString(), { steps: words }));
     const name = nameWith(document.uri, words.map((word) => word.replace("=", "")).join("."));
     const preview = await this.context.previews.open(document.uri, name, found.text);
     this.origins.set(preview.uri.toString(), { source: document.uri, name });
     const said = found.comparison ? inShort(found.comparison) : `cannot be simulated: ${found.why ?? "no reason"}`;
-    await vscode.commands.executeCommand("vscode.diff", document.uri, preview.uri, `${nameOf(document.uri)} ↔ ${words.join(" ")}: ${said}`);
-    void this.offer(preview.uri, document.uri, `${words.join(" ")}: ${said}`);
+    const without = found.left_out.length === 0 ? "" : `; ${found.left_out.length} ${found.left_out.length === 1 ? "comment" : "comments"} of what is gone left out`;
+    await vscode.commands.executeCommand("vscode.diff", document.uri, preview.uri, `${nameOf(document.uri)} ↔ ${words.join(" ")}: ${said}`, { viewColumn: columnOf(document.uri) });
+    void this.offer(preview.uri, document.uri, `${words.join(" ")}: ${said}${without}`);
     return preview.uri;
-  }
-
-  /** Steps from the form, as last time for this program; undefined where the user leaves. */
-  private async asked(document: vscode.TextDocument, server: Asked): Promise<string[] | undefined> {
-    const key = `transform ${document.uri.toString()}`;
-    const before = this.context.extension.workspaceState.get<Record<string, string>>(key, {});
-    const { steps } = await ask<{ steps: Step[] }>(server, "transform", document.uri.toString());
-    const fields = fieldsOf(steps).map((field) => ({ ...field, value: before[field.name] ?? field.value }));
-    const found = await form(`Transform ${nameOf(document.uri)}`, () => preview(wordsOf(fields)), fields);
-    if (found === undefined) return undefined;
-    await this.context.extension.workspaceState.update(key, found);
-    return wordsOf(fields);
   }
 
   private async offer(preview: vscode.Uri, source: vscode.Uri, message: string): Promise<void> {
@@ -86,7 +88,7 @@ export class Transforms implements vscode.Disposable {
 
   private async writeAs(preview: vscode.Uri, how: string): Promise<void> {
     const origin = this.origins.get(preview.toString());
-    const text = this.context.previews.provideTextDocumentContent(preview);
+    const text = this.context.previews.textOf(preview);
     if (origin === undefined || text === "") return;
     try {
       await (how === REPLACE ? replace(origin.source, text) : saveBeside(origin, text));
@@ -103,7 +105,7 @@ export function inShort({ other, this: now, speedup }: Comparison): string {
   return `${gain(speedup)}, ${change(seconds(other.latency_s), seconds(now.latency_s))}, peak ${change(most(other), most(now))}`;
 }
 
-function preview(words: readonly string[]): string {
+function label(words: readonly string[]): string {
   return words.length > 0 ? `Preview ${words.join(" ")}` : "Preview (choose steps below)";
 }
 

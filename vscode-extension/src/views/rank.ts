@@ -45,7 +45,7 @@ export class RankView implements vscode.TextDocumentContentProvider, vscode.Docu
     const server = this.context.server.running;
     if (server === undefined) return "// The server does not run.\n";
     try {
-      const found = await ask<RankProgram>(server, "rankProgram", source, { rank });
+      const found = await ask<RankProgram>(server, "rankProgram", source, { rank, shownAs: uri.toString() });
       this.found.set(uri.toString(), found);
       return found.text;
     } catch (error) {

@@ -18,7 +18,7 @@ interface Shown {
 type FromView =
   | { type: "ready" | "closeComparison" }
   | { type: "error"; message: string }
-  | { type: "reveal"; uri: string; range: Range | null; focus: boolean };
+  | { type: "reveal"; uri: string; range: Range | null; path: { function: string; statement: number }[]; focus: boolean };
 
 /** One panel for each program whose timeline is open. */
 export class Timelines implements vscode.Disposable {
@@ -31,12 +31,7 @@ export class Timelines implements vscode.Disposable {
       vscode.commands.registerCommand("distir.compareTimelines", aboutProgram(context, (document, server, other) => this.compare(document, server, other))),
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.say(document.uri, { type: "state", state: "pending" })),
       vscode.workspace.onDidCloseTextDocument((document) => this.shown.get(document.uri.toString())?.panel.dispose()),
-      vscode.window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
-        const position = selections[0]?.active;
-        if (position === undefined) return;
-        const { line, character } = position;
-        this.say(textEditor.document.uri, { type: "cursor", uri: textEditor.document.uri.toString(), position: { line, character } });
-      }),
+      vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => this.sayCursor(textEditor)),
     ];
   }
 
@@ -58,16 +53,17 @@ export class Timelines implements vscode.Disposable {
     const known = this.shown.get(uri);
     if (known !== undefined) {
       known.other = other ?? known.other;
-      known.panel.reveal(undefined, true);
+      known.panel.reveal();
       return this.send(known);
     }
     const { extensionUri } = this.context.extension;
     const title = `Timeline of ${nameOf(document.uri)}`;
-    const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
-    const panel = vscode.window.createWebviewPanel("distir.timeline", title, place, pageOptions(extensionUri));
+    const panel = vscode.window.createWebviewPanel("distir.timeline", title, vscode.ViewColumn.Beside, pageOptions(extensionUri)); // with the keyboard: it has keys
     panel.iconPath = vscode.Uri.joinPath(extensionUri, "images", "icon.png");
     const made: Shown = { panel, document, other, isReady: false };
     this.shown.set(uri, made);
+    this.context.programs.lookedAt(document);
+    panel.onDidChangeViewState(({ webviewPanel }) => webviewPanel.active && this.context.programs.lookedAt(document));
     panel.onDidDispose(() => this.shown.delete(uri));
     panel.webview.onDidReceiveMessage((message: FromView) => this.hear(made, message));
     panel.webview.html = page(panel.webview, extensionUri, "Timeline", "timeline", "timeline.js", "timeline.css");
@@ -85,19 +81,35 @@ export class Timelines implements vscode.Disposable {
     switch (message.type) {
       case "ready":
         from.isReady = true;
-        void this.send(from);
+        void this.send(from).then(() => {
+          const editor = vscode.window.visibleTextEditors.find(({ document }) => document === from.document);
+          if (editor !== undefined) this.sayCursor(editor);
+        });
         break;
       case "closeComparison":
         from.other = undefined;
         void this.send(from);
         break;
       case "reveal":
-        if (message.range !== null) void reveal(vscode.Uri.parse(message.uri, true), message.range, message.focus);
+        void this.reveal(message);
         break;
       case "error":
         this.context.log.error(`the timeline: ${message.message}`);
         break;
     }
+  }
+
+  /** Go to a bar's statement, and show the functions on the way for the calls that lead to it. */
+  private async reveal({ uri, range, path, focus }: FromView & { type: "reveal" }): Promise<void> {
+    const server = this.context.server.running;
+    if (server !== undefined && path.length > 0) await ask(server, "calls", uri, { path }).catch(() => undefined); // edited meanwhile: there are no such calls
+    if (range !== null) await reveal(vscode.Uri.parse(uri, true), range, focus);
+  }
+
+  /** Tell a timeline where the cursor of its program is. */
+  private sayCursor({ document, selection }: vscode.TextEditor): void {
+    const { line, character } = selection.active;
+    this.say(document.uri, { type: "cursor", uri: document.uri.toString(), position: { line, character } });
   }
 
   /** Send what is simulated now. */

@@ -20,5 +20,5 @@ test("a gain says faster or slower", () => {
 });
 
 test("text of a program does not become a link in a message", () => {
-  assert.equal(plain("found `[ok](command:workbench.action.quit)`"), "found `[ok] (command:workbench.action.quit)`");
+  assert.equal(plain("found `[ok](command:workbench.action.quit)`"), "found '[ok] (command:workbench.action.quit)'");
 });

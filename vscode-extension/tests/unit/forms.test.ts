@@ -3,31 +3,50 @@ import { test } from "node:test";
 
 import { inWords, options, progressIn, wordsOf as searchWords } from "../../src/commands/options";
 import { fieldsOf, wordsOf } from "../../src/commands/steps";
+import { unmarked, wrapped } from "../../src/figures";
 import type { Step } from "../../src/requests";
 
-const int = (name: string, required = false, value = "1") => ({ name, kind: "int", required, default: required ? "" : value });
+const int = (name: string, required = false, value = "1") => ({ name, kind: "int", required, default: required ? "" : value, choices: null });
+const word = (name: string, choices: string[] | null, value = "") => ({ name, kind: "str", required: false, default: value, choices });
 const STEPS: Step[] = [
-  { name: "pp", documentation: "Pipelines.\n\nMore.", value: int("value", true), options: [int("microbatches"), { name: "schedule", kind: "str", required: false, default: "1f1b" }] },
+  { name: "grad", documentation: "Gradients.", value: null, options: [word("optimizer", ["sgd", "adam"], "sgd")] },
+  { name: "mine", documentation: "A plugin's, over `value` things.\n\nMore.", value: int("value", true), options: [word("tone", ["low", "high"])] },
+  { name: "checkpoint", documentation: "Recomputes.", value: word("value", null, "block"), options: [] },
+  { name: "pp", documentation: "Pipelines.", value: int("value", true), options: [int("microbatches"), word("schedule", ["1f1b", "sideways"], "1f1b")] },
   { name: "dp", documentation: "Replicas.", value: int("value", true), options: [] },
-  { name: "grad", documentation: "Gradients.", value: null, options: [{ name: "optimizer", kind: "str", required: false, default: "sgd" }] },
-  { name: "cse", documentation: "Once.", value: null, options: [] },
+  { name: "zero", documentation: "Partitions.", value: { ...int("value", true), choices: ["1", "2", "3"] }, options: [] },
 ];
 
-test("fields come in the order in which steps are applied, with the server's documentation", () => {
+test("fields are the server's: its steps in its order, its options, its choices, its documentation", () => {
   const fields = fieldsOf(STEPS);
-  assert.deepEqual(fields.map((field) => field.name), ["grad", "grad optimizer", "dp", "pp", "pp microbatches", "pp schedule"]);
-  assert.equal(fields.find((field) => field.name === "pp")?.detail, "Pipelines.");
-  assert.deepEqual(fields.find((field) => field.name === "grad")?.choices, ["yes", "no"]);
+  const named = Object.fromEntries(fields.map((field) => [field.name, field]));
+  assert.deepEqual(Object.keys(named), ["grad", "grad optimizer", "mine", "mine tone", "checkpoint", "pp", "pp microbatches", "pp schedule", "dp", "zero"]);
+  assert.deepEqual(named["pp schedule"]?.choices, ["1f1b", "sideways"]);
+  assert.deepEqual([named.grad?.choices, named.zero?.choices], [["yes", "no"], ["1", "2", "3", "no"]]);
+  assert.equal(named["pp microbatches"]?.choices, undefined);
+  assert.equal(named.mine?.detail, "A plugin's, over 'value' things.");
+  for (const { label, detail } of fields) assert.ok(!`${label}${detail}`.includes("`"), detail);
 });
 
-test("words are those of `distir transform`; options of steps that are not applied are left out", () => {
+test("words are those of `distir transform`, in the order of the fields; options of steps that are not applied are left out", () => {
   const filled = (values: Record<string, string>) => fieldsOf(STEPS).map((field) => ({ ...field, value: values[field.name] ?? "" }));
-  assert.deepEqual(wordsOf(filled({ grad: "yes", dp: "2", pp: "4", "pp microbatches": "8" })), ["grad", "dp=2", "pp=4", "microbatches=8"]);
+  assert.deepEqual(wordsOf(filled({ dp: "2", grad: "yes", pp: "4", "pp microbatches": "8" })), ["grad", "pp=4", "microbatches=8", "dp=2"]);
+  assert.deepEqual(wordsOf(filled({ checkpoint: "yes", zero: "no" })), ["checkpoint"]);
+  assert.deepEqual(wordsOf(filled({ checkpoint: "16GB", zero: "2" })), ["checkpoint=16GB", "zero=2"]);
   assert.deepEqual(wordsOf(filled({ grad: "no", "grad optimizer": "adam", "pp schedule": "gpipe" })), []);
 });
 
+test("what is refused is said in lines that can be read, without marks", () => {
+  const text = "`pp` expected a program on one device, found devices 1, 2 in `@mlp`; the steps are applied in turn, and their order is pp, dp";
+  const lines = wrapped(unmarked(text), 60);
+  assert.ok(lines.length === 3 && lines.every((line) => line.length <= 60 && !line.includes("`")), lines.join("|"));
+  assert.equal(lines.join(" "), text.replaceAll("`", "'"));
+  assert.deepEqual(wrapped(""), []);
+});
+
 test("a search's words leave out what is empty, and numbers are checked as they are typed", () => {
-  const fields = options(8, { method: "bounded" });
+  const fields = options(8, ["gpipe", "mine"], { method: "bounded" });
+  assert.match(fields.find((field) => field.name === "schedule")?.detail ?? "", /gpipe, mine/);
   const values = Object.fromEntries(fields.map((field) => [field.name, field.value]));
   assert.deepEqual(searchWords({ ...values, "batch-size": "64, 128" }).join(" "), "--devices 8 --batch-size 64,128 --schedule 1f1b --zero 0 --checkpoint off --method bounded");
   const check = (name: string, value: string) => fields.find((field) => field.name === name)?.check?.(value);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { test } from "node:test";
 
 const read = (name: string): string => readFileSync(name, "utf8");
@@ -55,6 +56,20 @@ test("devices have the palette's colours, in text and timeline, and each can be 
     assert.equal(new Set(palette[name]).size, 16);
   }
   for (const colour of palette.any ?? []) for (const ground of ["#ffffff", "#1f1f1f"]) assert.ok(contrast(colour, ground) >= 3);
+});
+
+test("scripts that the documentation names are there; all tests run the package and the workbench's by them", () => {
+  for (const page of ["README.md", "timeline/README.md", "../docs/editors.md", "test.sh"]) {
+    const { scripts } = page.startsWith("timeline") ? JSON.parse(read("timeline/package.json")) : manifest;
+    for (const [, name] of read(page).matchAll(/npm run (?:--silent )?([\w:]+)/g)) assert.ok(scripts[name as string] ?? name === "test", `${page}: ${name}`);
+  }
+  for (const name of ["package", "test:e2e"]) assert.match(read("test.sh"), new RegExp(`npm run --silent ${name}\\b`));
+});
+
+test("the package builds what it holds", () => {
+  rmSync("dist", { recursive: true, force: true });
+  execFileSync("npm", ["run", "--silent", "package"], { stdio: ["ignore", "ignore", "inherit"] });
+  assert.ok(existsSync("dist/extension.js") && existsSync("dist/timeline.js"));
 });
 
 test("lock files name no registry's host", () => {

@@ -133,6 +133,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const kept = before === null ? host.kept() : undefined;
     const rows = rowsOf(model, other);
     shown = message;
+    shell.tip.hidden = true; // it tells of what was there
     scene = {
       model,
       other,
@@ -162,12 +163,13 @@ export function makeApp(root: HTMLElement, host: Host): App {
     viewport.move(0, 0);
     find(shell.search.value);
     shell.title.textContent = `${message.document.name} @${model.entry}`;
-    const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} that take time shown` : "";
+    const missing = model.count < model.allEvents ? ` · the first ${model.count.toLocaleString("en")} bars shown` : "";
     shell.summary.textContent = summary(model) + missing;
     tellComparison();
     describeState(shell, true, "simulated", null);
     tellSelection(false);
     if (same) say(`updated: ${summary(model)}`);
+    if (before === null && document.activeElement === document.body) shell.chart.focus({ preventScroll: true });
     redraw();
   }
 
@@ -199,7 +201,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     if (scene.cursor !== null) {
       const { bars, op, label } = scene.cursor;
       if (!bars.some((bar) => isSeen(bar))) bringIntoView({ isOther: false, bar: bars[0], device: laneOf(bars[0]) });
-      say(`cursor at ${op} ${label}, ${bars.length === 1 ? "one op" : `${bars.length} ops`}`);
+      say(`cursor at ${op} ${label}, ${bars.length === 1 ? "one bar" : `${bars.length} bars`}`);
     }
     redraw();
   }
@@ -266,7 +268,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const { function: name, index, range } = model.statement(scene.selected.bar);
     const { uri } = model.side.document;
     const event = model.events[scene.selected.bar];
-    host.post({ type: "reveal", uri, range, function: name, statement: index, event, focus });
+    const path = model.callersOf(scene.selected.bar).map(({ function: caller, statement }) => ({ function: caller, statement }));
+    host.post({ type: "reveal", uri, range, function: name, statement: index, path, event, focus });
   }
 
   function along(step: 1 | -1 | "first" | "last"): void {

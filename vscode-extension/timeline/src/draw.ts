@@ -7,13 +7,14 @@ import type { Lane } from "./lane";
 import type { Model } from "./model";
 import type { Scene } from "./scene";
 import { pixel, Strip } from "./strip";
-import { bytes, duration, percent } from "./words";
+import { bytes, percent } from "./words";
 
 export type Pen = CanvasRenderingContext2D;
 
 const FONT = "12px system-ui, sans-serif";
 const SMALL = "11px system-ui, sans-serif";
 const LABEL = "11px ui-monospace, Menlo, Consolas, monospace";
+const LETTER_HEIGHT = 14; // of LABEL, with room above and below
 const DIM = 0.2;
 
 let letter = 0; // the width of a letter of LABEL
@@ -111,14 +112,15 @@ function drawLane(pen: Pen, scene: Scene, model: Model, lane: Lane, top: number,
       if (model.critical[bar] === 1) mark(left, right);
       if (wide <= 5) return;
       // Beyond this there are few: no more than fit beside each other.
-      if (model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high);
+      const { op, label } = model.statement(bar);
+      const text = wide > 4 * letter ? fitting(op, label, Math.floor((wide - 6) / letter)) : "";
+      const written = text === "" ? 0 : 6 + text.length * letter;
+      if (model.group(bar).communication !== null) stripe(pen, theme.ground, left, top, wide, high, written);
       if (hit) ring(pen, theme.hit, left, top, wide, high);
-      if (wide > 4 * letter) {
-        const { op, label } = model.statement(bar);
-        const text = fitting(op, label, Math.floor((wide - 6) / letter));
+      if (text !== "") {
         pen.globalAlpha = dim ? 0.5 : 1;
         pen.fillStyle = dim || strength < 1 ? theme.text : theme.inks[slot];
-        if (text !== "") pen.fillText(text, left + 4, top + high / 2);
+        pen.fillText(text, left + 4, top + high / 2);
       }
       pen.fillStyle = theme.devices[slot];
       pen.globalAlpha = alpha;
@@ -158,12 +160,17 @@ function drawCursor(pen: Pen, scene: Scene, lane: Lane, bars: number[], top: num
   }
 }
 
-/** Fine lines in the colour behind: a bar that sends, receives or combines. */
-function stripe(pen: Pen, colour: string, left: number, top: number, wide: number, high: number): void {
+/** Fine lines in the colour behind: a bar that sends, receives or combines. Where its name is `written`, none. */
+function stripe(
+  pen: Pen, colour: string, left: number, top: number, wide: number, high: number, written: number,
+): void {
   const before = pen.globalAlpha;
   pen.globalAlpha = before * 0.45;
   pen.fillStyle = colour;
-  for (let y = top + 4; y < top + high - 3; y += 4) pen.fillRect(left, y, wide - 0.5, 1);
+  for (let y = top + 4; y < top + high - 3; y += 4) {
+    const from = Math.abs(y + 0.5 - (top + high / 2)) < LETTER_HEIGHT / 2 ? written : 0;
+    if (from < wide - 0.5) pen.fillRect(left + from, y, wide - 0.5 - from, 1);
+  }
   pen.globalAlpha = before;
 }
 
@@ -308,12 +315,8 @@ function drawAxis(pen: Pen, scene: Scene): void {
 
 /** A time on the axis, exact enough to tell it from the next one. */
 function tick(time: number, step: number): string {
-  if (time === 0) return "0";
-  const [unit, size] = duration(time).endsWith(" s") && time >= 1 ? ["s", 1] : unitOf(time);
-  const digits = step > 0 ? Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9)) : 0;
-  return `${(time / size).toFixed(Math.min(9, digits))} ${unit}`;
-}
-
-function unitOf(time: number): [string, number] {
-  return time >= 1 ? ["s", 1] : time >= 1e-3 ? ["ms", 1e-3] : time >= 1e-6 ? ["µs", 1e-6] : ["ns", 1e-9];
+  if (time === 0) return "0s";
+  const [unit, size] = time >= 1 ? ["s", 1] : time >= 1e-3 ? ["ms", 1e-3] : time >= 1e-6 ? ["us", 1e-6] : ["ns", 1e-9];
+  const digits = step > 0 ? Math.max(0, Math.ceil(-Math.log10(step / (size as number)) - 1e-9)) : 0;
+  return `${(time / (size as number)).toFixed(Math.min(9, digits))}${unit}`;
 }

@@ -13,6 +13,7 @@ const STILL = 4; // pixels: a pointer that moved less has clicked
 
 /** Make the view answer to wheel, pointers and keys. */
 export function listen(app: App): void {
+  hideTip(app);
   listenToWheel(app);
   listenToPointers(app);
   listenToKeys(app);
@@ -23,12 +24,22 @@ function timeAt(app: App, x: number): number {
   return app.viewport.from + ((x - GUTTER) / app.viewport.width) * app.viewport.span;
 }
 
+/** What is said of a place goes away with the pointer, and when something is done: it may be about something else then. */
+function hideTip({ shell: { tip, canvas } }: App): void {
+  const hide = (): void => {
+    tip.hidden = true;
+  };
+  for (const name of ["pointerleave", "pointercancel"]) canvas.addEventListener(name, hide);
+  for (const name of ["keydown", "pointerdown", "wheel"]) document.addEventListener(name, hide, { capture: true, passive: true });
+  for (const name of ["blur", "resize"]) addEventListener(name, hide);
+  document.documentElement.addEventListener("pointerleave", hide);
+}
+
 function listenToWheel(app: App): void {
   app.shell.canvas.addEventListener(
     "wheel",
     (wheel) => {
       wheel.preventDefault();
-      app.shell.tip.hidden = true;
       const unit = wheel.deltaMode === 1 ? 16 : 1;
       const { viewport } = app;
       if (wheel.shiftKey) app.move(0, (wheel.deltaY || wheel.deltaX) * unit);
@@ -50,7 +61,7 @@ interface Held {
 }
 
 function listenToPointers(app: App): void {
-  const { canvas, chart, tip } = app.shell;
+  const { canvas, chart } = app.shell;
   const held = new Map<number, Held>();
   canvas.addEventListener("pointerdown", (pointer) => {
     canvas.setPointerCapture(pointer.pointerId);
@@ -66,7 +77,6 @@ function listenToPointers(app: App): void {
     const dx = pointer.offsetX - own.x;
     const dy = pointer.offsetY - own.y;
     if (!own.moved && Math.hypot(dx, dy) < STILL) return;
-    tip.hidden = true;
     canvas.classList.add("moving");
     const { viewport } = app;
     const before = [...held.values()].map((finger) => finger.x);
@@ -97,9 +107,6 @@ function listenToPointers(app: App): void {
     if (scene !== null && pick(scene, click.offsetX, click.offsetY)?.kind === "bar") app.open(true);
   });
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-  });
 }
 
 function showTip(app: App, x: number, y: number): void {
@@ -123,8 +130,16 @@ function lines(scene: Scene, found: Found): string[] {
   return [named(model, found.selection.bar), facts(model, found.selection.bar), ...(text === null ? [] : [text]), ...name];
 }
 
+/** Keys are the view's wherever the focus is, but for fields, buttons and the table, which have some of their own. */
+function isTaken(key: KeyboardEvent): boolean {
+  const target = key.target instanceof Element ? key.target : document.body;
+  if (target.closest("input") !== null) return true;
+  if (target.closest("button") !== null && (key.key === "Enter" || key.key === " ")) return true;
+  return target.closest("#table") !== null && /^(Arrow|Page|Home$|End$)/.test(key.key);
+}
+
 function listenToKeys(app: App): void {
-  const { chart, search } = app.shell;
+  const { search } = app.shell;
   const { viewport } = app;
   const step = (): number => viewport.span * NUDGE;
   const plain: Record<string, () => void> = {
@@ -156,8 +171,8 @@ function listenToKeys(app: App): void {
     ArrowUp: () => app.move(0, -40),
     ArrowDown: () => app.move(0, 40),
   };
-  chart.addEventListener("keydown", (key) => {
-    if (key.ctrlKey || key.metaKey || key.altKey) return;
+  document.addEventListener("keydown", (key) => {
+    if (key.ctrlKey || key.metaKey || key.altKey || isTaken(key)) return;
     const act = (key.shiftKey ? shifted[key.key] : undefined) ?? plain[key.key];
     if (act === undefined || (key.shiftKey && key.key.startsWith("Arrow") && shifted[key.key] === undefined)) return;
     key.preventDefault();

@@ -1,9 +1,9 @@
 // One simulation as columns: what the answers say, in arrays that are quick to search and draw. Knows no screen.
 
 import { Lane } from "./lane";
-import type { BarRow, BarTable, Curve, Position, Range, Side } from "./protocol";
+import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side } from "./protocol";
 
-/** A statement that bars come from. `text` is what stands there, where that is known. */
+/** A statement that bars come from: an op, or a call. `text` is what stands there, where that is known. */
 export interface Statement {
   function: string;
   index: number;
@@ -49,6 +49,8 @@ export class Model {
   readonly statements: Statement[] = [];
   readonly groups: Group[] = [];
   readonly paths: string[][] = [];
+  /** For each path, the statements that call its functions, of all but the first. */
+  readonly callers: CallPlace[][] = [];
   readonly bounds: string[] = [];
   readonly path: Int32Array;
   readonly links: Int32Array;
@@ -60,7 +62,7 @@ export class Model {
   readonly allEvents: number;
   readonly hardware: string;
   readonly entry: string;
-  private readonly located: number[];
+  private readonly located: { range: Range; statement: () => Statement }[];
 
   constructor(readonly side: Side) {
     const [first] = side.timeline;
@@ -96,8 +98,15 @@ export class Model {
       memory: side.memory?.memories.find((curve) => curve.devices.includes(row.device)) ?? null,
     }));
     this.makeLanes();
-    this.located = this.statements.map((_, i) => i).filter((i) => this.statements[i].range !== null);
-    this.located.sort((a, b) => before(this.statements[a].range!.start, this.statements[b].range!.start));
+    const calls = new Map<string, [CallPlace, string]>();
+    this.callers.forEach((places, path) =>
+      places.forEach((place, i) => calls.set(keyOf(place), [place, this.paths[path][i + 1]])),
+    );
+    this.located = [
+      ...this.statements.map((found) => ({ range: found.range, statement: () => found })),
+      ...[...calls.values()].map(([place, name]) => ({ range: place.range, statement: () => this.call(place, name) })),
+    ].filter((found): found is { range: Range; statement: () => Statement } => found.range !== null);
+    this.located.sort((a, b) => before(a.range.start, b.range.start));
   }
 
   get count(): number {
@@ -118,24 +127,34 @@ export class Model {
     return this.groups[this.groupOf[bar]];
   }
 
-  /** The innermost statement at a position in the text; null where no bar comes from there. */
+  /** The statement at a position in the text, an op or a call; null where no bar comes from there. */
   statementAt(position: Position): Statement | null {
     let low = 0;
     let high = this.located.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (before(this.statements[this.located[middle]].range!.start, position) <= 0) low = middle + 1;
+      if (before(this.located[middle].range.start, position) <= 0) low = middle + 1;
       else high = middle;
     }
-    if (low > 0) {
-      const found = this.statements[this.located[low - 1]];
-      if (before(position, found.range!.end) <= 0) return found;
-    }
+    const [last, next] = [this.located[low - 1], this.located[low]];
+    if (last !== undefined && before(position, last.range.end) <= 0) return last.statement();
     // A cursor before the statement, or behind it, in a line that holds nothing else.
-    const next = low < this.located.length ? this.statements[this.located[low]] : null;
-    if (next !== null && next.range!.start.line === position.line) return next;
-    const last = low > 0 ? this.statements[this.located[low - 1]] : null;
-    return last !== null && last.range!.end.line === position.line ? last : null;
+    if (next !== undefined && next.range.start.line === position.line) return next.statement();
+    return last !== undefined && last.range.end.line === position.line ? last.statement() : null;
+  }
+
+  /** The statements that call the functions which lead to a bar, outermost first. */
+  callersOf(bar: number): CallPlace[] {
+    return this.callers[this.pathOf[bar]];
+  }
+
+  /** A call as a statement: its bars are those of all that the function does there. */
+  private call(place: CallPlace, name: string): Statement {
+    const within = this.callers.map((places) => places.some((found) => keyOf(found) === keyOf(place)));
+    const bars: number[] = [];
+    for (let bar = 0; bar < this.count; bar += 1) if (within[this.pathOf[bar]]) bars.push(bar);
+    const { function: caller, statement: index, range } = place;
+    return { function: caller, index, op: "call of", label: `@${name}`, range, text: null, bars };
   }
 
   /** The bar that stands for `bar` of another version: the same statement's, the same time round. */
@@ -170,7 +189,13 @@ export class Model {
           return { function: name, index: statement, op, label, range, text, bars: [] };
         }),
       );
-      const calls = table.calls.map((names) => numbered(paths, JSON.stringify(names), this.paths, () => names));
+      const calls = table.calls.map((names, i) => {
+        const places = (table.callers?.[i] ?? []).map((place) => table.places![place]);
+        return numbered(paths, JSON.stringify([names, places.map(keyOf)]), this.paths, () => {
+          this.callers.push(places);
+          return names;
+        });
+      });
       const kinds = table.kinds.map((kind) => {
         const communication = kind.communication ?? (kind.devices.length > 1 ? "" : null);
         const root = kind.root ?? null;
@@ -229,21 +254,28 @@ function numbered<T>(numbers: Map<string, number>, key: string, entries: T[], ma
 /** Rows as columns. */
 function tabulated(rows: BarRow[]): BarTable {
   const made: BarTable = {
-    origins: [], calls: [], kinds: [], event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [],
+    origins: [], calls: [], callers: [], places: [], kinds: [], event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [],
   };
-  const [origins, calls, kinds] = [new Map<string, number>(), new Map<string, number>(), new Map<string, number>()];
+  const [origins, calls, places, kinds] = Array.from({ length: 4 }, () => new Map<string, number>());
   for (const row of rows) {
     const { duration_s, devices, bound, communication, root } = row;
     const kind = { duration_s, devices, bound, communication, root };
     made.event.push(row.event);
     made.origin.push(numbered(origins, `${row.statement} ${row.function}`, made.origins, () => row));
-    made.call.push(numbered(calls, row.calls.join("\n"), made.calls, () => row.calls));
+    const callers = (row.callers ?? []).map((place) => numbered(places, keyOf(place), made.places!, () => place));
+    const way = `${row.calls.join("\n")}|${callers.join()}`;
+    if (!calls.has(way)) made.callers!.push(callers);
+    made.call.push(numbered(calls, way, made.calls, () => row.calls));
     const key = `${duration_s}|${devices.join()}|${bound}|${communication}|${root}`;
     made.kind.push(numbered(kinds, key, made.kinds, () => kind));
     made.start_s.push(row.start_s);
     made.slack_s!.push(row.slack_s ?? NaN);
   }
   return made;
+}
+
+function keyOf({ statement, function: name }: CallPlace): string {
+  return `${statement} ${name}`;
 }
 
 function before(a: Position, b: Position): number {

@@ -11,6 +11,13 @@ export interface Range {
   end: Position;
 }
 
+/** A statement that calls a function. */
+export interface CallPlace {
+  function: string;
+  statement: number;
+  range: Range | null;
+}
+
 export interface BarRow {
   event: number;
   op: string;
@@ -18,6 +25,8 @@ export interface BarRow {
   function: string;
   statement: number;
   calls: string[];
+  /** The statements that call these functions, of all but the first. */
+  callers?: CallPlace[];
   range: Range | null;
   start_s: number;
   duration_s: number;
@@ -34,6 +43,9 @@ export interface BarRow {
 export interface BarTable {
   origins: { op: string; label: string; function: string; statement: number; range: Range | null }[];
   calls: string[][];
+  /** For each of `calls`, the statements that call these functions, of all but the first; they count in `places`. */
+  callers?: number[][];
+  places?: CallPlace[];
   kinds: {
     duration_s: number;
     devices: number[];
@@ -143,6 +155,8 @@ export type FromView =
       range: Range | null;
       function: string;
       statement: number;
+      /** The calls that lead there, outermost first. */
+      path: { function: string; statement: number }[];
       event: number;
       focus: boolean;
     }

@@ -21,7 +21,7 @@ export interface Shell {
 }
 
 const KEYS: [string, string][] = [
-  ["← →", "ops of the lane"],
+  ["← →", "bars of the lane"],
   ["↑ ↓", "lanes"],
   ["Enter", "statement"],
   ["+ −", "or wheel: zoom"],

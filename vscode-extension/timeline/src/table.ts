@@ -5,7 +5,7 @@ import type { Model } from "./model";
 import type { Scene } from "./scene";
 import { bytes, deviceNames, duration, percent, place } from "./words";
 
-/** So many ops are listed at a time. */
+/** So many bars are listed at a time. */
 export const PAGE = 200;
 
 /** What is in view: the hits of a search if there is one, of the critical path if only that is shown, else all. */
@@ -33,11 +33,11 @@ export function fillTable(
   const bars = listed(scene);
   const start = Math.max(0, Math.min(first, Math.floor(Math.max(0, bars.length - 1) / PAGE) * PAGE));
   const shown = bars.slice(start, start + PAGE);
-  const what = scene.hits !== null ? "hits in view" : scene.onlyCritical ? "critical ops in view" : "ops in view";
+  const what = scene.hits !== null ? "hits in view" : scene.onlyCritical ? "critical bars in view" : "bars in view";
   const range = bars.length === 0 ? "" : `: ${start + 1} to ${start + shown.length} of ${bars.length}`;
   const turns = element("p");
-  if (start > 0) turns.append(button("Previous", "Previous ops of the table", () => turn(start - PAGE)));
-  if (start + PAGE < bars.length) turns.append(button("Next", "Next ops of the table", () => turn(start + PAGE)));
+  if (start > 0) turns.append(button("Previous", "Previous bars of the table", () => turn(start - PAGE)));
+  if (start + PAGE < bars.length) turns.append(button("Next", "Next bars of the table", () => turn(start + PAGE)));
   section.replaceChildren(devices(model), ops(model, shown, `${what}${range}`, choose), turns);
 }
 
@@ -56,7 +56,7 @@ function devices(model: Model): HTMLTableElement {
       number(bytes(capacity)),
     );
   });
-  return table("devices", ["device", "ops", "busy", "waits", "peak memory", "capacity"], rows);
+  return table("devices", ["device", "bars", "busy", "waits", "peak memory", "capacity"], rows);
 }
 
 function ops(model: Model, bars: number[], caption: string, choose: (bar: number) => void): HTMLTableElement {
@@ -78,7 +78,7 @@ function ops(model: Model, bars: number[], caption: string, choose: (bar: number
   return table(caption, ["op", "result", "devices", "start", "duration", "slack", "path", "statement"], rows);
 }
 
-const NUMBERS = new Set(["ops", "busy", "waits", "peak memory", "capacity", "devices", "start", "duration", "slack"]);
+const NUMBERS = new Set(["bars", "busy", "waits", "peak memory", "capacity", "devices", "start", "duration", "slack"]);
 
 function table(caption: string, heads: string[], rows: HTMLElement[]): HTMLTableElement {
   const head = heads.map((text) => element("th", { scope: "col", ...(NUMBERS.has(text) && { class: "number" }) }, text));

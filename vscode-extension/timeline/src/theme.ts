@@ -5,6 +5,18 @@ import { type Rgb, rgbOf } from "./strip";
 
 export type Kind = "light" | "dark" | "highContrastDark" | "highContrastLight";
 
+/**
+ * Which of our palettes the text has, by the theme's name: the rules of `package.json` for tokens know no more of a theme.
+ * Themes whose names say nothing have colours that can be read on light and on dark ground.
+ */
+export function paletteOf(kind: Kind, themeName: string | undefined): keyof typeof palette {
+  if (themeName === undefined) return kind; // there is no editor, and no text
+  if (themeName.includes("High Contrast Light")) return "highContrastLight";
+  if (themeName.includes("High Contrast")) return "highContrastDark";
+  if (themeName.includes("Light")) return "light";
+  return themeName.includes("Dark") ? "dark" : "any";
+}
+
 export interface Theme {
   kind: Kind;
   ground: string;
@@ -49,7 +61,11 @@ export function readTheme(): Theme {
   document.documentElement.dataset.theme = kind;
   const style = getComputedStyle(document.body);
   const value = (name: string): string => style.getPropertyValue(name).trim();
-  const devices = palette[kind].map((own, i) => value(`--vscode-distir-device${i}`) || own);
+  const own = palette[paletteOf(kind, document.body.dataset.vscodeThemeId)];
+  const devices = own.map((colour, i) => {
+    const themed = value(`--vscode-distir-device${i}`).toLowerCase();
+    return themed === "" || themed === palette[kind][i] ? colour : themed; // another one is the user's
+  });
   return {
     kind,
     ground: value("--ground"),
@@ -74,7 +90,7 @@ export function readTheme(): Theme {
 
 /** Call back when the theme may have changed. */
 export function onThemeChange(changed: () => void): void {
-  new MutationObserver(changed).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  new MutationObserver(changed).observe(document.body, { attributes: true, attributeFilter: ["class", "data-vscode-theme-id"] });
   new MutationObserver(changed).observe(document.documentElement, { attributes: true, attributeFilter: ["style"] });
   for (const query of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
     matchMedia(query).addEventListener("change", changed);

@@ -1,24 +1,13 @@
 // What is said of bars, waits and memory, in words and units. Knows no screen.
 
+import { bytes, gain, seconds as duration } from "../../src/figures";
 import type { Model } from "./model";
 import type { CompareAnswer, Curve, WaitRow } from "./protocol";
 
-/** Seconds as people write them: `1.25 ms`. */
-export function duration(seconds: number): string {
-  const units: [string, number][] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];
-  const [unit, size] = units.find(([, least]) => seconds >= least * 0.9999995) ?? units[3];
-  return `${Number((seconds / size).toPrecision(4))} ${unit}`;
-}
-
-/** Bytes as people write them, in powers of ten: `3.1 GB`. */
-export function bytes(count: number): string {
-  const units: [string, number][] = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]];
-  const [unit, size] = units.find(([, least]) => count >= least) ?? units[4];
-  return `${Number((count / size).toPrecision(3))} ${unit}`;
-}
+export { bytes, duration };
 
 export function percent(share: number): string {
-  return `${Math.round(100 * share)} %`;
+  return `${Math.round(100 * share)}%`;
 }
 
 /** A bar in short: `MatMul %h on device 1`. */
@@ -79,12 +68,6 @@ export function memoryAt(curve: Curve, nbytes: number): string[] {
 /** A program in one line. */
 export function summary(model: Model): string {
   return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
-}
-
-/** As the editor's messages say it: `1.94x faster`. */
-function gain(speedup: number): string {
-  if (Math.abs(speedup - 1) < 5e-4) return "as fast as before";
-  return speedup > 1 ? `${speedup.toPrecision(3)}x faster` : `${(1 / speedup).toPrecision(3)}x slower`;
 }
 
 /** Two programs in one line. */

@@ -197,16 +197,16 @@ test("each height belongs to the row that is there", () => {
 });
 
 test("units and words", () => {
-  assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0 ns", "3 ns", "1 µs", "1.25 ms", "1 s", "90 s"]);
-  assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0 B", "999 B", "1 kB", "3.14 GB", "2 TB"]);
+  assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0s", "3.00ns", "1.00us", "1.25ms", "1.00s", "90.0s"]);
+  assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0B", "999B", "1.00kB", "3.14GB", "2.00TB"]);
   const many = Array.from({ length: 512 }, (_, i) => i + 1);
   assert.deepEqual([[3], [1, 2], many].map(deviceNames), ["device 3", "devices 1, 2", "512 devices from 1 to 512"]);
   const model = new Model(small());
   assert.equal(named(model, 2), "Send %b on devices 1, 2");
-  assert.equal(facts(model, 1), "1 ms from 1 ms, on the critical path, bound by memory bandwidth");
+  assert.equal(facts(model, 1), "1.00ms from 1.00ms, on the critical path, bound by memory bandwidth");
   assert.equal(place(model, 1), "line 3, in @main");
   const other = new Model(small({ scale: 2, name: "b.dir" }));
-  assert.equal(compared(model, other, null), "b.dir: 8 ms → 4 ms, 2.00x faster");
+  assert.equal(compared(model, other, null), "b.dir: 8.00ms → 4.00ms, 2.00x faster");
   assert.equal(upTo([1, 2, 2, 3], 2), 3);
 });
 

@@ -112,10 +112,23 @@ export function small({ uri = "file:///a.dir", name = "a.dir", op = "Relu", scal
   };
 }
 
+/** A program that calls a function of two ops twice, from the lines of `calls`. */
+export function calling() {
+  const message = small();
+  const [timeline] = message.timeline;
+  const place = (statement) => ({ function: "main", statement, range: { start: { line: 10 + statement, character: 2 }, end: { line: 10 + statement, character: 20 } } });
+  const calls = [place(0), place(1)];
+  timeline.bars = [0, 1, 2, 3].map((event) => ({
+    ...timeline.bars[event % 2], event, function: "layer", statement: event % 2, calls: ["main", "layer"], callers: [calls[event >> 1]],
+    start_s: event * 1e-3, devices: [1],
+  }));
+  return { message, calls };
+}
+
 /** The same message with its bars as columns, as `columns: true` asks for them. */
 export function inColumns(message) {
   const tabulated = ({ bars, ...answer }) => {
-    const [origins, calls, kinds] = [new Map(), new Map(), new Map()];
+    const [origins, calls, places, kinds] = [new Map(), new Map(), new Map(), new Map()];
     const number = (entries, entry) => {
       const key = JSON.stringify(entry);
       if (!entries.has(key)) entries.set(key, [entries.size, entry]);
@@ -126,14 +139,16 @@ export function inColumns(message) {
       const { op, label, function: name, statement, range, duration_s, devices, bound, communication, root } = bar;
       table.event.push(bar.event);
       table.origin.push(number(origins, { op, label, function: name, statement, range }));
-      table.call.push(number(calls, bar.calls));
+      table.call.push(number(calls, [bar.calls, (bar.callers ?? []).map((place) => number(places, place))]));
       table.kind.push(number(kinds, { duration_s, devices, bound, communication, root }));
       table.start_s.push(bar.start_s);
       table.slack_s.push(bar.slack_s);
     }
     const entries = (found) => [...found.values()].map(([, entry]) => entry);
     table.origins = entries(origins);
-    table.calls = entries(calls);
+    table.calls = entries(calls).map(([names]) => names);
+    table.callers = entries(calls).map(([, found]) => found);
+    table.places = entries(places);
     table.kinds = entries(kinds);
     return { ...answer, bars: [], table };
   };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { drawn, launch, missing, webview } from "./browser.mjs";
-import { small } from "./samples.mjs";
+import { calling, inColumns, small } from "./samples.mjs";
 
 const GUTTER = 132;
 const LANES = 24;
@@ -11,6 +11,17 @@ const LANES = 24;
 /** Where in the canvas a time of the small program is, when all of it is seen. */
 const at = (share, height) => ({ x: GUTTER + share * (1000 - GUTTER), y: LANES + height });
 const FIRST = 20; // the height of the first lane's bars
+
+/** Where, from the left, pixels of the first lane have the colour that marks the cursor's statement. */
+const marks = (page) =>
+  page.evaluate(() => {
+    const canvas = document.querySelector("canvas");
+    const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 70);
+    const [red, green, blue] = [0xb5, 0x00, 0x7f]; // --hit of light themes
+    const found = [];
+    for (let i = 0; i < data.length; i += 4) if (data[i] === red && data[i + 1] === green && data[i + 2] === blue) found.push((i / 4) % width);
+    return found;
+  });
 
 describe("the view in a browser", { skip: missing }, () => {
   let browser;
@@ -40,7 +51,7 @@ describe("the view in a browser", { skip: missing }, () => {
     const [{ type, ...asked }] = await view.told("reveal");
     assert.equal(type, "reveal");
     const { range } = small().timeline[0].bars[1];
-    assert.deepEqual(asked, { uri: "file:///a.dir", range, function: "main", statement: 1, event: 1, focus: false });
+    assert.deepEqual(asked, { uri: "file:///a.dir", range, function: "main", statement: 1, path: [], event: 1, focus: false });
     await canvas.dblclick({ position: at(0.1, FIRST) });
     assert.deepEqual((await view.told("reveal")).at(-1).focus, true);
     const count = (await view.told("reveal")).length;
@@ -53,10 +64,117 @@ describe("the view in a browser", { skip: missing }, () => {
     const view = await opened();
     const canvas = view.page.locator("canvas");
     const tip = view.page.locator("#tip");
-    for (const [share, height, text] of [[0.1, FIRST, "MatMul %h"], [0.2, 94, "device 2 waits 2 ms"], [0.5, 45, "in use of 4 GB"]]) {
+    for (const [share, height, text] of [[0.1, FIRST, "MatMul %h"], [0.2, 94, "device 2 waits 2.00ms"], [0.5, 45, "in use of 4.00GB"]]) {
       await canvas.hover({ position: at(share, height) });
       await tip.getByText(text).waitFor();
     }
+    await done(view);
+  });
+
+  test("what is told goes away with the pointer, and when something else is done", async () => {
+    const view = await opened();
+    const { page } = view;
+    const tip = page.locator("#tip");
+    for (const act of [
+      () => page.keyboard.press("ArrowRight"),
+      () => page.mouse.wheel(0, -100),
+      () => page.mouse.down().then(() => page.mouse.up()),
+      () => view.send(small({ version: 2 })),
+      () => page.evaluate(() => window.dispatchEvent(new Event("blur"))),
+      () => page.mouse.move(20, 5),
+    ]) {
+      await page.locator("canvas").hover({ position: { ...at(0.1, FIRST), x: 150 } });
+      await page.mouse.move(152, (await page.locator("canvas").boundingBox()).y + LANES + FIRST);
+      await tip.waitFor();
+      await act();
+      await tip.waitFor({ state: "hidden" });
+      await page.keyboard.press("0");
+    }
+    await done(view);
+  });
+
+  test("keys work at once, and wherever the focus is, but where they mean something else", async () => {
+    const view = await opened();
+    const { page } = view;
+    const option = page.locator("#bar");
+    await page.keyboard.press("Home");
+    assert.match(await option.textContent(), /^MatMul %h/);
+    await page.getByRole("button", { name: "Critical path" }).click();
+    await page.keyboard.press("ArrowRight");
+    assert.match(await option.textContent(), /^Relu %a/);
+    await page.keyboard.press("Enter"); // the button's own
+    assert.deepEqual([(await view.told("reveal")).length, (await view.remembered()).onlyCritical], [0, false]);
+    await page.locator("#search").fill("");
+    await page.locator("#search").press("c");
+    assert.equal(await page.locator("#search").inputValue(), "c");
+    await done(view);
+  });
+
+  test("a cursor on a call marks all that it does there; a click tells the calls that lead to an op", async () => {
+    const { message, calls } = calling();
+    for (const sent of [message, inColumns(message)]) {
+      const view = await opened(sent);
+      const { page } = view;
+      const cursor = (line) => view.send({ type: "cursor", uri: "file:///a.dir", position: { line, character: 4 } });
+      await cursor(calls[1].range.start.line);
+      await page.locator("#live").getByText("cursor at call of @layer, 2 bars").waitFor({ state: "attached" });
+      const marked = await marks(page);
+      assert.ok(marked.every((x) => x > at(0.45, 0).x), "of the second call only");
+      await cursor(1);
+      await page.locator("#live").getByText("cursor at MatMul %h, 2 bars").waitFor({ state: "attached" });
+      await page.locator("canvas").click({ position: at(0.6, FIRST) });
+      const [asked] = await view.told("reveal");
+      assert.deepEqual([asked.function, asked.statement, asked.path], ["layer", 0, [{ function: "main", statement: 1 }]]);
+      await done(view);
+    }
+  });
+
+  test("names of bars that communicate stand on plain ground", async () => {
+    const message = small();
+    const view = await opened(message, { theme: "vscode-high-contrast" });
+    // Behind a name no row of pixels is of another colour than the bar; further on, some are.
+    const rows = await view.page.evaluate(([from, to, top]) => {
+      const pen = document.querySelector("canvas").getContext("2d");
+      const plain = (x) => Array.from({ length: 12 }, (_, y) => pen.getImageData(x, top + 7 + y, 1, 1).data.slice(0, 3).join());
+      return [new Set(plain(from)).size, new Set(plain(to)).size];
+    }, [Math.round(at(0.5, 0).x) + 3, Math.round(at(0.74, 0).x), LANES + 6]);
+    assert.equal(rows[0], 1);
+    assert.ok(rows[1] > 1);
+    await done(view);
+  });
+
+  test("the text's colours are the bars', by the theme's name, unless the user has chosen others", async () => {
+    const view = await opened(small(), { theme: "vscode-dark" });
+    const { page } = view;
+    const { default: palette } = await import("../../palette.json", { with: { type: "json" } });
+    const colour = async () => {
+      await drawn(page);
+      await drawn(page);
+      return page.evaluate(([x, y]) => {
+        const { data } = document.querySelector("canvas").getContext("2d").getImageData(x, y, 1, 1);
+        return `#${[...data.slice(0, 3)].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+      }, [Math.round(at(0.2, 0).x), LANES + 10]);
+    };
+    for (const [theme, kind, name] of [
+      ["vscode-dark", "dark", "Default Dark Modern"],
+      ["vscode-dark", "any", "Monokai"],
+      ["vscode-light", "any", "Solarized"],
+      ["vscode-light", "light", "Quiet Light"],
+      ["vscode-high-contrast", "highContrastDark", "Default High Contrast"],
+      ["vscode-high-contrast vscode-high-contrast-light", "highContrastLight", "Default High Contrast Light"],
+    ]) {
+      await page.evaluate(([className, id, own]) => {
+        document.body.className = className;
+        document.body.style.setProperty("--vscode-distir-device1", own); // what the manifest contributes
+        document.body.dataset.vscodeThemeId = id;
+      }, [theme, name, palette[theme.includes("light") && theme.includes("contrast") ? "highContrastLight" : theme.includes("contrast") ? "highContrastDark" : theme.slice(7)][1]]);
+      assert.equal(await colour(), palette[kind][1], name);
+    }
+    await page.evaluate(() => {
+      document.body.style.setProperty("--vscode-distir-device1", "#123456");
+      document.body.dataset.vscodeThemeId = "Monokai";
+    });
+    assert.equal(await colour(), "#123456");
     await done(view);
   });
 
@@ -100,11 +218,11 @@ describe("the view in a browser", { skip: missing }, () => {
     await view.send({ type: "state", state: "pending" });
     await page.locator("#state").getByText("being simulated").waitFor();
     await view.send(small({ scale: 1.5, version: 2 }));
-    await page.locator("#summary").getByText("6 ms").waitFor();
+    await page.locator("#summary").getByText("6.00ms").waitFor();
     assert.equal(await page.locator("#state").isVisible(), false);
     const { from, to, event } = await view.remembered();
     assert.deepEqual([from, to, event], [before.from, before.to, 1]);
-    assert.ok((await page.locator("#details").textContent()).includes("1.5 ms from 1.5 ms"));
+    assert.ok((await page.locator("#details").textContent()).includes("1.50ms from 1.50ms"));
     await view.send(small({ uri: "file:///b.dir", name: "b.dir" }));
     await page.locator("h1").getByText("b.dir").waitFor();
     const other = await view.remembered();
@@ -131,7 +249,7 @@ describe("the view in a browser", { skip: missing }, () => {
     assert.ok(before.to < 3e-3);
     await view.send({ type: "cursor", uri: "file:///else.dir", position: { line: 4, character: 3 } });
     await view.send({ type: "cursor", uri: "file:///a.dir", position: { line: 4, character: 3 } });
-    await page.locator("#live").getByText("cursor at MatMul %c, one op").waitFor({ state: "attached" });
+    await page.locator("#live").getByText("cursor at MatMul %c, one bar").waitFor({ state: "attached" });
     const now = await view.remembered();
     assert.ok(Math.abs(now.from - 3e-3) < 1e-9, "of what is wider than the view, its beginning");
     assert.ok(Math.abs(now.to - now.from - (before.to - before.from)) < 1e-12);
@@ -164,7 +282,7 @@ describe("the view in a browser", { skip: missing }, () => {
     await page.keyboard.press("t");
     const rows = page.locator("#table table").nth(1).locator("tbody tr");
     assert.equal(await rows.count(), 4);
-    assert.match(await rows.nth(1).textContent(), /Relu%a11 ms1 ms0 nscriticalline 3, in @main/);
+    assert.match(await rows.nth(1).textContent(), /Relu%a11.00ms1.00ms0scriticalline 3, in @main/);
     assert.equal(await page.locator("#table table").first().locator("tbody tr").count(), 2);
     await rows.nth(3).getByRole("button").click();
     assert.equal((await view.told("reveal")).at(-1).event, 3);
@@ -179,7 +297,7 @@ describe("the view in a browser", { skip: missing }, () => {
     const view = await opened({ ...small(), other, comparison });
     const { page } = view;
     const text = await page.locator("#comparison").textContent();
-    assert.ok(text.startsWith("old.dir: 8 ms → 4 ms, 2.00x faster; the critical paths part at Relu %a"), text);
+    assert.ok(text.startsWith("old.dir: 8.00ms → 4.00ms, 2.00x faster; the critical paths part at Relu %a"), text);
     await page.locator("#chart").focus();
     for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter"]) await page.keyboard.press(key);
     const [asked] = await view.told("reveal");

@@ -1,0 +1,55 @@
+"""The order of a module's functions by who calls whom: what walks all of them walks them in it, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+
+from distir.ir.core import Apply, Call, Function, Module
+
+
+def callees(function: Function) -> Iterator[str]:
+    """The functions that a function calls, each once, in the order of their first calls."""
+    return iter(dict.fromkeys(s.function for s in function.body if isinstance(s, Call)))
+
+
+def callees_first(module: Module) -> Iterator[Function]:
+    """Every function once, after all those that it calls; on a cycle of calls, after those that were not begun yet."""
+    functions = module.functions
+    begun: set[str] = set()
+    for start in functions:
+        if start in begun:
+            continue
+        begun.add(start)
+        way = [(functions[start], callees(functions[start]))]
+        while way:
+            function, rest = way[-1]
+            name = next((name for name in rest if name in functions and name not in begun), None)
+            if name is None:
+                way.pop()
+                yield function
+            else:
+                begun.add(name)
+                way.append((functions[name], callees(functions[name])))
+
+
+def inlined_sizes(
+    module: Module, inlined: Container[str] | None = None, counts: Callable[[Apply], bool] | None = None
+) -> dict[str, int]:
+    """By function: how many ops it has with all calls, or those of `inlined`, written out; other calls count as one.
+
+    `counts` says which ops do; all, by default.
+    Calls of calls multiply: forty functions, each of which calls the next one twice, have more ops than can be listed.
+    The module must be free of recursion.
+    """
+    sizes: dict[str, int] = {}
+    for function in callees_first(module):
+        size = 0
+        for statement in function.body:
+            if isinstance(statement, Call) and (inlined is None or statement.function in inlined):
+                size += sizes[statement.function]
+            elif isinstance(statement, Apply):
+                size += counts is None or counts(statement)
+            else:
+                size += isinstance(statement, Call)
+        sizes[function.name] = size
+    return sizes

@@ -1,0 +1,159 @@
+"""Batch normalisation as it is trained: with the mean and variance of the batch, and running statistics that follow.
+
+Each `BatchNormalization` in training mode becomes the same op in inference mode, which takes the statistics as
+operands, and ops that compute these. So gradients flow through them; and where the batch is split over replicas, the
+statistics are those of the whole batch, added up over all of them, as with PyTorch's `SyncBatchNorm`. The new running
+statistics are handed up to the entry function as further results of the functions between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from distir.analysis import Analysis, State
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Attributes,
+    Call,
+    Function,
+    Module,
+    Part,
+    Return,
+    Site,
+    TensorType,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import callees_first
+from distir.ops import OPS, type_of
+from distir.ops.attributes import bind
+from distir.transform.kept import namer
+
+NORMALIZATION = "BatchNormalization"
+
+
+def with_batch_statistics(analysis: Analysis, entry: Function, everywhere: bool) -> tuple[Module, Mapping[str, str]]:
+    """The module with batch normalisations that are in training mode written out, or all of them, and the updates.
+
+    Those are, by parameter of the entry function that holds a running statistic, what its new value is called there.
+    As in PyTorch, the running variance follows the unbiased one; where a program names a new statistic itself, that is
+    ONNX's, which follows the biased one.
+    """
+    rewriter = _Rewriter(_states(analysis, entry), everywhere)
+    for function in callees_first(analysis.module):
+        rewriter.rewrite(function, is_entry=function.name == entry.name)
+    return Module(rewriter.functions[f.name] for f in analysis.module), rewriter.updated[entry.name]
+
+
+def _states(analysis: Analysis, entry: Function) -> dict[str, State]:
+    """What is known of the values of each function, as it is called first."""
+    found = {entry.name: analysis.states[entry.name]}
+    waiting = [entry]
+    while waiting:
+        caller = waiting.pop()
+        state = found[caller.name]
+        for statement in caller.body:
+            if isinstance(statement, Call) and statement.function not in found:
+                inner = analysis.domain.instance(statement.function, state(statement.args))
+                found[statement.function] = inner.state
+                waiting.append(inner.function)
+    return found
+
+
+@dataclass
+class _Rewriter:
+    states: Mapping[str, State]
+    everywhere: bool
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    updated: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """By function: its parameters that hold running statistics, and their new values inside."""
+
+    def rewrite(self, function: Function, is_entry: bool) -> None:
+        f = namer(function)
+        now: dict[str, str] = {}
+        """By running statistic: its value so far. One that is used twice is updated twice."""
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply) and self._is_trained(function, statement):
+                self._normalisation(f, Site(function.name, index), statement, now)
+            elif isinstance(statement, Call) and self.updated.get(statement.function):
+                self._call(f, statement, now)
+            elif not isinstance(statement, Return):
+                f.body.append(statement)
+        params = [p.name for p in function.params]
+        self.updated[function.name] = updated = {name: now[name] for name in params if name in now}
+        if not updated:
+            self.functions[function.name] = function
+            return
+        returned = function.returned if is_entry else (*function.returned, *updated.values())
+        stated = function.result_types if is_entry else None
+        self.functions[function.name] = Function(function.name, function.params, (*f.body, Return(returned)), stated)
+
+    def _is_trained(self, function: Function, statement: Apply) -> bool:
+        if statement.op != NORMALIZATION or function.name not in self.states:
+            return False
+        return self.everywhere or bool(bind(OPS[NORMALIZATION], statement.attrs)["training_mode"])
+
+    def _normalisation(self, f: FunctionBuilder, site: Site, statement: Apply, now: dict[str, str]) -> None:
+        x, scale, bias, running_mean, running_variance = statement.args
+        attrs = bind(OPS[NORMALIZATION], statement.attrs)
+        y, *named = (*statement.results, DISCARD, DISCARD)[:3]
+        stated = type_of(self.states[site.function](statement.args)[0])
+        if not (isinstance(x, str) and isinstance(stated, TensorType) and stated.shape is not None and stated.dtype):
+            message = f"`{NORMALIZATION}` in training mode: expected a tensor of known rank, found `{stated}`"
+            raise ProgramError(
+                [Diagnostic(codes.NOT_DIFFERENTIABLE, Site(site.function, site.index, Part("operand", 0)), message)]
+            )
+        others = (0, *range(2, len(stated.shape)))
+        (mean,) = f.apply("ReduceMean", x, others, keepdims=False, results=(f"{y}.mean",))
+        (aligned,) = f.apply("Unsqueeze", mean, others, results=(f"{y}.mean",))
+        (centred,) = f.apply("Sub", x, aligned, results=(f"{y}.centred",))
+        (squares,) = f.apply("Mul", centred, centred, results=(f"{y}.squares",))
+        (variance,) = f.apply("ReduceMean", squares, others, keepdims=False, results=(f"{y}.variance",))
+        normal = Attributes({"epsilon": attrs["epsilon"]})
+        f.body.append(Apply((y,), NORMALIZATION, (x, scale, bias, mean, variance), normal, statement.claims[:1]))
+        # ONNX's momentum is that of the running statistics.
+        follows = Attributes({"momentum": round(1.0 - cast("float", attrs["momentum"]), 9)})
+        if named[1] == DISCARD:
+            variance = _unbiased(f, x, mean, variance, stated)
+        for running, found, name in zip((running_mean, running_variance), (mean, variance), named, strict=True):
+            if isinstance(running, str):
+                new = f.fresh(f"{running}_new") if name == DISCARD else name
+                f.body.append(Apply((new,), "MovingAverage", (now.get(running, running), found), follows))
+                now[running] = new
+
+    def _call(self, f: FunctionBuilder, call: Call, now: dict[str, str]) -> None:
+        params = [p.name for p in self.functions[call.function].params]
+        args = list(call.args)
+        new: list[str] = []
+        for param in self.updated[call.function]:
+            i = params.index(param)
+            given = args[i]
+            if not isinstance(given, str):
+                new.append(DISCARD)
+                continue
+            args[i] = now.get(given, given)
+            new.append(f.fresh(f"{given}_new"))
+            now[given] = new[-1]
+        claims = (*call.claims, *(None for _ in new)) if call.claims else ()
+        f.body.append(replace(call, results=(*call.results, *new), args=tuple(args), claims=claims))
+
+
+def _unbiased(f: FunctionBuilder, x: str, mean: str, variance: str, stated: TensorType) -> str:
+    """The variance of n elements per channel, times n / (n - 1)."""
+    assert stated.shape is not None
+    assert stated.dtype is not None
+    count = stated.elements if isinstance(stated.elements, int) else None
+    channels = stated.shape[1]
+    hint = (f"{variance}.unbiased",)
+    if count is not None and isinstance(channels, int) and channels:
+        n = count // channels
+        return f.apply("Mul", variance, n / max(n - 1, 1), results=hint)[0]
+    (elements,) = f.apply("Size", x, results=("elements",))
+    (per,) = f.apply("Div", elements, f.apply("Size", mean, results=("channels",))[0], results=("count",))
+    (number,) = f.apply("Cast", per, to=stated.dtype, results=("count",))
+    (ratio,) = f.apply("Div", number, f.apply("Sub", number, 1.0)[0], results=("ratio",))
+    return f.apply("Mul", variance, ratio, results=hint)[0]

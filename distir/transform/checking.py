@@ -1,0 +1,71 @@
+"""Programs checked before a transform and after it: no step may give a program that does not check.
+
+A module is checked once: what a step gives is what the next one takes.
+"""
+
+from __future__ import annotations
+
+from textwrap import shorten
+
+from distir.analysis import Analysis, check
+from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Module, Site
+from distir.ir.per_thread import kept_per_thread
+from distir.syntax import print_statement
+
+LONGEST = 200
+"""Characters of a statement in a message: constants may be large."""
+
+
+@kept_per_thread(4)
+def analysed(module: Module) -> Analysis:
+    """The analysis of a module, found once: a search asks again and again, and so does a chain of steps."""
+    return check(module)
+
+
+def checked(module: Module, only: str | None = None) -> Analysis:
+    """The analysis of a module, or of one function and its calls. Raises ProgramError for mistakes."""
+    if only is None:
+        analysis = analysed(module)
+        found = analysis.diagnostics
+    else:
+        analysis = check(module, late=True)
+        found = analysis.domain.own_problems(only)
+    errors = tuple(d for d in found if d.severity is Severity.ERROR)
+    if errors:
+        raise ProgramError(errors)
+    return analysis
+
+
+def check_result(step: str, given: Module, made: Module) -> None:
+    """Check what a step, as it was written (`tp=2`), has made of a module.
+
+    Raises ProgramError: with the mistakes of `given` if it has some itself, or else with DIR606.
+    """
+    errors = analysed(made).errors
+    if errors:
+        checked(given)
+        raise ProgramError([broken(step, given, made, errors[0])])
+
+
+def checked_result(step: str, given: Module, made: Module, only: str) -> Analysis:
+    """The analysis of one function, and its calls, of what a part of a step has made. Raises ProgramError, DIR606."""
+    try:
+        return checked(made, only)
+    except ProgramError as error:
+        raise ProgramError([broken(step, given, made, error.diagnostics[0])]) from None
+
+
+def broken(step: str, given: Module, made: Module, error: Diagnostic) -> Diagnostic:
+    """That a step has made a program that does not check, at the entry function of what it was given."""
+    entry, site, where = given.entry(), error.site, ""
+    if isinstance(site, Site):
+        where = f", in `@{site.function}`"
+        if site.index is not None:
+            statement = print_statement(made.functions[site.function].body[site.index])
+            where += f" at `{shorten(statement, LONGEST, placeholder=' …')}`"
+    message = f"`{step}` gives a program that does not check: {error.code}{where}: {error.message}"
+    notes = tuple(Note(note.message) for note in error.notes)
+    hint = "the step is at fault, not the program: please report both"
+    return Diagnostic(codes.BROKEN_RESULT, Site(entry.name) if entry else None, message, notes, hint)

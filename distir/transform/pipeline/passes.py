@@ -1,0 +1,75 @@
+"""Passes of a pipeline, and orders of them: which device runs which pass, and when. Knows no programs, no costs.
+
+Stages count from 0 along the forward chain. Where a stage runs, the order alone says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Pass(Enum):
+    """What a stage does with a microbatch."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    """The gradients of the stage's input and of its weights; of its input alone where the schedule splits it."""
+    WEIGHT = "weight"
+    """The gradients of the stage's weights, where the schedule splits the backward pass."""
+
+    __hash__ = object.__hash__  # tasks are looked up often, and `Enum`'s own is slow
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One pass of one stage over one microbatch; both count from 0."""
+
+    stage: int
+    microbatch: int
+    kind: Pass
+
+    def __str__(self) -> str:
+        return f"{self.kind.value[0].upper()}{self.microbatch}@{self.stage}"
+
+
+Order = tuple[tuple[Task, ...], ...]
+"""By device: its tasks, in the order in which it runs them."""
+
+Lengths = Mapping[tuple[int, Pass], float]
+"""How long each pass of each stage takes."""
+
+
+def needs(task: Task, stages: int) -> Iterator[Task]:
+    """The passes whose results a pass takes: of the stage beside it, and of its own."""
+    stage, k = task.stage, task.microbatch
+    if task.kind is Pass.FORWARD and stage > 0:
+        yield Task(stage - 1, k, Pass.FORWARD)
+    elif task.kind is Pass.BACKWARD:
+        yield Task(stage, k, Pass.FORWARD)
+        if stage + 1 < stages:
+            yield Task(stage + 1, k, Pass.BACKWARD)
+    elif task.kind is Pass.WEIGHT:
+        yield Task(stage, k, Pass.BACKWARD)
+
+
+def stage_devices(order: Order) -> tuple[int, ...]:
+    """By stage: the device that runs it."""
+    found = {task.stage: device for device, tasks in enumerate(order) for task in tasks}
+    return tuple(found[stage] for stage in sorted(found))
+
+
+def forward_only(order: Order) -> Order:
+    """The same without its backward passes: what a program runs that has none."""
+    return tuple(tuple(task for task in tasks if task.kind is Pass.FORWARD) for tasks in order)
+
+
+def in_flight(tasks: Sequence[Task]) -> int:
+    """The most microbatches, counted once per stage, that a device has gone forward with and not yet back."""
+    last = Pass.WEIGHT if any(task.kind is Pass.WEIGHT for task in tasks) else Pass.BACKWARD
+    now = most = 0
+    for task in tasks:
+        now += (task.kind is Pass.FORWARD) - (task.kind is last)
+        most = max(most, now)
+    return most

@@ -1,0 +1,228 @@
+"""What comes of tensor parallelism: each device's share of FLOPs and weights, and what stays whole and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+
+from distir.analysis import Analysis, Instance
+from distir.diagnostics import Diagnostic, Note, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Attributes, Call, DimensionError, Function, Site, TensorType, TupleType, Type, types
+from distir.ops import OPS, Op, Reject, Value, type_of
+from distir.ops.workload import work
+from distir.transform.sharding.classes import Settled
+from distir.transform.sharding.state import State, is_whole, part_of
+
+HEAVY = 0.01
+"""Of all weights, or of all FLOPs: what is worth being named."""
+
+ANY_SIZE = 5040
+"""What named dimensions are taken to be when FLOPs are counted; it divides by all numbers up to 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Parameters of which each device holds all, for one reason: `share` of the weights' bytes."""
+
+    names: tuple[str, ...]
+    share: float
+    largest: float
+    """The share of the largest of them."""
+    why: str
+
+    def __str__(self) -> str:
+        others = len(self.names) - 1
+        stay = f" and {others} more stay" if others else " stays"
+        return f"`%{self.names[0]}`{stay} whole, {_percent(self.share)} of the weights: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Of what one device did or held, how much each of `size` devices does or holds.
+
+    `flops` is None where no size is known to count them. `weights` is of their bytes. `ops`: by op, how much of its
+    FLOPs each device does, and how much of all FLOPs that is beyond an even part, where that is heavy.
+    """
+
+    size: int
+    flops: float | None
+    weights: float
+    ops: Mapping[str, tuple[float, float]]
+    whole: tuple[Whole, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be said, a line each."""
+        counted = "" if self.flops is None else f"{_percent(self.flops)} of the FLOPs and "
+        even = _percent(1 / self.size)
+        lines = [f"each device has {counted}{_percent(self.weights)} of the weights, where {even} is an even part"]
+        return [*lines, *self._ops(), *map(str, self.whole)]
+
+    @property
+    def heavy(self) -> list[str]:
+        """What is heavy and stays whole, a line each."""
+        return [*self._ops(), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
+
+    def _ops(self) -> list[str]:
+        return [f"`{op}`: each device does {_percent(share)} of its FLOPs" for op, (share, _) in self.ops.items()]
+
+
+def shares(
+    before: Analysis, after: Analysis, entry: Function, states: Sequence[State], size: int, written: int, why: Reasons
+) -> Shares:
+    """Compare a program with what it was split into.
+
+    `states`: the placement of the entry function's parameters. `written`: for how many of the `size` devices that each
+    device has become the result is written down. `why` gives the reason why a parameter stays whole.
+    """
+    held = split = 0
+    whole: dict[str, list[tuple[str, int]]] = {}
+    for param, state in zip(entry.params, states, strict=True):
+        if "param" in param.roles:
+            own, part = _nbytes(param.type), _nbytes(part_of(param.type, state, size))
+            held, split = held + own, split + part
+            if is_whole(state):
+                whole.setdefault(why.of(param.name, param.type), []).append((param.name, own))
+    one, several = flops(before, entry.name), flops(after, entry.name)
+    total = sum(one.values())
+    ops = {
+        op: (share, beyond)
+        for op, count in one.items()
+        if total and (beyond := ((share := several.get(op, 0) / written / count) - 1 / size) * count / total) >= HEAVY
+    }
+    found = [
+        Whole(tuple(n for n, _ in of), _ratio(sum(b for _, b in of), held), _ratio(max(b for _, b in of), held), reason)
+        for reason, of in whole.items()
+    ]
+    return Shares(
+        size,
+        sum(several.values()) / written / total if total else None,
+        split / held if held else 1.0,
+        dict(sorted(ops.items(), key=lambda item: -item[1][1])),
+        tuple(sorted(found, key=lambda w: -w.share)),
+    )
+
+
+def refuse_heavy(shares: Shares, entry: Function) -> None:
+    """Raises ProgramError where something heavy stays whole."""
+    if heavy := shares.heavy:
+        message = f"`@{entry.name}` is not split evenly over {shares.size} devices: {heavy[0]}"
+        notes = tuple(Note(line) for line in heavy[1:])
+        hint = "state a split by hand (`shard=w1:1,w2:0`), or leave out `strict`"
+        raise ProgramError([Diagnostic(codes.STAYS_WHOLE, Site(entry.name), message, notes, hint)])
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why dimensions of parameters are not split. `inputs`: by class, the input of the program that has it."""
+
+    settled: Settled
+    inputs: Mapping[int, str]
+    chosen: frozenset[int]
+    size: int
+    by_hand: bool
+
+    def of(self, name: str, type: Type) -> str:
+        """In words, dimensions with the same reason together."""
+        if self.by_hand:
+            return "`shard` does not name it"
+        found = [(self._of(place), place[2]) for place in self._places(name, type)]
+        if not found:
+            return "it has no dimension"
+        groups = [(why, [axis for _, axis in of]) for why, of in groupby(found, key=lambda pair: pair[0])]
+        return "; ".join(f"dimension {' and '.join(map(str, axes))}: {why}" for why, axes in groups)
+
+    def _places(self, name: str, type: Type) -> Iterable[tuple[str, tuple[int, ...], int]]:
+        rank = len(type.shape or ()) if isinstance(type, TensorType) else 0
+        return [(name, (), axis) for axis in range(rank)]
+
+    def _of(self, place: tuple[str, tuple[int, ...], int]) -> str:
+        of, _ = self.settled.places[place]
+        traits = self.settled.traits[of]
+        if traits.whole:
+            return traits.whole
+        if of in self.inputs:
+            return f"the input `%{self.inputs[of]}` has it"
+        rest = next((n for n in sorted(traits.sizes) if n % self.size), None)
+        if rest is not None:
+            return f"{self.size} does not divide {rest}"
+        other = next((c for c in self.chosen if frozenset((of, c)) in self.settled.conflicts), None)
+        return "another dimension of the same values is split" if other is not None else "nothing would be gained"
+
+
+def flops(analysis: Analysis, entry: str) -> dict[str, int]:
+    """The FLOPs of a run, on all its devices together, by op.
+
+    Ops of which a size or the work is unknown are left out; named dimensions are taken to be `ANY_SIZE`.
+    """
+    domain, module = analysis.domain, analysis.module
+    known: dict[tuple[str, tuple[Value, ...]], dict[str, int]] = {}
+    first = (entry, tuple(p.type for p in module.functions[entry].params))
+    pending = [first]
+    while pending:
+        key = pending[-1]
+        function, instance = module.functions[key[0]], domain.instance(*key)
+        calls = [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
+        missing = [call for call in calls if call not in known]
+        if key in known or not missing:
+            pending.pop()
+            known.setdefault(key, _counted(analysis, function, instance, (known[call] for call in calls)))
+        else:
+            pending += missing
+    return known[first]
+
+
+def _counted(
+    analysis: Analysis, function: Function, instance: Instance, inner: Iterable[Mapping[str, int]]
+) -> dict[str, int]:
+    """The FLOPs of a function's own ops by name, and those of what it calls."""
+    found: dict[str, int] = {}
+    for statement in function.body:
+        op = OPS.get(statement.op) if isinstance(statement, Apply) else None
+        if isinstance(statement, Apply) and op is not None and op.communication is None:
+            vs = instance.state(statement.args)
+            try:
+                count = _flops(op, statement.attrs, vs, analysis.domain.answer(statement, vs))
+            except Reject:
+                continue
+            if count:
+                found[op.name] = found.get(op.name, 0) + count
+    for counts in inner:
+        for name, count in counts.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+@lru_cache(maxsize=1 << 12)  # layers do the same
+def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> int:
+    """The FLOPs of an op. Raises Reject where its work is unknown."""
+    try:
+        return work(op, tuple(map(_sized, vs)), [_sized_type(type_of(w)) for w in ws], attrs).flops
+    except DimensionError:
+        return 0
+
+
+def _sized(value: Value) -> Value:
+    """A type with numbers for named dimensions; a value as it is."""
+    return _sized_type(value) if isinstance(value, (TensorType, TupleType)) else value
+
+
+def _sized_type(type: Type) -> Type:
+    names = types.dim_names(type)
+    return types.substitute(type, dict.fromkeys(names, ANY_SIZE)) if names else type
+
+
+def _nbytes(type: Type) -> int:
+    size = types.nbytes(_sized_type(type))
+    return size if isinstance(size, int) else 0
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

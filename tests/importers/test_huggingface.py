@@ -1,0 +1,218 @@
+"""Models of `transformers`, from objects and from configurations: as ops of ours, as one function for each layer."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from command_line import distir as command
+
+import distir
+from distir.importers import ImportRefused, import_hf, import_torch, pytorch
+from distir.importers.configurations import Shape
+from distir.ir import Apply, Call
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+nn = torch.nn
+
+__all__ = ["command"]  # a fixture
+
+COMMON = {"vocab_size": 96, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+DECODER = {**COMMON, "num_key_value_heads": 2}
+EXPERTS = {"moe_intermediate_size": 32, "num_experts_per_tok": 2}
+
+
+def made(name, settings, layers=2):
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(num_hidden_layers=layers, **settings)
+    kind = f"{name}Model" if name == "Bert" else f"{name}ForCausalLM"
+    return getattr(transformers, kind)(config).eval()
+
+
+DECODERS = {
+    "Llama": DECODER,
+    "Mistral": {**DECODER, "sliding_window": 4},
+    "Qwen3": {**DECODER, "head_dim": 16},
+    "Gemma2": {**DECODER, "head_dim": 16, "sliding_window": 4, "query_pre_attn_scalar": 16},
+    "Mixtral": {**DECODER, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "GptOss": {**DECODER, "head_dim": 16, "num_local_experts": 4, "sliding_window": 4},
+    "DeepseekV3": {
+        **COMMON,
+        **EXPERTS,
+        "n_routed_experts": 8,
+        "n_group": 2,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+        "num_key_value_heads": 4,
+        "kv_lora_rank": 16,
+        "q_lora_rank": 24,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+        "qk_nope_head_dim": 16,
+    },
+}
+
+
+def tokens(batch=3, length=10):
+    return torch.randint(0, 96, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+def computed(imported, *inputs):
+    """What the program gives for tensors, in the order of the parameters that take them."""
+    names = [p.name for p in imported.functions["main"].params if p.name not in imported.weights]
+    return distir.run(imported, {**imported.weights, **dict(zip(names, (x.numpy() for x in inputs), strict=True))})
+
+
+def ops(module, name):
+    return [s for function in module for s in function.body if isinstance(s, Apply) and s.op == name]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(name):
+    model, ids = made(name, DECODERS[name]), tokens()
+    imported = import_torch(model, (ids,), dynamic_batch=True)
+    with torch.no_grad():
+        expected = model(tokens(5)).logits.numpy()
+    found = computed(imported, tokens(5))
+    assert list(found) == ["logits"]
+    np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
+    kinds = {s.function for s in imported.functions["main"].body if isinstance(s, Call)}
+    assert {kind.partition("_")[0] for kind in kinds} == {f"{name}DecoderLayer"}
+    assert len(ops(imported, "Attention")) == len(kinds)
+    assert not ops(imported, "Softmax") or name in ("Mixtral", "GptOss")  # their routers'
+    assert bool(ops(imported, "GroupedMatMul")) == (name in ("Mixtral", "GptOss", "DeepseekV3"))
+
+
+def test_windows_caps_and_sinks_are_the_ops_own():
+    gemma = import_torch(made("Gemma2", DECODERS["Gemma2"]), (tokens(),))
+    assert {s.attrs.get("window") for s in ops(gemma, "Attention")} == {4, None}
+    assert all(s.attrs["softcap"] == 50 and s.attrs["is_causal"] for s in ops(gemma, "Attention"))
+    gpt = import_torch(made("GptOss", DECODERS["GptOss"]), (tokens(),))
+    assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
+
+
+def test_masks_and_labels_by_name():
+    model, ids = made("Llama", DECODER), tokens()
+    mask = torch.ones_like(ids)
+    mask[0, :3] = 0
+    given = {"attention_mask": mask, "labels": ids}
+    imported = import_torch(model, (ids,), kwargs=given, dynamic_batch=True)
+    with torch.no_grad():
+        expected = model(ids, **given)
+    found = computed(imported, ids, mask, ids)
+    assert list(found) == ["loss", "logits"]
+    np.testing.assert_allclose(found["loss"], expected.loss, rtol=1e-5)
+    seen = mask.bool().numpy()
+    np.testing.assert_allclose(found["logits"][seen], expected.logits.numpy()[seen], atol=2e-6)
+
+
+def test_keys_and_values_are_results_on_request():
+    model = made("Llama", DECODER)
+    assert len(import_torch(model, (tokens(),)).functions["main"].returned) == 1
+    kept = import_torch(model, (tokens(),), cache=True)
+    assert len(kept.functions["main"].returned) == 1 + 2 * 2
+
+
+def test_the_model_is_afterwards_as_it_was():
+    model = made("Mixtral", DECODERS["Mixtral"])
+    before = {**vars(model.config)}
+    import_torch(model, (tokens(),))
+    assert vars(model.config) == before
+
+
+@pytest.mark.parametrize("name", ["Llama", "Gemma2", "DeepseekV3", "Bert"])
+def test_many_layers_come_in_by_the_first_ones_of_each_kind(name, monkeypatch):
+    """The same program, in values and in its parameters, as with all layers exported."""
+    model, ids = made(name, {**DECODERS.get(name, COMMON)}, layers=9), tokens()
+    few = import_torch(model, (ids,), dynamic_batch=True)
+    monkeypatch.setattr(pytorch, "_of_few_layers", lambda *_: None)
+    all_layers = import_torch(model, (ids,), dynamic_batch=True)
+    assert few.functions["main"].params == all_layers.functions["main"].params
+    assert [f.name for f in few] == [f.name for f in all_layers]
+    assert len(few.functions["main"].body) == len(all_layers.functions["main"].body)
+    for a, b in zip(computed(few, ids).values(), computed(all_layers, ids).values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_model_that_looks_at_its_own_layers_is_exported_whole():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(8))
+
+        def forward(self, x):
+            for block in reversed(self.blocks):
+                x = block(x) + x
+            return x + self.blocks[7](x)
+
+    torch.manual_seed(0)
+    model, x = Odd(), torch.randn(2, 4)
+    found = computed(import_torch(model, (x,)), x)
+    np.testing.assert_allclose(*found.values(), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_a_refusal_names_the_module_and_the_line():
+    class Branching(nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                return x
+            return -x
+
+    with pytest.raises(ImportRefused) as caught:
+        import_torch(nn.Sequential(nn.Linear(3, 3), Branching()), (torch.ones(2, 3),))
+    assert "`1`, a Branching" in caught.value.message
+    assert "if x.sum() > 0:" in caught.value.message
+    assert os.path.basename(__file__) in caught.value.message
+    assert "torch.where" in caught.value.help
+
+
+def test_an_input_that_the_module_lacks():
+    model = nn.Linear(3, 3)
+    with pytest.raises(ImportRefused, match="`Linear` takes no input `masks`; it takes input"):
+        import_torch(model, (torch.ones(2, 3),), kwargs={"masks": torch.ones(2, 3)})
+    with pytest.raises(ImportRefused, match="`input` is given twice"):
+        import_torch(model, (torch.ones(2, 3),), kwargs={"input": torch.ones(2, 3)})
+
+
+def test_seventy_billion_parameters_without_memory():
+    settings = {"hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_key_value_heads": 8}
+    settings["vocab_size"] = 128256
+    imported = import_hf("llama", False, Shape(sequence=2048, layers=80, settings=settings))
+    params = [p for p in imported.functions["main"].params if "param" in p.roles]
+    assert sum(int(np.prod(p.type.shape)) for p in params) == pytest.approx(70.55e9, rel=1e-3)
+    assert sum(isinstance(s, Call) for s in imported.functions["main"].body) == 80
+
+
+def test_a_configuration_from_the_command_line(command, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma2", **DECODER, "head_dim": 16}))
+    out = tmp_path / "gemma.dir"
+    found = command("import", "hf", tmp_path, "--layers", "3", "--seq", "8", "--labels", "-o", out)
+    assert found.code == 0, found.err
+    text = out.read_text()
+    assert text.count("= @Gemma2DecoderLayer") == 3
+    assert "return %loss, %logits" in text
+    assert (tmp_path / "gemma.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("lama",), "did you mean `llama`?"),
+        (("meta-llama/Llama-3.1-8B",), "nothing is fetched"),
+        (("missing.json",), "missing.json"),
+        (("llama", "--set", "hiden_size=64"), "did you mean `hidden_size`?"),
+        (("llama", "--set", "hidden_size"), "expected a name and a value"),
+        (("llama", "--seq", "100000"), "2048 positions"),
+        (("llama", "--set", "num_attention_heads=7"), "(7)"),
+        (("llama", "--dtype", "float99"), "there are no floats called `float99`"),
+        (("llama", "--training"), "`--training` is not for models of transformers"),
+    ],
+)
+def test_bad_input_is_said_in_one_message(command, args, said, tmp_path):
+    out = tmp_path / "out.dir"
+    found = command("import", "hf", *args, "--no-weights", "-o", out)
+    assert found.code != 0
+    assert said in found.err
+    assert "Traceback" not in found.err
+    assert not out.exists()

@@ -1,0 +1,124 @@
+"""What tensor parallelism says of itself: each device's share of FLOPs and weights, and what stays whole and why."""
+
+import re
+
+import pytest
+
+import distir as api
+from distir.analysis.program import read
+from distir.cost import load
+from distir.diagnostics import ProgramError
+from distir.ide.actions.transforms import transformed
+from distir.ide.document import Document, Setup
+from distir.models import gpt2, mlp
+from distir.search import Space
+from distir.transform import listening, tensor_shares, transform
+
+MERGED = """func @main(
+  %x: Tensor[Float32, (B, 64, 512), 1] {batch = 0},
+  %wq: Tensor[Float32, (512, 512), 1] {param},
+  %wo: Tensor[Float32, (512, 512), 1] {param},
+  %w1: Tensor[Float32, (512, 2048), 1] {param},
+  %w2: Tensor[Float32, (2048, 512), 1] {param}
+) {
+  %q = MatMul(%x, %wq)
+  %q4 = Reshape(%q, [0, 0, 16, 32])
+  %qt = Transpose[perm = [0, 2, 1, 3]](%q4)
+  %m = Reshape(%qt, [-1, 64, 32])
+  %mt = Transpose[perm = [0, 2, 1]](%m)
+  %s = MatMul(%m, %mt)
+  %p = Softmax[axis = -1](%s)
+  %a = MatMul(%p, %m)
+  %a4 = Reshape(%a, [-1, 16, 64, 32])
+  %at = Transpose[perm = [0, 2, 1, 3]](%a4)
+  %h = Reshape(%at, [0, 0, 512])
+  %o = MatMul(%h, %wo)
+  %u = MatMul(%o, %w1)
+  %r = Relu(%u)
+  %y = MatMul(%r, %w2)
+  return %y
+}
+"""
+
+
+def test_an_even_split():
+    shares = tensor_shares(mlp(4, 1024, batch=64, bias=False), 4)
+    assert (shares.flops, shares.weights) == pytest.approx((0.25, 0.25), rel=1e-2)
+    assert not shares.heavy
+    assert not shares.whole
+
+
+def test_attention_over_merged_batch_and_heads_is_named():
+    module = api.parse(MERGED)
+    shares = tensor_shares(module, 4)
+    assert shares.weights == pytest.approx((2 * 512**2 + 2 * 512 * 2048 / 4) / (2 * 512**2 + 2 * 512 * 2048))
+    assert 0.25 < shares.flops < 1
+    assert {name for whole in shares.whole for name in whole.names} == {"wq", "wo"}
+    assert "MatMul" in shares.ops
+    with listening() as said:
+        transform(module, "tp=4")
+    assert said == shares.lines
+    assert "of the FLOPs and" in said[0]
+    assert any("`%wq`" in line and "40 % of the weights" not in line and "dimension" in line for line in said)
+
+
+def test_strict_refuses_it():
+    module = api.parse(MERGED)
+    for words in (["tp=4", "strict"], ["dtp=2,4,1", "strict=true"]):
+        with pytest.raises(ProgramError) as caught:
+            transform(module, *words)
+        (found,) = caught.value.diagnostics
+        assert found.code.number == "DIR625"
+        assert any("`%wq`" in note.message for note in found.notes)
+    even = mlp(4, 1024, batch=64, bias=False)
+    assert transform(even, "tp=4", "strict=true") == transform(even, "tp=4")
+
+
+def test_a_vocabulary_that_does_not_divide_is_named():
+    shares = tensor_shares(gpt2(2, 64, 4, 8, vocabulary=101), 4)
+    (reason,) = {whole.why for whole in shares.whole if "wte.weight" in whole.names}
+    assert reason.startswith("dimension 0: 4 does not divide 101")
+
+
+def test_the_same_for_all_replicas_and_stages():
+    """`dtp` says of its shards what `tp` says, for a pipeline has the same FLOPs and weights in all."""
+    module = mlp(4, 64, batch=64, training=True)
+    with listening() as alone:
+        transform(module, "tp=2")
+    for words in (["dtp=1,2,1"], ["dtp=2,2,1"], ["dtp=2,2,1", "representative=true"]):
+        with listening() as said:
+            transform(module, *words)
+        assert said == alone
+    with listening() as said:
+        transform(module, "dtp=1,2,2", "microbatches=2")
+    assert re.match(r"each device has 5\d\.?\d* % of the FLOPs and 50", said[0])
+
+
+def test_the_command_prints_it_and_has_a_flag(distir, tmp_path):
+    program = tmp_path / "merged.dir"
+    program.write_text(MERGED)
+    ended = distir("transform", "tp=4", program)
+    assert ended.code == 0
+    assert "tp: each device has" in ended.err
+    assert "`%wq`" in ended.err
+    strict = distir("transform", "tp=4", "--strict", program)
+    assert (strict.code, strict.out) == (1, "")
+    assert "error[DIR625]" in strict.err
+    assert distir("transform", "cse", "--strict", program).code == 2
+
+
+def test_the_editor_writes_it_above_the_program():
+    text = transformed(Document(read(MERGED), Setup(load("dgx-a100"))), "main", ["tp=4"]).text
+    assert text.startswith("// each device has")
+    assert "`%wq`" in text[: text.index("func")]
+    assert api.parse(text) == transform(api.parse(MERGED), "tp=4")
+
+
+def test_a_search_has_columns_for_it():
+    module = api.parse(MERGED)
+    table = api.search(module, space=Space(4, (8,), (2,)))
+    shares = {size: tensor_shares(module, size) for size in (2, 4)}
+    assert {row.T for row in table} == {1, 2, 4}
+    for row in table:
+        expected = (shares[row.T].flops, shares[row.T].weights) if row.T > 1 else (None, None)
+        assert (row.flops_share, row.weights_share) == expected
