@@ -110,7 +110,7 @@ def _register() -> None:
 def _with_plain_cache(model: Any, args: Any, found: Any) -> Any:
     """What a model gives, with pairs of keys and values by layer in the place of its cache."""
     if not isinstance(found, Mapping):
-        return cast("Any", found)
+        return found
     given = cast("Mapping[str, Any]", found)
     cache: Any = given.get("past_key_values")
     layers: list[Any] | None = getattr(cache, "layers", None)
