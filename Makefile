@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: accuracy docs paper help demo test test-all lint types check extension fuzz bench bless clean
+.PHONY: accuracy docs paper help demo test test-all zoo lint types check extension fuzz bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ test-all: test ## the same, and what takes longer: every strategy of every model
 	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto --dist worksteal tests/transform/test_dtp.py tests/transform/test_product.py
 	DISTIR_TEST_ALL=1 DISTIR_TEST_LAUNCHES=500 $(BIN)/pytest tests/lower
 	DISTIR_TEST_PROGRAMS=1000 $(BIN)/pytest --numprocesses auto tests/simulate/test_simulation_laws.py tests/transform/test_random_chains.py
+
+zoo: $(VENV)/.test ## every family of models through every strategy, verified
+	DISTIR_TEST_ALL=1 $(BIN)/pytest --numprocesses auto tests/zoo
 
 docs: $(VENV)/.docs ## the documentation as a site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -12,7 +12,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, Literal, types
 from distir.models import mlp
 from distir.simulate import simulate
-from distir.transform import StepError, difference, transform
+from distir.transform import StepError, difference, listening, transform, verify
 
 
 def steps(module, *words):
@@ -250,13 +250,14 @@ func @main(%w: Tensor[Float64, (4, 4), 1] {param}, %x: Tensor[Float64, (4, 4), 1
 """
 
 
-def test_a_gradient_that_is_needed_whole_is_refused_at_who_needs_it():
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_gradient_that_is_needed_whole_too_is_summed_for_its_update_once_more(stage):
+    """As clipping by the norm of the gradients does."""
     module = steps(distir.parse(CLIPPED), "dp=2")
-    with pytest.raises(ProgramError) as raised:
-        steps(module, "zero=2")
-    (problem,) = raised.value.diagnostics
-    assert problem.code.number == "DIR661"
-    assert module.entry().body[problem.site.index].op == "ReduceL2"
+    with listening() as said:
+        partitioned = steps(module, f"zero={stage}")
+    assert any("summed twice" in line for line in said)
+    assert verify(distir.parse(CLIPPED), partitioned).equal
 
 
 LOOKED_AT = """

@@ -242,11 +242,10 @@ NOT_PARTITIONABLE = code(
     "DIR661",
     "not-partitionable",
     """
-A summed gradient, or what an optimizer keeps of a weight, is used for something else than the update of that weight, so
-that every device needs all of it.
+What an optimizer keeps of a weight is used for something else than the update of that weight, so that every device
+needs all of it.
 
-Clipping by the norm of the gradients does that, for instance. Compute what is needed from the gradients before they are
-summed, or leave `zero` out.
+Compute what is needed from the gradients instead, or leave `zero` out.
 """,
 )
 

@@ -108,7 +108,7 @@ def _group(
     users = [uses.mentioned.get(name, ()) for name in reduce.results]
     updates: list[int] = []
     for name, places in zip(reduce.results, users, strict=True):
-        updating = [i for i in places if _updated(entry, i, name) in weights]
+        updating = [i for i in places if updated_by(entry, i, name) in weights]
         others = [i for i in places if i not in updating]
         if updating and (others or len(updating) > 1):
             raise needed_whole(entry, (others or updating[1:])[0], name)
@@ -139,7 +139,7 @@ def _in_place(op: str) -> Mapping[int, int]:
     return inplace if inplace is not None and inplace != "each" and inplace.get(0) == 0 else {}
 
 
-def _updated(entry: Function, index: int, gradient: str) -> str:
+def updated_by(entry: Function, index: int, gradient: str) -> str:
     """The value that a statement updates with a gradient; no name if it is none that does."""
     statement = entry.body[index]
     if not isinstance(statement, Apply) or not _in_place(statement.op) or statement.args[1:2] != (gradient,):

@@ -1,7 +1,8 @@
 """The entry function with every gradient summed by itself, and weights mentioned where they are used.
 
-Data parallelism may join sums into buckets; a pipeline packs a stage's weights into a tuple at the start. Neither
-changes what is computed. Results mean the same as the function given.
+Data parallelism may join sums into buckets, and a gradient may be used by more than its update; a pipeline packs a
+stage's weights into a tuple at the start. None of these changes what is computed. Results mean the same as the function
+given.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from distir.ir import Apply, Arg, Function, Return, Statement, names, operands
 from distir.transform.dead_code import live
 from distir.transform.kept import namer
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import Uses, uses_of
+from distir.transform.steps import tell
+from distir.transform.zero.groups import Uses, updated_by, uses_of
 
 
 def without_buckets(entry: Function) -> Function:
@@ -71,3 +73,28 @@ def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
                 body.append(replace(made, results=(renamed[name],)))
         body.append(with_operands(statement, renamed) if renamed else statement)
     return replace(entry, body=tuple(body)) if tuples else entry
+
+
+def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
+    """Sums of gradients that more than updates use, once more for the updates alone: these take parts of them."""
+    wanted, uses, namer_of = set(weights), uses_of(entry), namer(entry)
+    body: list[Statement] = []
+    renamed: dict[int, dict[str, Arg]] = {}
+    for index, statement in enumerate(entry.body):
+        body.append(with_operands(statement, renamed[index]) if index in renamed else statement)
+        if not isinstance(statement, Apply) or statement.op != "MPIAllreduce":
+            continue
+        users = [uses.mentioned.get(name, []) for name in statement.results]
+        updating = [
+            [i for i in places if updated_by(entry, i, name) in wanted]
+            for name, places in zip(statement.results, users, strict=True)
+        ]
+        if not all(updating) or updating == users:
+            continue
+        own = tuple(namer_of.fresh(f"{name}_to_update") for name in statement.results)
+        body.append(replace(statement, results=own))
+        for name, new, places in zip(statement.results, own, updating, strict=True):
+            for place in places:
+                renamed.setdefault(place, {})[name] = new
+        tell(f"`%{statement.results[0]}` is needed whole beside its update: the gradient is summed twice")
+    return replace(entry, body=tuple(body)) if renamed else entry

@@ -14,7 +14,7 @@ from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.groups import Group, groups_of
 from distir.transform.zero.partition import Copies, Partition, partitions
-from distir.transform.zero.plain import with_weights_near, without_buckets
+from distir.transform.zero.plain import with_sums_for_updates, with_weights_near, without_buckets
 
 KINDS = ("owner", "split")
 STAGES = ("0", "1", "2", "3")
@@ -43,6 +43,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     if value == 0:
         return module
     entry = without_buckets(entry_of(module))
+    entry = with_sums_for_updates(entry, (p.name for p in entry.params if "param" in p.roles))
     if value == 3:
         entry = with_weights_near(entry, (p.name for p in entry.params if "param" in p.roles))
     groups = groups_of(module, entry)
