@@ -6,7 +6,7 @@ other microbatches, add up to those of the whole, whatever the parts are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
@@ -32,6 +32,7 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    dims,
     names,
     operands,
     types,
@@ -105,7 +106,9 @@ def grad(
     updated = _updates(builder, weights, gradients, optimizer, lr)
     returned: list[Arg] = [slope.loss, *updated.results, *statistics.values()]
     tail = live(builder.body, names(returned))
-    return found.module_with(_whole(entry, found, tail, returned, [*slope.params, *updated.params]))
+    axis = _batch_axis(analysis, entry, scored)
+    targets = [replace(p, roles=Attributes({"batch": axis})) if "batch" in p.roles else p for p in slope.params]
+    return found.module_with(_whole(entry, found, tail, returned, [*targets, *updated.params]))
 
 
 def _checked(module: Module) -> Analysis:
@@ -157,6 +160,34 @@ def _weights(entry: Function) -> list[Param]:
 
 
 # The loss.
+
+
+def _batch_axis(analysis: Analysis, entry: Function, scored: str) -> int:
+    """Along which dimension a result has the batch: the one that grows with it; the first where none tells."""
+    before = type_of(analysis.states[entry.name][scored])
+    wide: list[Param] = []
+    sizes: set[object] = set()
+    for param in entry.params:
+        axis, stated = param.roles.get("batch"), param.type
+        if isinstance(axis, int) and isinstance(stated, TensorType) and stated.shape and axis < len(stated.shape):
+            sizes.add(stated.shape[axis])
+            grown = dims.multiply(stated.shape[axis], 2)
+            shape = (*stated.shape[:axis], grown, *stated.shape[axis + 1 :])
+            param = replace(param, type=replace(stated, shape=shape))
+        wide.append(param)
+    leading = all(param.roles.get("batch", 0) == 0 for param in entry.params)
+    if leading and isinstance(before, TensorType) and before.shape and sizes == {before.shape[0]}:
+        return 0  # as nearly always: it need not be looked for
+    larger = replace(entry, params=tuple(wide))
+    found = check(Module(larger if f is entry else f for f in analysis.module))
+    if found.errors:
+        return 0
+    after = type_of(found.states[entry.name][scored])
+    shapes = [t.shape for t in (before, after) if isinstance(t, TensorType) and t.shape is not None]
+    if len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+        return 0
+    grown_axes = [i for i, (a, b) in enumerate(zip(*shapes, strict=True)) if b is not None and a != b]
+    return grown_axes[0] if len(grown_axes) == 1 else 0
 
 
 def _chosen_loss(loss: str, entry: Function, scored: Type) -> str:

@@ -340,3 +340,15 @@ def test_the_training_step_can_be_simulated():
     for optimizer in ("sgd", "adam"):
         bind = {"step": 1} if optimizer == "adam" else None
         assert distir.simulate(distir.transform(model, "grad", optimizer=optimizer), bind=bind).latency_s > 0
+
+
+def test_the_target_has_the_batch_where_the_result_has_it():
+    module = distir.parse("""
+func @main(%w: Tensor[Float64, (1, 20, 3), 1] {param}, %r: Tensor[Float64, (1, 20, 5), 1] {param},
+           %x: Tensor[Float64, (4, 4, 3), 1] {batch = 1}) {
+  %y, _, _ = LSTM[hidden_size = 5](%x, %w, %r)
+  return %y
+}
+""")
+    (target,) = (p for p in distir.transform(module, "grad", loss="mse").entry().params if p.name == "target")
+    assert target.roles["batch"] == 2

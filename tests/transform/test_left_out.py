@@ -96,8 +96,6 @@ def test_a_left_out_operand_goes_through(name, chain):
     assert not distir.check(MODELS[name]())
     sequential, module, codes = refusal(MODELS[name](), chain)
     along_the_batch = {"DIR641"} if name.startswith("Slice") else set()  # without axes it begins at the first
-    if name.startswith(("RNN", "LSTM")) and "grad" in chain[0]:
-        along_the_batch = {"DIR641"}  # the batch is not the first dimension of what they give, and is of the target
     assert codes <= REFUSED | along_the_batch
     assert not [d for d in distir.check(module) if d.severity is Severity.ERROR], distir.format(module)
     assert verify(sequential, module).equal
