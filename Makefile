@@ -62,7 +62,7 @@ fuzz: $(VENV)/.test ## MINUTES=1 of CPU time for each of parser, editor, setting
 		$(BIN)/python tests/hardening/fuzz.py $$target --minutes $(or $(MINUTES),1) || failed=1; done; exit $$failed
 
 bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass or fail
-	@for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 paper: $(VENV)/.test ## the paper's evaluation: docs/explanation/paper.md with its pictures; goes on where it was
 	$(BIN)/python examples/paper/report.py

@@ -49,10 +49,11 @@ def main(sizes: list[int]) -> None:
         view = View(document, document)
         starts = document.program.syntax.functions[0].starts
         chooser = random.Random(0)
-        some = [chooser.randrange(len(starts) - 60) for _ in range(REQUESTS)]
+        some = [chooser.randrange(max(1, len(starts) - 60)) for _ in range(REQUESTS)]
+        middle = len(starts) // 2
 
         def lines(first: int) -> Span:
-            return Span(starts[first], starts[first + 59])  # noqa: B023
+            return Span(starts[first], starts[min(first + 59, len(starts) - 1)])  # noqa: B023
 
         print(f"{size} statements")
         print("  hover on values  ", median_and_p95([measured(lambda: hover(view, starts[i] + 1)) for i in some]))  # noqa: B023
@@ -71,8 +72,8 @@ def main(sizes: list[int]) -> None:
         after = document.edited(edited, 1)
         print("  edit and check   ", f"{measured(lambda: after.program.diagnostics):7.2f}")  # noqa: B023
         stale = View(after, document)
-        print("  then hover       ", f"{measured(lambda: hover(stale, starts[100] + 1)):7.2f}")  # noqa: B023
-        print("  then hints       ", f"{measured(lambda: hints(stale, lines(100), Hints())):7.2f}")  # noqa: B023
+        print("  then hover       ", f"{measured(lambda: hover(stale, starts[middle] + 1)):7.2f}")  # noqa: B023
+        print("  then hints       ", f"{measured(lambda: hints(stale, lines(middle), Hints())):7.2f}")  # noqa: B023
         print("  then tokens, all ", f"{measured(lambda: list(pieces(stale, 0, len(edited), len))):7.2f}")  # noqa: B023
 
 
