@@ -38,6 +38,13 @@ def _count(text: str) -> float:
     return int(text)
 
 
+def _money(text: str) -> float:
+    """`"0.05"`, in the currency of the profile's prices. Raises UnitError."""
+    if not re.fullmatch(r"\d{1,18}(?:\.\d*)?|\.\d+", text):
+        raise UnitError(f"expected an amount such as `0.05`, in the currency of the profile's prices, found `{text}`")
+    return float(text)
+
+
 def _show_share(share: float) -> str:
     return f"{100 * share:.1f}%"
 
@@ -56,15 +63,17 @@ SECONDS = Unit(parse_seconds, show_seconds, "5ms")
 BYTES = Unit(parse_bytes, show_bytes, "1GB")
 SHARE = Unit(_share, _show_share, "2%", is_share=True)
 COUNT = Unit(_count, lambda count: f"{count:.0f}", "1000")
+MONEY = Unit(_money, lambda amount: f"{amount:.3g}", "0.05")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What can be asked of a program."""
+    """What can be asked of a program. `of` is None where it is not known of one, for want of what `needs` says."""
 
     unit: Unit
-    of: Callable[[Side], float]
+    of: Callable[[Side], float | None]
     documentation: str
+    needs: str = ""
 
 
 METRICS: dict[str, Metric] = {
@@ -76,6 +85,12 @@ METRICS: dict[str, Metric] = {
         SHARE, lambda side: side.exposed_communication, "the share of it that is communication without computing"
     ),
     "ops": Metric(COUNT, lambda side: side.ops, "how many ops run"),
+    "cost": Metric(
+        MONEY,
+        lambda side: None if side.cost is None else side.cost.step.amount,
+        "what one run costs, in the currency of the profile's prices",
+        'the hardware profile states no price of the devices: write `price = "2.5USD/h"` into each of its `kinds`',
+    ),
 }
 """By name: all that conditions can speak of."""
 
@@ -135,8 +150,16 @@ def parsed(texts: Sequence[str]) -> list[Condition]:
 
 
 def judged(conditions: Sequence[Condition], a: Side, b: Side) -> list[Judged]:
-    """What becomes of conditions for two programs."""
-    return [c.judged(METRICS[c.metric].of(a), METRICS[c.metric].of(b)) for c in conditions]
+    """What becomes of conditions for two programs. Raises Refused for a metric that is not known of them."""
+    return [c.judged(_measured(c, a), _measured(c, b)) for c in conditions]
+
+
+def _measured(condition: Condition, side: Side) -> float:
+    metric = METRICS[condition.metric]
+    found = metric.of(side)
+    if found is None:
+        raise Refused(f"`--fail-if '{condition.text}'`: the {condition.metric} is not known", metric.needs)
+    return found
 
 
 def as_document(found: Sequence[Judged]) -> list[dict[str, object]]:

@@ -45,9 +45,9 @@ def diff(
     Latency, memory, communication, and where their critical paths part. Settings are those of A's distir.toml. A size
     that --bind gives need be known to one of the programs only.
 
-    A condition of --fail-if is a metric (latency, memory, communication, bubble, exposed-communication, ops), > or <,
-    and an amount: latency>+5% is more than 5 % above A, latency>+1ms more than 1 ms above A, latency>20ms is about B
-    alone. A bubble is a percentage itself: bubble>+2% is more than 2 points above A. Quotes keep the shell from
+    A condition of --fail-if is a metric (latency, memory, communication, bubble, exposed-communication, ops, cost), >
+    or <, and an amount: latency>+5% is more than 5 % above A, latency>+1ms more than 1 ms above A, latency>20ms is
+    about B alone. A bubble is a percentage itself: bubble>+2% is more than 2 points above A. Quotes keep the shell from
     reading > as a redirection.
 
     With a trace (.json), as launch --trace and simulate --trace write it, the other is a trace too, or the program,

@@ -1,6 +1,8 @@
 """`distir diff --fail-if`: what can be said, when it holds, and what is answered to what cannot be said."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from cli_samples import MACHINE, PIPELINE, SMALL
@@ -49,6 +51,9 @@ def holds(text, a, b):
         ("exposed-communication<-1%", 0.1, 0.08, True),
         ("ops>1000", 0, 1001, True),
         ("ops>+10", 5, 16, True),
+        ("cost>+5%", 1.0, 1.051, True),
+        ("cost>0.05", 1.0, 0.051, True),
+        ("cost<.05", 1.0, 0.051, False),
     ],
 )
 def test_when_a_condition_holds(text, a, b, expected):
@@ -77,6 +82,7 @@ def test_above_and_below_are_never_both_true(a, b, amount):
         ("memory>+5parsec", "unknown unit `parsec`"),
         ("bubble>3", "expected a share such as `30%`"),
         ("ops>1.5", "expected a whole number"),
+        ("cost>5USD", "in the currency of the profile's prices"),
     ],
 )
 def test_what_cannot_be_said_is_met_with_what_can(text, said):
@@ -101,18 +107,38 @@ def test_a_condition_that_holds_ends_with_1_and_is_named(distir, both):
     assert distir("diff", *both(SMALL, SMALL), "--fail-if", "latency>+0%", "--fail-if", "latency<-0%").code == 0
 
 
-def test_every_metric_is_that_of_the_simulation(distir, both):
+@pytest.fixture
+def priced(file):
+    """The machine of these tests, whose devices have a price."""
+    return file("priced.toml", re.sub(r"(\[kinds\.\w+\]\n)", r'\1price = "3.6USD/h"\n', Path(MACHINE).read_text()))
+
+
+def test_a_cost_is_known_where_devices_have_prices(distir, both, priced):
+    files = both(SMALL, TWICE)
+    assert distir("diff", *files, "--hardware", priced, "--fail-if", "cost>+5%").code == 1
+    assert distir("diff", *files, "--hardware", priced, "--fail-if", "cost>1000").code == 0
+    ended = distir("diff", *files, "--hardware", MACHINE, "--fail-if", "cost>+5%")
+    assert ended.code == 2
+    assert "the cost is not known" in ended.err
+    assert "price = " in ended.err
+
+
+def test_every_metric_is_that_of_the_simulation(distir, both, priced):
     flags = [
-        flag for name in METRICS for flag in ("--fail-if", f"{name}<0{METRICS[name].unit.example.lstrip('0123456789')}")
+        flag
+        for name in METRICS
+        for flag in ("--fail-if", f"{name}<0{METRICS[name].unit.example.lstrip('0123456789.')}")
     ]
     files = both(SMALL, PIPELINE)
-    found = json.loads(distir("diff", *files, *BOUND, *flags, "--json").out)
+    bound = ("--bind", "B=64", "--hardware", priced)
+    found = json.loads(distir("diff", *files, *bound, *flags, "--json").out)
     said = {one["metric"]: one["b"] for one in found["conditions"]}
-    alone = json.loads(distir("simulate", files[1], *BOUND, "--json").out)
+    alone = json.loads(distir("simulate", files[1], *bound, "--json").out)
     assert said.keys() == METRICS.keys()
     for name in ("latency_s", "bubble", "exposed_communication", "ops"):
         assert said[name.removesuffix("_s").replace("_", "-")] == alone[name]
     assert said["memory"] == max(use["peak_memory_bytes"] for use in alone["devices"].values())
+    assert said["cost"] == alone["cost"]["per_step"]
     assert not any(one["holds"] for one in found["conditions"])
 
 
