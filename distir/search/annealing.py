@@ -1,9 +1,9 @@
 """Simulated annealing beyond the grid: unequal stages, and any D/T/P/K on the way (the paper's future work, section 8).
 
-From a plan, a step goes to a neighbour: a layer moves to the stage before or after, microbatches double or halve, a
-factor of two moves from one of D, T and P to another. A worse plan is taken with probability exp(-rise/temperature),
-the rise as a part of the latency; the temperature falls geometrically (Kirkpatrick, Gelatt and Vecchi, "Optimization
-by Simulated Annealing", Science 1983).
+A step goes from a plan to a neighbour: a layer moves to an adjacent stage, microbatches double or halve, or a factor
+of two moves from one of D, T and P to another. A worse plan is accepted with probability exp(-rise/temperature), the
+rise relative to the latency; the temperature falls geometrically (Kirkpatrick, Gelatt and Vecchi, "Optimization by
+Simulated Annealing", Science 1983).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from distir.search.space import Plan, Space
 from distir.search.subject import Subject
 
 HOT, COLD = 0.1, 0.001
-"""Temperatures at the start and the end: rises of that part of the latency are taken now and then."""
+"""Temperatures at the start and the end, relative to the latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """How many steps to take, and the random seed."""
+    """The number of steps, and the random seed."""
 
     steps: int = 200
     seed: int = 0
@@ -34,9 +34,9 @@ class Annealing:
 def anneal(
     subject: Subject, space: Space, start: Row, layers: int, settings: Annealing, known: dict[Plan, Row]
 ) -> Generator[Row]:
-    """The rows simulated on the way, each plan once. The best of them is never worse than `start`.
+    """The rows simulated on the way, each plan once.
 
-    `layers`: how many the program has, to be dealt out to stages. `known`: rows that need not be simulated again.
+    `layers`: how many layers the program has. `known`: rows that need not be simulated again.
     """
     draw = random.Random(settings.seed)
     known = {**known, start.plan: start}
@@ -59,7 +59,7 @@ def anneal(
 
 
 def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
-    """The plans one step away, for as many devices."""
+    """The plans one step away, on the same number of devices."""
     yield from _other_stages(plan, layers)
     if plan.pipeline > 1:
         for count in (plan.microbatches // 2, plan.microbatches * 2):
@@ -67,7 +67,9 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
                 yield replace(plan, microbatches=count)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
-        for other in [name for name in degrees if name != one]:  # in one order, for the seed to tell the way
+        for other in [
+            name for name in degrees if name != one
+        ]:  # in a fixed order, so that the seed determines the path
             if degree % 2 == 0:
                 moved = {**degrees, one: degree // 2, other: degrees[other] * 2}
                 count = (
@@ -80,7 +82,7 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
 
 
 def equal_stages(layers: int, stages: int) -> tuple[int, ...]:
-    """As many layers for each stage as `balance=uniform` gives it."""
+    """The number of layers of each stage under `balance=uniform`."""
     starts = [-(-stage * layers // stages) for stage in range(stages + 1)]
     return tuple(b - a for a, b in pairwise(starts))
 

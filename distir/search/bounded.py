@@ -1,7 +1,7 @@
 """Best-first search with a bound: the best row of the grid, without simulating what its bounds exclude.
 
-Plans are tried by their lower bounds. Once the next bound is no better than the best that fits in memory, the rest is
-passed over: every plan in it takes at least as long. So the best row is that of the whole grid; a test compares.
+Plans are simulated in order of their lower bounds. Once the next bound is no better than the best row that fits in
+memory, the rest is pruned: every remaining plan takes at least as long. So the best row is that of the whole grid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distir.search.work import Workers, carry_out
 from distir.transform.all_steps import transform
 
 BEAM = 4
-"""How many plans are tried at a time: with several workers, as many as there are."""
+"""How many plans are simulated at a time, at least; with more workers, one each."""
 
 
 def bounded(
@@ -28,7 +28,7 @@ def bounded(
     workers: Workers,
     known: Sequence[Row] = (),
 ) -> Generator[Row]:
-    """The rows that were simulated; for each batch size the grid's best row is among them, or among those `known`."""
+    """The rows that were simulated; for each batch size the grid's best row is among these or the `known` ones."""
     beam = max(BEAM, workers.jobs)
     for size in batch_sizes:
         mine = {row.plan: row for row in known if row.batch_size == size}
@@ -48,10 +48,10 @@ def _latency(row: Row) -> float:
 
 
 def _load(subject: Subject, batch_size: int | None) -> Load:
-    """The program's heavy ops that grow with the batch and are needed.
+    """The program's heavy ops that are live and grow with the batch.
 
-    Others may run once for all microbatches, or not at all. Where the program says its batch size, none can be told
-    apart, and nothing is passed over.
+    Others may run once for all microbatches, or not at all. Where the program fixes its batch size, these cannot be
+    identified, and nothing is pruned.
     """
     if batch_size is None:
         return Load(())

@@ -1,9 +1,9 @@
-"""What no distribution of a program can beat: a lower bound of a plan's latency, from the sequential program alone.
+"""A lower bound of a plan's latency, from the sequential program alone.
 
-Every device of a pipeline stage takes part in every heavy op of its stage for every microbatch. Split evenly along all
-there is to split, an op of f operations does f/(D·T·K) of them at a time on each device, and takes no less than the
-device needs for so few: what is not split so far takes longer. The stages' totals add up to that of the program, so
-one of P stages has at least a P-th, K times over. Communication, light ops and bubbles only add to this.
+Every device of a pipeline stage takes part in every heavy op of its stage for every microbatch. At best an op of f
+FLOPs is split evenly D·T·K ways, so each device executes f/(D·T·K) of them at a time, and takes at least as long as an
+op of that size does on it; an op that is split less takes longer. The stages' totals add up to the program's, so at
+least one of the P stages has 1/P of it, K times over. Communication, light ops and bubbles only add to this.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
 
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum"})
-"""Ops that no transform leaves out or merges, and whose operations divide by what they are split into."""
+"""Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
 
 ROUNDING = 1e-9
-"""By how much a sum of seconds may be off: where nothing but heavy ops takes time, the bound is the latency itself."""
+"""Relative rounding error of a sum of seconds: where only heavy ops take time, the bound equals the latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The heavy ops of a sequential program: operations and element type, and how many there are."""
+    """The heavy ops of a sequential program: (FLOPs, element type, count)."""
 
     ops: tuple[tuple[float, DType | None, int], ...]
 
     def bound(self, plan: Plan, hardware: Hardware) -> float:
-        """Seconds below which no simulation of the plan comes."""
+        """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.microbatches
         kinds = {kind.name: kind for kind in hardware.kinds}.values()
         total = sum(
@@ -55,11 +55,11 @@ def load_of(sequential: Simulation) -> Load:
 
 
 def _least(kind: Kind, flops: float, dtype: DType | None, edge: float) -> float:
-    """Seconds that a heavy op of at least so many operations takes.
+    """The least seconds that any heavy op of at least `flops` FLOPs takes.
 
-    Whichever it is: a transform may write an op as another, as a product and a sum for a `Gemm`. An op with figures of
-    its own takes its launch, its arithmetic and its traffic by them; others take the rate of the kind. Traffic is left
-    out: how few bytes a part needs depends on how it is split.
+    The minimum over all heavy ops, because a transform may rewrite one as another (a `Gemm` as a product and a sum).
+    An op with figures of its own is charged launch and arithmetic by them; others the rate of the device kind. Memory
+    traffic is left out: its minimum depends on how the op is split.
     """
     found: list[float] = []
     for op in sorted(HEAVY):
@@ -75,10 +75,10 @@ def _least(kind: Kind, flops: float, dtype: DType | None, edge: float) -> float:
 
 
 def _fastest(rate: Rate, flops: float) -> float:
-    """Seconds of arithmetic that so many operations or more take.
+    """The least seconds that `flops` FLOPs or more take.
 
-    Between its points a rate is a power of the size, and so is the time, which rises or falls: the least of what lies
-    above is at a point or at the size itself.
+    Between its points a rate is a power of the size, and so is the time, which is monotonic there: the minimum is at
+    one of the points above, or at the size itself.
     """
     return min(_seconds(rate, size) for size in (flops, *(size for size, _ in rate.points if size > flops)))
 

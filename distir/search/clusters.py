@@ -1,7 +1,7 @@
-"""Clusters that carry out a search, reached by address: Dask through joblib, Ray by its own tasks.
+"""Clusters that evaluate a search, reached by address: Dask through joblib, Ray by its own tasks.
 
-Knows nothing of searching: it runs a function over items and hands back results as they come. Both packages are
-imported when they are asked for.
+Independent of searching: runs a function over items and yields results as they come. Both packages are imported on
+first use.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def scheme_of(backend: str) -> str:
 
 @contextmanager
 def dask(backend: str) -> Generator[None]:
-    """Joblib works on a Dask cluster; on one that is started here, where no address is given. Raises SpaceError."""
+    """Point joblib at a Dask cluster; without an address, at one that is started here. Raises SpaceError."""
     joblib: Any = import_module("joblib")
     with _said(backend):
         distributed: Any = import_module("distributed")
         address = urlsplit(_url(backend)).netloc
         if address:
             client = distributed.Client(f"tcp://{address}", timeout=f"{TIMEOUT_S}s")
-        else:  # what its workers say as they are ended is no news
+        else:  # workers log when they are ended, which is expected
             with interrupts_ignored():
                 client = distributed.Client(silence_logs=logging.CRITICAL, dashboard_address=None)
             client.run(_hush)
     try:
         with joblib.parallel_config(backend="dask"):
             yield
-    except BaseException:  # what Dask reports of what it was doing helps nobody
+    except BaseException:  # Dask would log every task that it drops
         for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         raise
@@ -61,13 +61,13 @@ def dask(backend: str) -> Generator[None]:
 def ray(backend: str, work: Callable[[Any, Any], Any], shared: object, items: Iterable[object]) -> Generator[Any]:
     """`work(shared, item)` of all items on a Ray cluster, as they come; closing the generator cancels what is left.
 
-    Joblib's own way to Ray gives results only when all are there. Raises SpaceError.
+    Joblib's Ray backend returns results only when all of them are done. Raises SpaceError.
     """
     with _said(backend):
         ray: Any = import_module("ray")
         address = urlsplit(_url(backend)).netloc
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a search tells nobody outside
-        with interrupts_ignored(), warnings.catch_warnings():  # what is wrong is said once, below
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+        with interrupts_ignored(), warnings.catch_warnings():  # errors are reported once, below
             warnings.simplefilter("ignore")
             ray.init(
                 f"ray://{address}" if address else None,
@@ -89,10 +89,7 @@ def ray(backend: str, work: Callable[[Any, Any], Any], shared: object, items: It
 
 
 def _hush() -> None:
-    """In a worker that is ended in the middle of its work: a client of Dask's may be destroyed after its loop.
-
-    That it says so on the terminal of the search helps nobody.
-    """
+    """In a worker: hide an error that is printed when Dask's client is destroyed after its event loop."""
     sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
 
 
@@ -103,7 +100,7 @@ def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
 
 @contextmanager
 def interrupts_ignored() -> Generator[None]:
-    """What is started in the block does not see Ctrl-C, which a terminal sends to all processes; it is ended later."""
+    """Processes started in the block ignore Ctrl-C, which a terminal sends to all of them; the parent ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -116,7 +113,7 @@ def interrupts_ignored() -> Generator[None]:
 
 @contextmanager
 def _said(backend: str) -> Generator[None]:
-    """What goes wrong on the way to a cluster, as SpaceError."""
+    """Report failures to reach a cluster as SpaceError."""
     try:
         yield
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""One plan, transformed and simulated for each batch size. What goes wrong is a row with its reason."""
+"""One plan, transformed and simulated for each batch size. A failure becomes a row that gives the reason."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
 
 
 def _with_shares(row: Row, subject: Subject) -> Row:
-    """The row with what tensor parallelism makes of the sequential program."""
+    """The row with each shard's share of the sequential program's FLOPs and weights."""
     if row.T == 1:
         return row
     try:
         shares = tensor_shares(subject.module, row.T)
     except ProgramError:
-        return row  # for which there is no such plan, or only of a pipeline
+        return row  # tensor parallelism alone is infeasible
     return replace(row, flops_share=shares.flops, weights_share=shares.weights)
 
 
@@ -67,7 +67,7 @@ def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) 
 
 
 def _priced(row: Row, subject: Subject, devices: int) -> Row:
-    """The row with what a step costs on so many devices, the first of the machine."""
+    """The row with the cost of a step on the machine's first `devices` devices."""
     machine = subject.hardware
     prices = [machine.kinds[device].price for device in sorted(set(machine.physical[:devices]))]
     if row.latency_s is None or None in prices:
@@ -85,6 +85,6 @@ def _priced(row: Row, subject: Subject, devices: int) -> Row:
 
 
 def _reason(error: Exception) -> str:
-    """In one line."""
+    """The first message, on one line."""
     text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Rows in a CSV file, as they come: what was found stays found, however a search ends."""
+"""Rows in a CSV file, written as they come, so that an interrupted search loses none."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from distir.search.rows import COLUMNS, Row
 
 
 class LogError(ValueError):
-    """A file that holds something else than rows of this search; the text says what."""
+    """A file that does not hold rows of this search; the text says what is wrong."""
 
 
 class Log:
-    """A CSV file that grows by a row at a time, and that no other search gets meanwhile: it would lose rows.
+    """A CSV file that grows by a row at a time, locked against other searches.
 
-    Used as a context. Raises OSError where the system refuses; it is InUseError where another process has the file.
+    Used as a context. Raises OSError; InUseError if another process has the file.
     """
 
     def __init__(self, path: str, *, resume: bool) -> None:
-        """With `resume`, rows are added to those that the file has; else the first row begins it anew.
+        """With `resume`, rows are appended; without, the first row truncates the file.
 
-        Until then it stays as it is; one that is made and gets no row is taken away again.
+        Until then the file stays as it is; a new file that gets no row is removed again.
         """
         self.path, self.resume = path, resume
         self.is_begun = False
@@ -46,9 +46,9 @@ class Log:
         self.file.close()
 
     def rows(self, search: str) -> list[Row]:
-        """The rows that are gone on from, none without `resume`. A last line that was cut off is left out.
+        """The rows to resume from, none without `resume`. A truncated last line is skipped.
 
-        Raises LogError for a file that is no CSV of a search, or that of another one; OSError.
+        Raises LogError for a file that is not the CSV of a search, or of another search; OSError.
         """
         return _rows(self._held(), self.path, search) if self.resume else []
 
@@ -62,7 +62,7 @@ class Log:
             self._write(COLUMNS)
 
     def add(self, row: Row) -> None:
-        """Write a row. Raises OSError, which names the file, where the system refuses."""
+        """Write a row. Raises OSError, which names the file."""
         if not self.is_begun:
             self._begin()
         self._write(_cells(row))
@@ -86,9 +86,9 @@ class Log:
 
 
 def read_rows(path: str, search: str) -> list[Row]:
-    """The rows of a search that was interrupted, or goes on; none if there is no file. See `Log.rows`.
+    """The rows of a search that was interrupted, or is running; none if there is no file. See `Log.rows`.
 
-    Raises LogError for a file that is no CSV of a search, or that of another one; OSError.
+    Raises LogError for a file that is not the CSV of a search, or of another search; OSError.
     """
     try:
         return _rows(read_bytes(path, ROWS), path, search)

@@ -1,4 +1,4 @@
-"""Measured beside simulated: the best rows run here, one process per device, through what `distir launch` uses."""
+"""Measured beside simulated: runs the best rows on this machine, one process per device, as `distir launch` does."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from distir.transform.all_steps import transform
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """How rows are run. `repeat`: how often each is timed, after one run that is not; `timeout_s`: for each row.
+    """How rows are run. `repeat`: timed runs of each, after one for warm-up; `timeout_s`: for each row.
 
-    `load` reads constants that stand beside the program.
+    `load` reads constants from files beside the program.
     """
 
     backend: str = "gloo"
@@ -31,7 +31,7 @@ class Measuring:
 
 
 def measured(subject: Subject, rows: Iterable[Row], how: Measuring) -> Iterator[Row]:
-    """The rows with the median time that they took, in seconds; where one cannot be run, it says why as its reason.
+    """The rows with their median measured time in seconds; a row that cannot be run gives its reason.
 
     Needs torch.
     """

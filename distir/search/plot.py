@@ -14,10 +14,10 @@ from distir.cost import show_seconds
 from distir.search.rows import Row, Table, show_rate
 
 KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
-"""What a strategy is made of: the legend, and the colours, of one after the other."""
+"""Which degrees exceed 1: one entry of the legend, and one colour, each."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008)."""
+"""Distinguishable with any colour vision (Okabe and Ito, "Color Universal Design", 2008)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STILL = (".png", ".svg", ".pdf")

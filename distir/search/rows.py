@@ -1,4 +1,4 @@
-"""What a search finds: rows, how they are ranked, and which of them no other is better than in every respect."""
+"""The rows of a search, their ranking, and their Pareto front."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from distir.search.space import Plan
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One configuration: a plan, a batch size, and what the simulator says of it.
+    """One configuration: a plan, a batch size, and its simulated figures.
 
-    Seconds, examples per second, bytes of the fullest device. `reason` says why a configuration could not be
-    simulated; then there is no latency. What it costs is known where the hardware has prices. The names of the fields
-    are those of the columns.
+    Seconds, examples per second, bytes of the device with the highest peak. `reason` says why a configuration could
+    not be simulated; its latency is None then. Costs are known if the hardware profile states prices. Fields are named
+    as the columns are.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Row:
     cost_per_million_tokens: float | None = None
     currency: str = ""
     search: str = ""
-    """Which search the row is of: a digest of the program, the hardware and the version."""
+    """The search that the row belongs to: a digest of the program, the hardware and the version."""
     flops_share: float | None = None
     """With T > 1: how much of the sequential program's FLOPs each shard does; 1/T is an even part."""
     weights_share: float | None = None
@@ -47,13 +47,13 @@ class Row:
 
     @property
     def plan(self) -> Plan:
-        """What was done to the program in this row."""
+        """How the program is distributed."""
         stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
         return Plan(self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages)
 
     @property
     def key(self) -> tuple[int | None, Plan]:
-        """What tells it from the other rows of a search."""
+        """Identifies the row within its search."""
         return self.batch_size, self.plan
 
 
@@ -81,12 +81,12 @@ class Table(Sequence[Row]):
 
     @property
     def ranked(self) -> list[Row]:
-        """Those that fit in memory, the highest throughput first."""
+        """The rows that fit in memory, highest throughput first."""
         return sorted((row for row in self.rows if row.fits), key=_rank)
 
     @property
     def best(self) -> Row | None:
-        """The one of the highest throughput that fits; None if none does."""
+        """The row of the highest throughput that fits in memory; None if none fits."""
         return min((row for row in self.rows if row.fits), key=_rank, default=None)
 
     @property
@@ -98,11 +98,11 @@ class Table(Sequence[Row]):
 
     @property
     def failed(self) -> list[Row]:
-        """Those that could not be simulated."""
+        """The rows that could not be simulated."""
         return [row for row in self.rows if row.latency_s is None]
 
     def pareto(self) -> list[Row]:
-        """Those that fit and of which no other has less memory and more throughput, by memory."""
+        """The Pareto front of memory and throughput, by memory."""
         return pareto(self.rows)
 
 

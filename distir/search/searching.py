@@ -1,4 +1,4 @@
-"""A search from beginning to end: the space, who works, what is known already, and rows as they come."""
+"""A search from beginning to end: the space, the workers, the rows known already, and new rows as they come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Method = Literal["grid", "bounded", "anneal"]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to look for and how. `known`: rows of this search that need not be found again."""
+    """What to search and how. `known`: rows of this search that need not be simulated again."""
 
     subject: Subject
     space: Space
@@ -35,12 +35,12 @@ class Search:
 
     @property
     def digest(self) -> str:
-        """What rows of this search carry as `search`."""
+        """The value of `Row.search` for this search."""
         return self.subject.digest(version("distir"))
 
     @property
     def batch_sizes(self) -> tuple[int | None, ...]:
-        """Those asked for, or the program's own. Raises SpaceError where neither says one, or both do."""
+        """Those of the space, or the one that the program fixes. Raises SpaceError if neither gives one, or both do."""
         entry = self.subject.entry
         dimension, asked = batch_dimension(entry), self.space.batch_sizes
         if dimension is None and asked and set(asked) != {fixed_batch(entry)}:
@@ -60,11 +60,11 @@ class Search:
 
     @property
     def uneven(self) -> int:
-        """How many more there were if a batch could be cut into D·K unequal parts."""
+        """How many are left out because the batch does not divide by D·K."""
         return sum(not self._allows(size, plan) for plan in self.space.plans() for size in self.batch_sizes)
 
     def asked_for(self, rows: Iterable[Row]) -> list[Row]:
-        """Those of the rows that this search looks for: others, as of fewer devices, are not to be ranked with them."""
+        """The rows that belong to this search's space: others, as of fewer devices, must not be ranked with them."""
         sizes, plans = set(self.batch_sizes), set(self.space.plans())
         beyond = self.method == "anneal"
         return [
@@ -76,7 +76,7 @@ class Search:
     def rows(self) -> Generator[Row]:
         """The rows that are not known yet, as they are found.
 
-        Raises SpaceError where there is nothing to search, before the first row.
+        Raises SpaceError before the first row if there is nothing to search.
         """
         self._check()
         digest = self.digest
@@ -140,9 +140,9 @@ def search(
     bind: Mapping[str, Constant] | None = None,
     workers: Workers = Workers(),  # noqa: B008 (frozen)
 ) -> Table:
-    """Try every strategy of a space for a sequential program. `model` is what rows call the program.
+    """Evaluate every strategy of a space for a sequential program. `model`: the program's name in rows.
 
-    Raises SpaceError where there is nothing to search, ProgramError for a program that does not check,
+    Raises SpaceError if there is nothing to search, ProgramError for a program that does not check,
     cost.HardwareError for an unknown or broken profile.
     """
     machine = hardware if isinstance(hardware, Hardware) else load(hardware)

@@ -1,4 +1,4 @@
-"""The space of strategies: which there are for a number of devices. Knows no programs and no machines."""
+"""The space of strategies for a number of devices. Independent of programs and machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 
 
 class SpaceError(ValueError):
-    """No strategy fits what was asked for; the text says why."""
+    """No strategy satisfies the constraints; the text says why."""
 
 
 class PipelineOptions(TypedDict, total=False):
@@ -48,20 +48,20 @@ class Plan:
 
     @property
     def pure(self) -> str | None:
-        """`D`, `T` or `P` where one of the three is all there is; None for mixtures."""
+        """`D`, `T` or `P` where only that degree exceeds 1; None for mixtures."""
         degrees = {"D": self.data, "T": self.tensor, "P": self.pipeline}
         used = [name for name, degree in degrees.items() if degree > 1]
         return used[0] if len(used) == 1 else None
 
     @property
     def stages_per_device(self) -> int:
-        """How many stages each device of a pipeline has: as many as its schedule has where nobody says so."""
+        """How many stages each device of a pipeline runs: the default of its schedule."""
         known = SCHEDULES.get(self.schedule) if self.pipeline > 1 else None
         return known.stages if known else 1
 
     @property
     def pipeline_options(self) -> PipelineOptions:
-        """What the steps `dtp` and `pp` take for it, beside the degrees."""
+        """The options of the steps `dtp` and `pp` for this plan, without the degrees."""
         found = PipelineOptions()
         if self.pipeline > 1:
             found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule)
@@ -73,14 +73,14 @@ class Plan:
         return found
 
     def steps(self) -> list[str]:
-        """The words that `distir transform` takes for it."""
+        """The arguments of `distir transform` for this plan."""
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
         return [*words, *([f"zero={self.zero}"] if self.zero else [])]
 
     def __str__(self) -> str:
-        """As the paper writes it, `D/T/P/K`, with what else there is."""
+        """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
         extras = [self.schedule] if self.pipeline > 1 and self.schedule != "1f1b" else []
         extras += [f"zero={self.zero}"] if self.zero else []
         extras += ["checkpoint"] if self.checkpoint else []
@@ -93,7 +93,7 @@ class Space:
     """All plans for `devices` devices, times `batch_sizes`.
 
     By default the paper's space: powers of two with D·T·P = devices, K in 2…128 where P > 1, 1F1B. With
-    `all_divisors`, any factors. `batch_sizes` is empty where the program itself says the size.
+    `all_divisors`, any factors. `batch_sizes` is empty where the program fixes the size.
     """
 
     devices: int
@@ -104,10 +104,10 @@ class Space:
     checkpoint: tuple[bool, ...] = (False,)
     all_divisors: bool = False
     fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
-    """What `D`, `T` and `P` may be, by name, where they are held."""
+    """The degrees that `D`, `T` and `P` are restricted to, by name."""
 
     def plans(self) -> Iterator[Plan]:
-        """In order of P, then D; each once. Raises SpaceError where there is none."""
+        """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
         found = False
         for data, tensor, pipeline in self._degrees():
             piped = pipeline > 1
@@ -123,16 +123,16 @@ class Space:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
-        """Whether a batch gives each microbatch of each replica at least one example, and all equally many."""
+        """Whether the batch divides evenly into the microbatches of all replicas."""
         return batch_size % (plan.data * plan.microbatches) == 0
 
     def holds(self, plan: Plan) -> bool:
-        """Whether D, T and P are among what they are held to."""
+        """Whether D, T and P satisfy the restrictions of `fixed`."""
         degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
         return all(degrees[name] in allowed for name, allowed in self.fixed.items())
 
     def reaches(self, plan: Plan) -> bool:
-        """Whether annealing that starts from one of `plans` may come to this one."""
+        """Whether annealing that starts from one of `plans` can reach this one."""
         return (
             plan.devices == self.devices
             and self.holds(plan)
@@ -171,6 +171,6 @@ def check_batch_sizes(sizes: Sequence[int]) -> None:
 
 
 def _divisors(number: int) -> list[int]:
-    """From 1 up."""
+    """In ascending order."""
     small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

@@ -1,4 +1,4 @@
-"""What is searched for: a sequential program, the machine it is to run on, and the batch of the program."""
+"""The subject of a search: a sequential program, the machine to run it on, and the program's batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distir.syntax import print_module
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is searched for: a sequential program, the machine it is to run on, and sizes of its other dimensions."""
+    """A sequential program, the machine to run it on, and the sizes of all named dimensions but the batch."""
 
     model: str
     module: Module
@@ -23,14 +23,14 @@ class Subject:
 
     @property
     def entry(self) -> Function:
-        """The function to be distributed. Raises SpaceError for an empty program."""
+        """The function that is distributed. Raises SpaceError for an empty program."""
         entry = self.module.entry()
         if entry is None:
             raise SpaceError("the program has no function")
         return entry
 
     def tokens(self, batch_size: int | None) -> int | None:
-        """How many tokens a step takes in, for a size of the named batch dimension; None where no type tells."""
+        """How many tokens a step processes at this batch size; None if no parameter's type determines it."""
         sizes = {name: size for name, size in self.bind if isinstance(size, int)}
         dimension = batch_dimension(self.entry)
         if dimension is not None and batch_size is not None:
@@ -38,16 +38,16 @@ class Subject:
         return tokens(self.entry, [types.substitute(param.type, sizes) for param in self.entry.params])
 
     def digest(self, version: str) -> str:
-        """Tells searches apart whose rows must not be mixed."""
+        """Identifies a search: rows with different digests must not be mixed."""
         machine = repr((self.hardware.name, self.hardware.physical, self.hardware.kinds, self.hardware.levels))
         text = "\0".join([version, print_module(self.module), machine, repr(self.bind)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def batch_dimension(entry: Function) -> str | None:
-    """The named dimension of the `{batch}` parameters; None where the program says the size.
+    """The named dimension of the `{batch}` parameters; None where the program fixes the size.
 
-    Raises SpaceError where no parameter is marked, or the marked ones disagree.
+    Raises SpaceError if no parameter is marked, or the marked ones disagree.
     """
     found: dict[str | None, None] = {}
     for param in entry.params:
@@ -65,7 +65,7 @@ def batch_dimension(entry: Function) -> str | None:
 
 
 def fixed_batch(entry: Function) -> int | None:
-    """The batch size that the program itself says."""
+    """The batch size that the program fixes; None if it does not."""
     for param in entry.params:
         axis = param.roles.get("batch")
         if isinstance(axis, int) and not isinstance(axis, bool):

@@ -1,7 +1,8 @@
-"""Carrying out configurations, here or on several processes or machines; rows come as they are found.
+"""Evaluates configurations in this process, on several processes, or on a cluster; yields rows as they are found.
 
-A unit of work is a plan with its batch sizes, since they share the transform. Units that differ in the number of
-microbatches alone share much, too: a worker is handed them together, unless there are too few such families for all.
+A unit of work is a plan with its batch sizes, which share the transform. Units that differ only in the number of
+microbatches also share most of their work, so one worker gets all of such a family, unless there are too few families
+to keep every worker busy.
 """
 
 from __future__ import annotations
@@ -25,21 +26,20 @@ from distir.search.space import Plan
 from distir.search.subject import Subject
 
 SMALL = 50_000
-"""Up to this many configurations, times statements of the program, starting processes takes longer than doing without.
-"""
+"""Configurations times statements of the program: below this, starting processes costs more time than it saves."""
 
 ORPHANED_S = 30
-"""How long a process that has nothing to do waits for more, as where the one that started it was killed (`kill -9`)."""
+"""How long an idle worker waits for work before it exits, for instance after its parent was killed (`kill -9`)."""
 
 FAMILIES = 2
-"""So many for each worker even out that some take longer than others."""
+"""Families per worker that are enough for the load to balance."""
 
 Unit = tuple[Plan, tuple[int | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who does the work. `jobs`: processes, 0 for as many as there are cores (one for small searches).
+    """Where the work runs. `jobs`: processes, 0 for as many as there are cores (one for small searches).
 
     `backend`: `processes`, or a cluster: `dask://host:port` or `ray://host:port`; `dask` or `ray` for one that is
     started here.
@@ -49,16 +49,16 @@ class Workers:
     backend: str = "processes"
 
     def many(self, configurations: int, statements: int) -> bool:
-        """Whether to start any for so many configurations of a program that is so long."""
+        """Whether it is worth starting processes for this many configurations of a program of this many statements."""
         if self.backend != "processes":
             return True
         return self.jobs > 1 or (self.jobs == 0 and configurations * statements > SMALL)
 
 
 def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
-    """The rows of all units, in no certain order. Closing the generator, or Ctrl-C, ends the workers.
+    """The rows of all units, in any order. Closing the generator, or Ctrl-C, ends the workers.
 
-    Raises SpaceError for a backend that is not there.
+    Raises SpaceError for an unknown or unreachable backend.
     """
     configurations = sum(len(sizes) for _, sizes in units)
     if not workers.many(configurations, len(subject.entry.body)):
@@ -80,7 +80,7 @@ def carry_out(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gene
 
 
 def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Generator[Row]:
-    """On processes here, or what joblib is told to use."""
+    """On local processes, or on the backend that joblib is configured for."""
     joblib: Any = import_module("joblib")
     own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
     parallel = joblib.Parallel(
@@ -92,12 +92,12 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
     handed = Handed.of(subject)
     together = families(units, joblib.effective_n_jobs(workers.jobs or -1))
     found: Generator[list[Row]] = parallel(joblib.delayed(_rows)(handed, some) for some in together)
-    with _told_of_no_stumble():
+    with _loky_races_silenced():
         try:
             for rows in found:
                 yield from rows
         except BaseException:
-            with warnings.catch_warnings():  # that tasks are cancelled is what closing is for
+            with warnings.catch_warnings():  # closing cancels tasks, and joblib warns of that
                 warnings.simplefilter("ignore")
                 found.close()
             _end(workers.backend)
@@ -105,13 +105,13 @@ def _by_joblib(subject: Subject, units: Sequence[Unit], workers: Workers) -> Gen
 
 
 def _leave_interrupts() -> None:
-    """A terminal sends Ctrl-C to all processes; the one that started the others ends them."""
+    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
-def _told_of_no_stumble() -> Generator[None]:
-    """When workers are killed, loky's thread that feeds them looks for tasks that it has just taken back."""
+def _loky_races_silenced() -> Generator[None]:
+    """Hide a KeyError that loky's feeder thread raises when workers are killed: it looks up tasks it has cancelled."""
     before = threading.excepthook
 
     def hook(failure: threading.ExceptHookArgs) -> None:
@@ -128,7 +128,7 @@ def _told_of_no_stumble() -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What workers are handed with each task. Two are the same thing if names and digests are."""
+    """What workers receive with each task. Compared by name and digest, not by the program."""
 
     model: str
     digest: str
@@ -136,7 +136,7 @@ class Handed:
 
     @classmethod
     def of(cls, subject: Subject) -> Handed:
-        """A subject as it is handed on."""
+        """The subject with its digest."""
         return cls(subject.model, subject.digest(""), subject)
 
 
@@ -151,19 +151,19 @@ def _rows(handed: Handed, units: Sequence[Unit]) -> list[Row]:
 
 @lru_cache(maxsize=1)
 def _first(handed: Handed) -> Subject:
-    """The subject as it came first: what is known of it from one task to the next is known of this very object."""
+    """The object that came with the first task of a search: memos between tasks are attached to it."""
     return handed.subject
 
 
 def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
-    """Units that differ in the number of microbatches together; each by itself if workers had nothing to do else."""
+    """Units grouped so that those of a group differ only in microbatches; one per group if workers would idle."""
     found = [list(group) for _, group in groupby(units, key=lambda unit: replace(unit[0], microbatches=0))]
     return found if len(found) >= FAMILIES * workers else [[unit] for unit in units]
 
 
 @contextmanager
 def ended_on_termination() -> Generator[None]:
-    """SIGTERM ends the block as an exception does, so that processes are ended and folders removed, too."""
+    """Turn SIGTERM into an exception within the block, so that processes are ended and folders removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -179,14 +179,14 @@ def _terminated(number: int, frame: object) -> None:
 
 
 def _end(backend: str) -> None:
-    """End joblib's processes at once: what they work on is wanted by nobody."""
+    """End joblib's processes at once: their results are no longer needed."""
     if backend == "processes":
         loky: Any = import_module("joblib.externals.loky")
         loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 def units(plans: Iterable[Plan], sizes: Sequence[int | None], done: set[tuple[int | None, Plan]]) -> list[Unit]:
-    """What is left to do."""
+    """The plans with the batch sizes that are not `done`."""
     found: list[Unit] = []
     for plan in plans:
         left = tuple(size for size in sizes if (size, plan) not in done)
