@@ -1,4 +1,4 @@
-"""What the scripts `distir` and `distir-lsp` start with: so little that an interrupt is seen to from the beginning on.
+"""The entry points of the scripts `distir` and `distir-lsp`: small, so that Ctrl-C is handled from the first line on.
 
 A package of its own, since importing one that holds more runs all of that package first. Ctrl-C ends a command with 130
 and no traceback: at once where nothing is begun yet, or is done; in between by KeyboardInterrupt, so that what was
@@ -31,7 +31,7 @@ class _Interrupts:
         raise KeyboardInterrupt
 
     def unraisable(self, unraisable: Any) -> None:
-        """Where Python would show an interrupt and go on, as in a callback of its own, this is the end."""
+        """Exit where Python would only print the interrupt and continue, as in one of its callbacks."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             os._exit(INTERRUPTED)
         sys.__unraisablehook__(unraisable)

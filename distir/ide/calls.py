@@ -55,7 +55,7 @@ def incoming(document: Document, function: str) -> list[CallEdge]:
 def outgoing(document: Document, function: str, offset: int | None = None) -> list[CallEdge]:
     """The functions that one calls, with the time of its calls of each. `offset`: where it is, if that is known.
 
-    Of several functions of one name that tells which is meant; without it, the first.
+    It disambiguates functions of one name; without it, the first is meant.
     """
     syntax = document.program.syntax
     there = None if offset is None else syntax.function_at(offset)

@@ -7,7 +7,7 @@ from itertools import groupby
 from distir.ir import HOST, AnyType, TensorType, TupleType, Type, dims, types
 
 WIDEST_TUPLE = 8
-"""Of a tuple of more different tensors, so many are told."""
+"""At most this many different tensors of a tuple are shown."""
 
 ELIDED = "…"
 """Stands for what is left out; what a hint leaves out is in its tooltip."""
@@ -16,7 +16,7 @@ ELIDED = "…"
 def compact(type: Type) -> str:
     """A type in few characters: element type, dimensions, `@` device (none for host values).
 
-    Equal neighbours in a tuple are counted, and a device that all of it is on is told once: `(3×f16[768], i64)@1`.
+    Equal neighbours in a tuple are counted, and a device that all of it is on is shown once: `(3×f16[768], i64)@1`.
     """
     if isinstance(type, TupleType):
         return _tuple(type, _only_device(type))
@@ -58,7 +58,7 @@ def says_something(type: Type) -> bool:
 
 
 def _tuple(type: TupleType, device: int | None) -> str:
-    """A tuple; `device`: the one that is told behind the outermost brackets."""
+    """A tuple; `device`: the one that is shown behind the outermost brackets."""
     runs = [(item, len(list(run))) for item, run in groupby(type.items)]
     shown = [_item(item, count, device) for item, count in runs[:WIDEST_TUPLE]]
     more = sum(count for _, count in runs[WIDEST_TUPLE:])

@@ -27,7 +27,7 @@ class Cost:
     communication_bytes: Mapping[str, int]
     messages: Mapping[str, int]
     cost: str | None
-    """Of a step, in words: the two sides may have prices in different currencies."""
+    """Of a step, as text: the two sides may have prices in different currencies."""
 
 
 @dataclass(frozen=True, slots=True)

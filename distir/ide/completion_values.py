@@ -28,7 +28,7 @@ MOST = 200
 """How many values are offered at once; more letters of the name find the others."""
 
 MOST_LOOKED_AT = 20_000
-"""How many values are looked at for some that fit."""
+"""At most this many values are tried for those whose type fits."""
 
 LATELY = 2_000
 """In how many statements before a use of a value is looked for; values made before these count as used."""

@@ -1,6 +1,6 @@
-"""Where a cursor stands in a statement or head that is being written: what may follow, and what is there already.
+"""The syntactic context of a cursor in an unfinished statement or head: what may follow, and what is there already.
 
-Told from the tokens before the cursor, so that it works in text that cannot be read.
+Derived from the tokens before the cursor, so that it works in text that does not parse.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _as(found: Context, role: Role) -> Context:
 
 
 def _takes(rule: str, kinds: Sequence[str], kind: str) -> bool:
-    """Whether a kind of token may follow, or nothing can be told because what is there does not fit itself."""
+    """Whether a kind of token may follow; True if the tokens so far do not parse."""
     may_follow = expected(rule, kinds)
     return may_follow is None or kind in may_follow
 

@@ -20,7 +20,7 @@ from distir.syntax import parse
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a text is looked at for: a machine, an entry function, sizes and host values, budgets in seconds and bytes.
+    """What a text is simulated for: a machine, an entry function, sizes and host values, budgets in seconds and bytes.
 
     `picked`: by function, which of its call sites is shown (as a number, first to last); the first if it is not there.
     """
@@ -35,7 +35,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arguments:
-    """What parameters stand for under a binding: the same from version to version while the head is."""
+    """The entry function's arguments under a binding; unchanged from version to version while the head is."""
 
     params: tuple[Param, ...]
     bind: Mapping[str, Constant]
@@ -70,7 +70,7 @@ class Document:
 
     @property
     def arguments(self) -> tuple[Value, ...]:
-        """What the entry function's parameters stand for. Raises BindError, SetupError, ProgramError, LookupError."""
+        """The entry function's arguments. Raises BindError, SetupError, ProgramError, LookupError."""
         if self.entry is None:
             raise LookupError("the text holds no function")
         known = self._arguments
@@ -91,7 +91,7 @@ class Document:
 
     @property
     def simulation(self) -> Simulation | None:
-        """The simulated entry function; None where that cannot be told, see `unsimulated`."""
+        """The simulated entry function; None if it cannot be simulated, see `unsimulated`."""
         self.simulate()
         return self._outcome.simulation if isinstance(self._outcome, Plan) else None
 
@@ -126,12 +126,12 @@ class Document:
         return self._followed_by(self.program.edited(text), self.setup, version)
 
     def go_on_from(self, other: Document) -> None:
-        """Simulate from what another version knows, if there is none yet to go on from."""
+        """Use another version's simulation as the base of an incremental one, unless there is one already."""
         if self._outcome is None and self.earlier is None:
             self.earlier = other._last_plan()
 
     def under(self, setup: Setup) -> Document:
-        """The same text, looked at for something else."""
+        """The same text under another setup."""
         return self._followed_by(self.program, setup, self.version)
 
     def seen_from(self, offset: int) -> Document:

@@ -1,6 +1,6 @@
 """Inlay hints: types that are not written, known values, when each op runs, what devices wait.
 
-Only what is asked for is looked at: a range costs its own statements and their neighbours, whatever the size of the
+Only the requested range is computed: a range costs its own statements and their neighbours, whatever the size of the
 file. How long they may be, and where they stand, is `hint_layout`'s; the full form is in the tooltip.
 """
 
@@ -32,11 +32,11 @@ from distir.syntax.tokens import NAME
 
 WIDEST_VALUE = 26
 
-MOST_TOLD = 40
-"""Of more results together, the tooltip lists the first ones."""
+MOST_LISTED = 40
+"""A tooltip lists at most this many results."""
 
 NEAR = 20
-"""How many statements away the next one that takes time may be, for its start to be told apart."""
+"""How many statements away a neighbour that takes time may be, for the digits of a start to tell them apart."""
 
 NO_LIMIT = 1 << 30
 
@@ -111,9 +111,9 @@ def inserted(view: View, function_name: str, index: int, part: int, count: int =
 
 def _all_types(view: View, function: Function, names: Sequence[str]) -> str:
     """The types of several results."""
-    told = [f"%{name}: {in_full(type_of(view.value(function.name, name)))}" for name in names[:MOST_TOLD]]
-    more = len(names) - MOST_TOLD
-    return paragraphs([block("\n".join(told)), f"and {more} more" if more > 0 else ""])
+    lines = [f"%{name}: {in_full(type_of(view.value(function.name, name)))}" for name in names[:MOST_LISTED]]
+    more = len(names) - MOST_LISTED
+    return paragraphs([block("\n".join(lines)), f"and {more} more" if more > 0 else ""])
 
 
 def _functions(view: View, start: int, end: int) -> Iterator[FunctionSyntax]:

@@ -16,7 +16,7 @@ from distir.ir import Apply
 
 @dataclass(frozen=True, slots=True)
 class Hover:
-    """Markdown, and the word that it is about."""
+    """Markdown, and the word that it describes."""
 
     markdown: str
     span: Span

@@ -1,6 +1,6 @@
 """Where the dimensions of a value come from: op by op back to a parameter, or to the op that made the dimension.
 
-Which dimension of an operand is which of a result is told by the op's layout (`ops/splitting`).
+An op's layout (`ops/splitting`) maps dimensions of operands to those of results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distir.ops.unify import Reject
 from distir.simulate.show import Occurrence
 
 LONGEST_TRAIL = 200
-"""After so many ops the search for a dimension's origin ends where it has come."""
+"""The search for a dimension's origin stops after this many ops, with the best answer so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: i
     """Where dimension `axis` of a tensor of an occurrence comes from. `before`: the statement that uses the value."""
     size = _dim(occurrence.instance.state[name], axis)
     trail = Trail(facts, occurrence, name, before)
-    inside: tuple[int, ...] = ()  # of the tuple that the value is, if it is one: the item looked at, outermost first
+    inside: tuple[int, ...] = ()  # of a value that is a tuple: the path to the item, outermost first
     while True:
         index, passed = trail.definition, trail.passed
         here = Origin(size, trail.function, trail.name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1])
@@ -81,7 +81,7 @@ def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: i
 
 
 def _at_the_call(trail: Trail) -> bool:
-    """Go on with what a parameter is at the call that was followed, or at the one that is shown; False if that ends."""
+    """Continue from a parameter to its argument, at the call that was entered or the one shown; False if neither is."""
     position, caller = trail.parameter, trail.occurrence.caller
     if position is None or caller is None:
         return False

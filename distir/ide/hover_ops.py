@@ -22,7 +22,7 @@ BOUNDS = {
     "latency": "latency",
     "link": "link bandwidth",
 }
-"""What most of an op's time goes into, in words."""
+"""What dominates an op's time, as text."""
 
 
 def about_op(view: View, function: Function, index: int) -> str | None:

@@ -19,7 +19,7 @@ from distir.simulate.show import Occurrence, show_value
 from distir.syntax import print_literal
 
 WORTH_TELLING = 8
-"""Of a tensor with more dimensions, only so many are traced back."""
+"""At most this many dimensions of a tensor are traced back."""
 
 
 def about_value(view: View, function: Function, name: str, before: int) -> str | None:
@@ -46,7 +46,7 @@ def about_value(view: View, function: Function, name: str, before: int) -> str |
 
 
 def about_dimension(view: View, function: Function, name: str) -> str | None:
-    """What a named dimension of a function stands for; None for a word that is none."""
+    """The size of a named dimension of a function; None for a word that is not one."""
     names = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
     if name not in names:
         return None
@@ -86,7 +86,7 @@ def line_of(view: View, function: str, index: int | None, parameter: str = "") -
 
 
 class Lines:
-    """Lines of offsets, of which a hover tells few. A table of all would cost more to make than they do."""
+    """Line numbers of offsets. A hover needs few, so no table of all lines is made."""
 
     COUNTED = 1 << 14
     """Characters between two places of which the line is kept."""
@@ -97,7 +97,7 @@ class Lines:
     def of(self, source: Source, offset: int) -> int:
         """The line, from 1, that an offset stands in."""
         text, counted, lines = source.text, self.COUNTED, self._lines
-        if "\r" in text:  # several kinds of line ends are better told apart by the text itself
+        if "\r" in text:  # mixed line ends: let the source count them
             return source.position(offset)[0]
         while len(lines) <= offset // counted:
             start = (len(lines) - 1) * counted

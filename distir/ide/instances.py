@@ -1,6 +1,6 @@
-"""Which call of a function is shown, and what is known of a text: types of the latest version, times of one simulated.
+"""Which call of a function is shown, and the facts of a text: latest types, times of the last simulated version.
 
-A function that is called from several places, or on several devices, means something else at each. One call is shown:
+A function that is called several times has other types, devices and times at each call. One is shown:
 the first in program order, or the one that the user picks. While a text is being simulated again, its times are those
 of the last version that was.
 """
@@ -31,7 +31,7 @@ from distir.simulate.simulation import Simulation
 T = TypeVar("T")
 
 LONGEST_TRACED = 200_000
-"""Of programs of more events, as if inlined, the critical path is not followed for colours."""
+"""The critical path is not coloured in programs of more events than this, counted as if inlined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class CallSite:
 
 
 class Facts:
-    """What is worked out of one version of a text once, when first asked for."""
+    """What is derived from one version of a text, lazily and once."""
 
     def __init__(self, document: Document) -> None:
         self.program = document.program
@@ -88,21 +88,21 @@ class Facts:
         return {function: frozenset(names) for function, names in found.items()}
 
     def warm(self) -> None:
-        """Work out what all that is shown asks for first, while nobody waits for it."""
+        """Compute ahead, in idle time, what hints, lenses and tokens need."""
         for name in self.program.module.functions:
             occurrence = self.shown(name)
             if occurrence is not None:
                 self.critical_statements(occurrence)
 
     def remembered(self, table: type[T]) -> T:
-        """A table that another module keeps for this version: made empty when first asked for."""
+        """The cache of another module for this version, by its type; empty at first."""
         found = self._remembered.get(table)
         if not isinstance(found, table):
             found = self._remembered[table] = table()
         return found
 
     def shown(self, name: str) -> Occurrence | None:
-        """The call that a function is shown for; None where no run of the entry function reaches it."""
+        """The call that a function is shown for; None if the entry function does not reach it."""
         return finish(self._chosen(name))
 
     def _chosen(self, name: str) -> Deep[Occurrence | None]:
@@ -127,7 +127,7 @@ class Facts:
         return self.called(caller, index)
 
     def critical_statements(self, occurrence: Occurrence) -> frozenset[int]:
-        """The statements of an occurrence that have an event on the critical path; of long programs none are told."""
+        """The statements of an occurrence that have an event on the critical path; none for long programs."""
         body, index = occurrence.body, self.index
         if body is None or index is None or len(index.timeline) > LONGEST_TRACED:
             return frozenset()
@@ -140,7 +140,7 @@ class Facts:
         return self._critical[key]
 
     def called(self, caller: Occurrence, index: int) -> Occurrence | None:
-        """What one statement of an occurrence, a call, runs; None where that cannot be followed."""
+        """The occurrence that a call statement runs; None if it is unknown."""
         statement = caller.instance.function.body[index]
         assert isinstance(statement, Call)
         callee = called(self.program.analysis.domain, caller.instance, statement)
@@ -209,14 +209,14 @@ class View:
 
     @property
     def is_stale(self) -> bool:
-        """Whether times, and what only the call shown tells of values, are of an earlier version or another setup."""
+        """Whether times, and values known only from the call shown, are of an earlier version or another setup."""
         if self.timed is None or self._timed is None:
             return False
         return not self.is_current or self._timed.setup is not self.document.setup
 
     @cached_property
     def stale(self) -> Stale | None:
-        """Why that is so, in words; None where all is of the latest version."""
+        """Why the view is stale; None if everything is of the latest version."""
         return stale(self.document, self._timed, self._on_demand()) if self.is_stale else None
 
     @property
@@ -234,7 +234,7 @@ class View:
         return self.timed.shown(function) if self.timed is not None else None
 
     def value(self, function: str, name: str) -> Value:
-        """What is known of a value in the call shown; else for the function's own types."""
+        """A value in the call shown; else as the function's own types give it."""
         own = self._own(self.document, function, name)
         occurrence = self.shown(function)
         if occurrence is None:
@@ -247,7 +247,7 @@ class View:
         return occurrence.instance.state.get(name, own)
 
     def is_known_then(self, function: str, name: str) -> bool:
-        """Whether what `value` tells is what the earlier version's call says, and more than the text says now."""
+        """Whether `value` comes from the earlier version's call: the current text alone does not determine it."""
         return self.is_stale and self.value(function, name) != self._own(self.document, function, name)
 
     def values(self, function: str) -> Callable[[str], Value]:

@@ -25,7 +25,7 @@ OF_THE_ENTRY: tuple[Kind, ...] = ("cost", "timeline", "compare", "hardware")
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A lens: the name of the function that it stands above, and what it is about."""
+    """A lens: the function that it stands above, and its topic."""
 
     span: Span
     function: str
@@ -34,7 +34,7 @@ class Lens:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a lens says, and the command behind it with its arguments beside the document; empty for none."""
+    """A lens's text, and its command with arguments other than the document; empty for none."""
 
     title: str
     command: str = ""
@@ -42,7 +42,7 @@ class Text:
 
 
 def lenses(document: Document) -> list[Lens]:
-    """All lenses of a text, in its order; none above a second function of a name. The parse alone tells."""
+    """All lenses of a text, in order; none above a second function of one name. Needs the parse alone."""
     entry = document.entry
     found: list[Lens] = []
     for written in document.program.syntax.functions:
@@ -54,7 +54,7 @@ def lenses(document: Document) -> list[Lens]:
 
 
 def lens_text(view: View, function_name: str, kind: Kind, why_not: str | None = None) -> Text:
-    """What a lens says now. `why_not`: why there is no simulation, in words."""
+    """The current text of a lens. `why_not`: why there is no simulation."""
     function = view.document.program.module.functions.get(function_name)
     match kind:
         case "cost":

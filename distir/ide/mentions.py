@@ -1,6 +1,6 @@
-"""The words of a text and where else they stand: values within their function, functions and ops in the whole text.
+"""The words of a text and their occurrences: values within their function, functions and ops in the whole text.
 
-Found in the text when asked for, one name at a time; works in text that cannot be read, too. Words in comments and
+Searched in the text on request, one name at a time; works in text that does not parse. Words in comments and
 strings do not count.
 """
 
@@ -74,7 +74,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place where a name stands. `index`: the statement, None for a function's head."""
+    """An occurrence of a name. `index`: the statement, None for a function's head."""
 
     span: Span
     defines: bool
@@ -113,7 +113,7 @@ def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> Piece:
 
 @lru_cache(maxsize=2)
 def _tokens(text: str, start: int) -> tuple[Token, ...]:
-    """Kept for the next: a statement that mentions a value often is asked about as often."""
+    """Cached: a statement that mentions a value n times is asked for n times."""
     found = words(text)
     placed = zip(found.tokens, found.kinds, spans(text), strict=True)
     return tuple(Token(said, kind, Span(start + a, start + b)) for said, kind, (a, b) in placed)
@@ -138,7 +138,7 @@ def values_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> lis
 
 
 def last_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> int | None:
-    """The last statement that mentions a value, be it the one that defines it; None for one that stands nowhere."""
+    """The last statement that mentions a value, including its definition; None if it does not occur."""
     found = _mentions(syntax, "%", name, function.span, function, backwards=True)
     return next((m.index for m in found), None)
 

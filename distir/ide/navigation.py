@@ -47,7 +47,7 @@ def highlights(document: Document, offset: int) -> list[Highlight]:
 
 
 LONGEST_TRAIL = 5_000
-"""After so many ops and calls the search for what fixed a shape ends where it has come."""
+"""The search for what fixed a shape stops after this many ops and calls, with the best answer so far."""
 
 
 def type_definition(document: Document, offset: int) -> list[Span]:

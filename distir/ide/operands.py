@@ -92,7 +92,7 @@ def bound_so_far(op: Op, attrs: Attributes) -> Attributes:
 
 
 def bindings_of(op: Op, attrs: Attributes, known: Sequence[Value]) -> tuple[Signature, Bindings]:
-    """The signature that the known operands fit, and what its letters stand for; bare letters where none fits."""
+    """The signature that the known operands fit, and the sizes of its letters; bare letters if none fits."""
     args = list(known) + [UNKNOWN] * (sum(not o.optional for o in op.operands) - len(known))
     bound = bound_so_far(op, attrs)
     try:

@@ -9,7 +9,7 @@ from distir.ide.symbols import groups, sections
 
 
 def selections(document: Document, offset: int) -> list[Span]:
-    """What the selection grows to from an offset, from the smallest to the whole text; each holds the one before."""
+    """The ranges that a selection grows to from an offset, from the smallest to the whole text."""
     document = document.seen_from(offset)
     syntax = document.program.syntax
     found: list[Span] = []

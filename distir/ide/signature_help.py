@@ -124,7 +124,7 @@ def _parameter(stated: Type, known: list[Value], index: int, sizes: dict[str, Di
 
 
 def _sizes(callee: Function, known: list[Value]) -> dict[str, Dim]:
-    """What the callee's named dimensions stand for, as far as arguments tell."""
+    """The sizes of the callee's named dimensions, as far as its arguments determine them."""
     args: list[Value] = [*known, *(UNKNOWN for _ in callee.params[len(known) :])]
     try:
         _, found = parameters(callee, args[: len(callee.params)])

@@ -1,4 +1,4 @@
-"""Why what is told of a simulation is of an earlier version of a text, and of which one. Simulates nothing."""
+"""Why the simulation shown is of an earlier version of a text, and of which one. Simulates nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stale:
 
     @property
     def in_short(self) -> str:
-        """Why, in few words that stay the same while somebody types."""
+        """The reason in a few words that do not change while the user types."""
         return f"stale: {self.why}"
 
     def __str__(self) -> str:

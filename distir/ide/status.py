@@ -20,7 +20,7 @@ State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`why`: in words, for what has failed or is on demand. Times in seconds, memory in bytes; `cost` in words.
+    """`why`: the reason, if a simulation failed or is on demand. Times in seconds, memory in bytes; `cost` as text.
 
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """

@@ -32,7 +32,7 @@ SMALLEST_GROUP = 2
 
 
 class SymbolKind(Enum):
-    """What a symbol stands for."""
+    """What a symbol names."""
 
     FUNCTION = "function"
     SECTION = "section"

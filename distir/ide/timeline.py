@@ -1,4 +1,4 @@
-"""The timeline of a simulated text, for views beside it: what runs when on which device, and where it stands."""
+"""The timeline of a simulated text, for views beside it: what runs when, on which device, and where in the text."""
 
 from __future__ import annotations
 

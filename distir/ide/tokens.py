@@ -1,7 +1,7 @@
 """Semantic tokens: what each word is, on which device a value lives, what lies on the critical path, what is unused.
 
-A text is encoded piece by piece, a statement or a comment each. What stands between the names of values is cut into
-words once for each different text, for generated programs repeat theirs. Columns are counted by the caller's `units`.
+A text is encoded piece by piece, a statement or a comment each. The text between names of values is split into
+words once per distinct text, since generated programs repeat theirs. Columns are counted by the caller's `units`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from distir.syntax.tokens import NAME
 
 TYPES = ("variable", "parameter", "function", "method", "type", "property", "number", "string", "keyword", "comment",
          "typeParameter")  # fmt: skip
-"""What words are; ops are methods, named dimensions are type parameters."""
+"""Kinds of tokens; ops are methods, named dimensions are type parameters."""
 
 DEVICES = 16
-"""Devices are told apart modulo this many modifiers."""
+"""Devices are coloured modulo this many modifiers."""
 
 MODIFIERS = ("declaration", "unused", "critical", "multiDevice", *(f"device{i}" for i in range(DEVICES)))
 """`unused`: a value that nothing uses. `critical`: a statement on the critical path of the call shown."""
@@ -32,7 +32,7 @@ DECLARATION, UNUSED, CRITICAL, MULTI_DEVICE = 1, 2, 4, 8
 _VARIABLE, _PARAMETER, _FUNCTION, _METHOD, _TYPE, _PROPERTY, _NUMBER, _STRING, _KEYWORD, _COMMENT, _DIM = range(11)
 
 LONGEST_STATEMENT = 20_000
-"""Of a longer statement (large constants) only the first characters are told apart."""
+"""Only so many first characters of a longer statement (large constants) are coloured."""
 
 Units = Callable[[str], int]
 """How many units of the client's columns a piece of a line takes."""
@@ -110,7 +110,7 @@ Meant = tuple[str, str, str, str]
 
 
 class _Meaning(dict[str, Meant]):
-    """What a function's values are, by name, found when asked for."""
+    """The types and modifiers of a function's values, by name, computed on demand."""
 
     def __init__(self, view: View, function: Function) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _Between:
 
 _known: dict[tuple[str, bool, int], _Between] = {}
 MOST_TEXTS = 20_000
-"""So many different texts between names are remembered."""
+"""How many different texts between names are cached."""
 
 
 def _encoded(
@@ -293,7 +293,7 @@ def _step(text: str, start: int, end: int) -> Step:
 
 
 def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
-    """What a word is that names no value; None for what is no token."""
+    """The kind of a word that is not a value; None for what is not a token."""
     word, following = match[0], text[match.end() : match.end() + 1]
     match match.lastindex:
         case 1:

@@ -14,7 +14,7 @@ from distir.simulate.show import Occurrence
 
 
 def defining_statement(facts: Facts, function: Function, name: str, before: int) -> int | None:
-    """The last statement before the one numbered `before` that defines a value; None if only a parameter may."""
+    """The last statement before number `before` that defines a value; None if only a parameter can."""
     names = facts.program.analysis.domain.structure.names[function.name]
     if name not in names.repeated:
         index = names.defined.get(name, -1)

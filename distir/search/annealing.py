@@ -67,9 +67,7 @@ def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
                 yield replace(plan, microbatches=count)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
-        for other in [
-            name for name in degrees if name != one
-        ]:  # in a fixed order, so that the seed determines the path
+        for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path
             if degree % 2 == 0:
                 moved = {**degrees, one: degree // 2, other: degrees[other] * 2}
                 count = (

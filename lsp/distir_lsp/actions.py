@@ -18,7 +18,7 @@ from distir_lsp.addresses import address_of
 from distir_lsp.editing import Refused, workspace_edit
 from distir_lsp.server import DistirServer
 
-if TYPE_CHECKING:  # what is offered is imported when somebody asks: the server starts sooner
+if TYPE_CHECKING:  # imported on the first request, so that the server starts sooner
     from distir.ide.actions.transforms import Offer
 
 MOST_UNASKED = 2_000
@@ -49,7 +49,7 @@ def register(server: DistirServer) -> None:
             found.append(_as_code_action(server, uri, action, params.context.diagnostics))
             await asyncio.sleep(0)
             if server.document(uri) is not document:
-                return []  # the text has changed meanwhile: what was found is about another one
+                return []  # the text has changed meanwhile
         if _wanted(params.context, REWRITE) and _resolves_edits(server):
             if _is_asked(params.context):
                 found += _long_annotations(document, uri, span)
@@ -125,7 +125,7 @@ def _long_annotations(document: Document, uri: str, span: Span) -> list[types.Co
 
 
 def _is_asked(context: types.CodeActionContext) -> bool:
-    """Whether it is the user who asks, not an editor of itself."""
+    """Whether the user asked, not the editor on its own."""
     return context.trigger_kind is not types.CodeActionTriggerKind.Automatic
 
 

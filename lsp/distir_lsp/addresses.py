@@ -11,7 +11,7 @@ from pygls import uris
 def file_of(uri: str) -> str | None:
     """The path of a file's address; None for what is no file's, and for what no file can be called.
 
-    Addresses `distir-…:` are texts that an editor makes of a program. Their paths are beside it: its settings hold.
+    Addresses `distir-…:` are texts that an editor derives from a program. Their paths are beside it.
     """
     if uri.startswith("distir-"):
         uri = f"file://{uri.partition(':')[2].partition('?')[0]}"

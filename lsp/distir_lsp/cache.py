@@ -1,4 +1,4 @@
-"""Where the server keeps what it can do without: a folder beside the user's other caches, one for each version."""
+"""The server's cache: a folder among the user's other caches, one for each version."""
 
 from __future__ import annotations
 

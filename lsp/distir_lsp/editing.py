@@ -150,7 +150,7 @@ def text_edits(server: DistirServer, uri: str, edits: Iterable[Edit]) -> list[ty
 
 
 def workspace_edit(server: DistirServer, uri: str, edits: Iterable[Edit]) -> types.WorkspaceEdit:
-    """Edits of one document, for its latest version where the client can tell versions apart."""
+    """Edits of one document, for its latest version if the client supports versioned edits."""
     made = text_edits(server, uri, edits)
     workspace = server.client_capabilities.workspace
     if workspace is None or workspace.workspace_edit is None or not workspace.workspace_edit.document_changes:

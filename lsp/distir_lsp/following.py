@@ -1,4 +1,4 @@
-"""Documents that were made of others, and the machine that one is looked at for: chosen for one, it holds for both."""
+"""Documents derived from others, and the machine that each is simulated for: choosing one for either changes both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Followed:
     """The document that another one was made of. `rank`: of which it is what one device runs; None for any other.
 
-    It is looked at for the machine that is chosen for the other; what a rank runs has the times of the whole.
+    It is simulated for the machine that is chosen for the other; the program of a rank shows the times of the whole.
     """
 
     source: str
@@ -25,7 +25,7 @@ class Followed:
 
 
 def machine(server: DistirServer, uri: str) -> tuple[str, Mapping[str, str]]:
-    """The hardware that a document is looked at for, by its name or path, and the figures of it that are others."""
+    """The hardware that a document is simulated for, by name or path, and the figures that override its own."""
     found = server.documents.get(uri)
     chosen = found.machine if found is not None else None
     return chosen if chosen is not None else (server.settings(uri).machine, {})
@@ -49,7 +49,7 @@ def follow(server: DistirServer, uri: str, followed: Followed) -> None:
 
 
 def opened(server: DistirServer, found: Open) -> None:
-    """A document is open: look at it for the machine of the one that it was made of, if there is one."""
+    """Simulate an opened document for the machine of the one that it was derived from, if there is one."""
     followed = server.followed.get(found.uri)
     source = server.documents.get(followed.source) if followed is not None else None
     if source is not None and source.machine is not None:

@@ -73,7 +73,7 @@ async def each(descriptor: int, take: Callable[[bytes], None], left: Callable[[]
         try:
             for body in frames.feed(data):
                 take(body)
-        except BaseException as error:  # `exit` is one that ends the process; told to the one who waits
+        except BaseException as error:  # among them the SystemExit of `exit`; re-raised to the waiter
             ended.set_exception(error)
         if not data and not ended.done():
             ended.set_result(None)
@@ -90,7 +90,7 @@ async def each(descriptor: int, take: Callable[[bytes], None], left: Callable[[]
                 loop.call_soon_threadsafe(fed, data)
             left()
             loop.call_soon_threadsafe(fed, b"")
-        except (OSError, RuntimeError):  # the loop was closed: nobody reads any more
+        except (OSError, RuntimeError):  # the loop is closed
             return
 
     try:

@@ -131,7 +131,7 @@ def register(server: DistirServer) -> None:
 
 
 def _why_not(server: DistirServer, uri: str) -> str | None:
-    """Why a document has no simulation, in words; None if it may still come."""
+    """Why a document has no simulation; None if it may still come."""
     document, done = server.document(uri), server.simulated(uri)
     if document is not None and document.program.errors:
         return "not simulated: the program has errors"

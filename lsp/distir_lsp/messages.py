@@ -27,7 +27,7 @@ LONGEST_INTEGER = 300
 
 
 class Unreadable(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """A message that cannot be taken. `error`: what is wrong; `id`: of the request, None where that cannot be told.
+    """A malformed message. `error`: what is wrong; `id`: of the request, None if unknown.
 
     What is no request has no answer: `is_answered` is False.
     """

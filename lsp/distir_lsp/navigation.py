@@ -217,7 +217,7 @@ def _register_structure(server: DistirServer) -> None:
 
 
 def place(server: DistirServer, params: Any) -> tuple[Document | None, int]:
-    """The document that a request is about, and the offset; None for one that is not open."""
+    """The document and offset of a request; None for a document that is not open."""
     uri = _uri(params)
     document = server.document(uri)
     return document, 0 if document is None else server.positions(uri).offset(params.position)
@@ -306,7 +306,7 @@ def _version(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _read(path: str, modified: int, size: int) -> Syntax | None:
-    """A file's syntax; None for one that cannot be read. What tells its versions apart is part of the key."""
+    """A file's syntax; None for one that cannot be read. Its modification time is part of the key."""
     del modified
     if not 0 < size <= LARGEST_FILE:
         return None

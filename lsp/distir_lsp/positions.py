@@ -89,7 +89,7 @@ class Positions:
     def edited(self, span: Span, new: str) -> Positions:
         """After putting `new` in the place of a piece of the text."""
         text = self.text[: span.start] + new + self.text[span.end :]
-        # a `\r` and a `\n` may have met or parted at the ends of what is new: the lines around are looked at again
+        # a `\r` and a `\n` may have met or parted at the edges of the edit: recount the lines around it
         first = max(bisect.bisect_right(self.starts, span.start) - 2, 0)
         last = bisect.bisect_right(self.starts, span.end) + 1
         moved = len(text) - len(self.text)
@@ -111,7 +111,7 @@ class Positions:
         return len(piece) + sum(character > "\uffff" for character in piece)
 
     def _characters(self, line: str, units: int) -> int:
-        """How many characters of a line make up so many units; a unit inside of a character belongs to it."""
+        """The character at a column in client units; a unit inside a character belongs to it."""
         if line.isascii():
             return min(units, len(line))
         for count, character in enumerate(line):

@@ -1,6 +1,6 @@
 """The wire: what pygls does, with documents kept by us, answers that are JSON already, and no pull where it goes stale.
 
-pygls's own workspace walks every line at each edit; ours (`workspace`) is told of documents instead. Knows no programs.
+pygls's own workspace walks every line at each edit; ours (`workspace`) handles documents instead. Knows no programs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Own:
 
 
 class Protocol(LanguageServerProtocol):
-    """pygls's protocol; the server is told of documents before its handlers are."""
+    """pygls's protocol; the workspace is updated before handlers run."""
 
     _server: DistirServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -58,8 +58,8 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Steps:
-        """Offer to be asked for diagnostics only to clients that can be told to ask again; others are sent them."""
-        params.root_uri = params.root_path = None  # which nobody asks for; pygls fails where they are no addresses
+        """Offer pull diagnostics only to clients that support refresh requests; others get them pushed."""
+        params.root_uri = params.root_path = None  # unused; pygls fails if they are not URIs
         result: types.InitializeResult = yield from super().lsp_initialize(params)
         if not self._server.is_asked_for_diagnostics:
             result.capabilities.diagnostic_provider = None
@@ -67,13 +67,13 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Steps:
-        """Keep the document before anybody is told."""
+        """Add the document before handlers run."""
         self._server.opened(params.text_document)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Steps:
-        """Forget the document before anybody is told."""
+        """Remove the document before handlers run."""
         self._server.closed(params.text_document.uri)
         yield from self._handlers(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
@@ -146,7 +146,7 @@ class Protocol(LanguageServerProtocol):
             yield handler, (params,), None
 
     def _handle_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
-        """An answer of the client; nobody waits any more for that to a request that was given up."""
+        """A response of the client; one to a cancelled request is dropped."""
         waiting = self._request_futures.get(msg_id)
         if waiting is not None and waiting.done():
             self._request_futures.pop(msg_id, None)

@@ -83,7 +83,7 @@ def register(server: DistirServer) -> None:
 
 
 def refresh(server: DistirServer) -> None:
-    """Let the client ask again for what a simulation changes, where it can be told to."""
+    """Ask the client to refresh what a simulation changes, if it supports that."""
     workspace = server.client_capabilities.workspace
     if workspace is None:
         return

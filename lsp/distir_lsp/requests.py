@@ -340,10 +340,10 @@ def _problems(error: HardwareError) -> str:
 
 
 def _document(server: DistirServer, uri: str) -> Document:
-    """The latest version. Raises Refused for a document that is too long to be looked at."""
+    """The latest version. Raises Refused for a document beyond the length limit."""
     found = server.document(uri)
     if found is None:
-        raise Refused(f"`{uri}` is not open, or not looked at: it is longer than the settings allow, or took too long")
+        raise Refused(f"`{uri}` is not open, or not analysed: it is longer than the settings allow, or took too long")
     return found
 
 

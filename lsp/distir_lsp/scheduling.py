@@ -1,4 +1,4 @@
-"""When work is done that nobody waits for: after a pause in typing, the latest version only, and given up for the next.
+"""Background work: started after a pause in typing, for the latest version only, cancelled by the next.
 
 Knows no protocol and no programs.
 """
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.008, 0.25
 
 LONGEST_WAIT_S, LONGEST_WAIT_IN_PAUSES = 0.3, 6
-"""After so long what waits is done, even if nobody pauses: in seconds, or as many pauses if that is longer."""
+"""Pending work runs after this long even without a pause: in seconds, or as many pauses if that is longer."""
 
 PAUSE_PER_COST = 0.7
 """How long to wait for more typing, by how long the last work took: waiting costs less than working in vain."""
@@ -64,7 +64,7 @@ class Debounced:
         self._tasks[key] = asyncio.ensure_future(self._work(key))
 
 
-class Stopped(Exception):  # noqa: N818 - what a cancelled task is told, no failure
+class Stopped(Exception):  # noqa: N818 - cancels a task, no failure
     """The work is no longer wanted."""
 
 

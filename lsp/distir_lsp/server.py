@@ -47,7 +47,7 @@ QUICK_S = 0.1
 """What takes no longer is simulated at once, between two messages; the rest in the background."""
 
 QUIET_S = 0.15
-"""How long nobody must have typed for a simulation in the background to begin."""
+"""Seconds without typing before a background simulation starts."""
 
 PATIENCE_S = 3.0
 """How long typing puts a simulation in the background off, and ends it; the next one is done in any case."""
@@ -80,7 +80,7 @@ class DistirServer(LanguageServer):
         self.after_simulation: list[Callable[[str], None]] = []
         """Called with a document's address when its latest version has been simulated."""
         self.reported: set[str] = set()
-        """The settings files of which something wrong has been told."""
+        """The settings files whose problems have been reported."""
         self.followed: dict[str, following.Followed] = {}
         """By the address of a document, open or not yet, that was made of another one: which one."""
         self._told: set[str] = set()
@@ -106,9 +106,9 @@ class DistirServer(LanguageServer):
     # ---- what handlers ask
 
     def document(self, uri: str) -> Document | None:
-        """The latest version of an open document, parsed and (when looked at) checked.
+        """The latest version of an open document, parsed and (once analysed) checked.
 
-        None if it is not open, or longer than what the settings let be looked at, or given up.
+        None if it is not open, longer than the limit in the settings, or given up.
         """
         found = self.documents.get(uri)
         return None if found is None else found.current()
@@ -156,7 +156,7 @@ class DistirServer(LanguageServer):
             self._set_up(found)
 
     def patience_s(self) -> float:
-        """How long a turn of the event loop may take: what looking at the longest text takes does not end it."""
+        """How long a turn of the event loop may take: at least as long as analysing the longest text."""
         return LONGEST_TURN_S + CHARACTER_S * max((len(d.text) for d in list(self.documents.values())), default=0)
 
     @property
@@ -166,7 +166,7 @@ class DistirServer(LanguageServer):
 
     @property
     def is_asked_for_diagnostics(self) -> bool:
-        """Whether the client asks for diagnostics and can be told to ask again; else they are sent."""
+        """Whether the client pulls diagnostics and supports refresh requests; else they are pushed."""
         text, workspace = self.client_capabilities.text_document, self.client_capabilities.workspace
         asks = text is not None and text.diagnostic is not None
         refreshed = workspace.diagnostics if workspace is not None else None
@@ -182,10 +182,10 @@ class DistirServer(LanguageServer):
             self._told.add(message)
             self.window_show_message(types.ShowMessageParams(kind, message))
 
-    # ---- what the protocol and the settings tell
+    # ---- events of the protocol and the settings
 
     def opened(self, item: types.TextDocumentItem) -> None:
-        """A document was opened; one that is open already starts anew."""
+        """A document was opened; one that is open already is replaced."""
         self.closed(item.uri)
         capabilities = self.server_capabilities.position_encoding
         self._encoding = str(getattr(capabilities, "value", capabilities) or UTF16)
@@ -229,10 +229,10 @@ class DistirServer(LanguageServer):
         super().shutdown()
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Errors are logged; requests have their own answers, and a message on the screen helps nobody."""
+        """Errors are logged; requests have their own answers, so nothing is shown on the screen."""
         logging.getLogger(__name__).debug("%s", error, exc_info=error)
         if self.protocol.writer is None or self._reporting:
-            return  # what cannot be sent is an error, of which nobody can be told either
+            return  # an error about a message that cannot be sent cannot be sent either
         message = f"{type(error).__name__}: {error}"
         self._reporting = True
         try:
@@ -275,7 +275,7 @@ class DistirServer(LanguageServer):
             await self._look_at(found)
         except Overdue:
             found.give_up()
-            self.tell(f"looking at `{found.path}` took too long and was given up; edit it to try again")
+            self.tell(f"analysing `{found.path}` took too long and was given up; edit it to try again")
             self._show(found)
 
     async def _look_at(self, found: Open) -> None:
@@ -283,7 +283,7 @@ class DistirServer(LanguageServer):
         document = found.current()
         if document is None:
             limit = f"{found.settings.read_at_most:,} characters"
-            self.tell(f"`{found.path}` is longer than {limit} and not looked at; `distir.readLimit` sets the limit")
+            self.tell(f"`{found.path}` is longer than {limit} and not analysed; `distir.readLimit` sets the limit")
             self._show(found)
             return
         start = time.thread_time()
@@ -309,12 +309,12 @@ class DistirServer(LanguageServer):
         self._show(found)
 
     async def _at_leisure(self, found: Open, document: Document) -> bool:
-        """Simulate in the background once nobody types; False where it goes on without the caller."""
+        """Simulate in the background once typing pauses; False if it continues without the caller."""
         now = asyncio.get_running_loop().time()
         if found.put_off_since is None:
             found.put_off_since = now
         if found.uri in self._in_any_case:
-            return False  # another version's, from which this one will go on
+            return False  # another version's, which will be the base of this one's
         if now - found.put_off_since > PATIENCE_S:
             self._in_any_case[found.uri] = asyncio.ensure_future(self._to_the_end(found, document))
             return False
@@ -323,7 +323,7 @@ class DistirServer(LanguageServer):
         return True
 
     async def _to_the_end(self, found: Open, document: Document) -> None:
-        """Simulate in the background whatever is typed meanwhile; later versions go on from there."""
+        """Simulate in the background in spite of typing; later versions use it as their base."""
         await self._in_background(found, document)
         del self._in_any_case[found.uri]
         self._simulated(found, document)
@@ -352,8 +352,8 @@ class DistirServer(LanguageServer):
             self._refresh(uri)
 
     def _refresh(self, uri: str) -> None:
-        for told in self.after_simulation:
-            told(uri)
+        for notify in self.after_simulation:
+            notify(uri)
 
     def _may_simulate(self, found: Open, document: Document) -> bool:
         """Whether a program is small enough to be simulated without being asked to; else it is said, once."""

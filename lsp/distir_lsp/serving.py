@@ -16,7 +16,7 @@ from distir_lsp.watch import Watch, hung_up
 
 
 class Output(StdoutWriter):
-    """Where messages go. What is said after it was closed, as the server ends, is said to nobody: no error to tell."""
+    """The output stream. Messages after it is closed, while the server ends, are dropped without an error."""
 
     def write(self, data: bytes) -> None:
         """Send one message."""
@@ -78,7 +78,7 @@ def on_port(server: DistirServer, host: str, port: int) -> None:
 
 @contextlib.contextmanager
 def _watched(server: DistirServer, descriptor: int) -> Generator[tuple[Callable[[bytes], None], Callable[[], None]]]:
-    """Takes messages while somebody watches that none stops the next one, and that the server ends with its client."""
+    """Handles messages under a watchdog: no message blocks the next one, and the server ends with its client."""
     left = threading.Event()
     watch = Watch(server.patience_s, lambda: left.is_set() or hung_up(descriptor))
 

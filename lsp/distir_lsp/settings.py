@@ -1,4 +1,4 @@
-"""What holds for a document: `distir.toml` beside or above it, and what the client sets, which wins as a flag would.
+"""The settings of a document: `distir.toml` beside or above it, overridden by the client's, as by flags.
 
 Nothing is remembered but what the client said: a settings file that has changed is read again by itself.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SIMULATED_AT_MOST = 200_000
 """Statements of the longest program that is simulated without being asked to."""
 READ_AT_MOST = 20_000_000
-"""Characters of the longest text that is looked at."""
+"""Characters of the longest text that is analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Client:
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     trouble: tuple[str, ...] = ()
-    """What cannot be used, in words."""
+    """Why settings cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ async def _ask(server: DistirServer) -> bool:
 
 
 def _watch(server: DistirServer) -> None:
-    """Let the client tell when a settings file or a setting changes, where it can be told to."""
+    """Register for changes of settings files and settings, if the client supports it."""
     workspace = server.client_capabilities.workspace
     if workspace is None:
         return

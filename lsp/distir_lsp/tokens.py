@@ -17,7 +17,7 @@ from distir_lsp.server import DistirServer
 from distir_lsp.workspace import Open
 
 PIECES_AT_ONCE = 2000
-"""After so many statements other requests get their turn."""
+"""Statements between yields to other requests."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
-"""Sees to it that the server goes on answering, and that it ends with its client, whatever a request does to it.
+"""A watchdog: the server keeps answering, and ends with its client, whatever a request does.
 
-A thread of its own asks the event loop for a sign of life every few seconds. A turn of the loop that goes on too long
+A separate thread asks the event loop for a sign of life every few seconds. A turn of the loop that takes too long
 is interrupted by `Overdue`, which becomes the answer of the request that it was about. A client that is gone is noticed
 though the loop is busy, and what has not ended a while after that, in whichever thread, is ended with the process.
 
@@ -41,9 +41,9 @@ class Overdue(JsonRpcException):
 
 
 class Watch:
-    """Watches one event loop, the main thread's. `patience_s`: how long a turn of it may go on now, in seconds.
+    """Watches the main thread's event loop. `patience_s`: how many seconds one turn of it may take now.
 
-    `is_gone`: whether the client has left, told without reading what it said.
+    `is_gone`: whether the client has left, detected without reading its messages.
     """
 
     def __init__(self, patience_s: Callable[[], float], is_gone: Callable[[], bool] = lambda: False) -> None:
@@ -118,7 +118,7 @@ def _interrupt() -> None:
 def hung_up(descriptor: int) -> bool:
     """Whether the other end of a pipe or socket is closed, though there may be something left to read.
 
-    Where that cannot be told (Windows) it is not; there a thread of its own reads to the end.
+    Windows cannot tell; there a separate thread reads to the end.
     """
     if not hasattr(select, "poll"):
         return False

@@ -34,7 +34,7 @@ class Open:
     cost_s: float = 0.0
     """How long the last analysis took, with its simulation, in seconds of this thread's CPU time."""
     simulation_s: float | None = None
-    """How long the last simulation alone took that had an earlier one to go on from; likewise."""
+    """How long the last incremental simulation alone took; likewise."""
     put_off_since: float | None = None
     """Since when a simulation in the background waits for a pause in typing, on the event loop's clock."""
     is_demanded: bool = False
@@ -56,11 +56,11 @@ class Open:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the text is too long to be looked at."""
+        """Whether the text is too long to be analysed."""
         return len(self.text) > self.settings.read_at_most
 
     def current(self) -> Document | None:
-        """The document of the latest version, parsed; checked where it is looked at. None if it is not looked at."""
+        """The document of the latest version, parsed, and checked on demand. None if it is too long."""
         if self.is_too_long or self._is_given_up:
             self._document = self.simulated = None
             return None
@@ -82,7 +82,7 @@ class Open:
         self.stamp += 1
 
     def is_on_demand(self, document: Document) -> bool:
-        """Whether a program is too long to be simulated unasked, and nobody asked for it."""
+        """Whether a program is too long to be simulated without a request, and none was made."""
         return not self.is_demanded and statements(document) > self.settings.simulated_at_most
 
     def expected_simulation_s(self, document: Document) -> float:
@@ -99,7 +99,7 @@ class Open:
             self.simulation_s = time.thread_time() - start
 
     def change(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Apply the edits of one notification, each to what the one before it left."""
+        """Apply the edits of one notification in order, each to the result of the one before."""
         positions = self.positions
         for change in changes:
             if isinstance(change, types.TextDocumentContentChangePartial):

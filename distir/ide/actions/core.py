@@ -1,4 +1,4 @@
-"""What an action is, and what all of them ask of a program: which statements are selected, which names are free."""
+"""Code actions, and what they share: which statements are selected, which names are free."""
 
 from __future__ import annotations
 

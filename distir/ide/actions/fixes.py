@@ -1,4 +1,4 @@
-"""Repairs: the missing `Send`, the missing `Cast`, the name that was meant, and what nobody uses."""
+"""Repairs: the missing `Send`, the missing `Cast`, the misspelt name, and what is unused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _NO_GO_ON = r"(?![A-Za-z0-9_.\-])"
 
 MOST_REPAIRED = 50
-"""How many findings repairs are looked for, in a piece of the text: nobody reads on in a longer list."""
+"""At most this many findings of a range get repairs: a longer list is not read."""
 
 
 def quick_fixes(document: Document, span: Span) -> list[Action]:
@@ -77,7 +77,7 @@ def remove_unused(document: Document) -> Action | None:
 
 
 def _in_lines(document: Document, lines: Span) -> Iterator[Diagnostic]:
-    """What is wrong in a piece of the text, whether or not it is about a statement."""
+    """The findings in a range of the text, located at a statement or not."""
     for diagnostic in document.program.diagnostics:
         place = diagnostic.site
         if isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
@@ -94,7 +94,7 @@ def _lines(text: str, span: Span) -> Span:
 
 
 def _sends(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
-    """Bring all operands to one device; the first way is the one that the finding's help names."""
+    """Bring all operands to one device; the first choice is the one that the finding's help suggests."""
     written = document.program.syntax.by_name[found.site.function]
     assert found.site.index is not None
     for number, way in enumerate(sendings(mistake)):
@@ -114,7 +114,7 @@ def _sends(document: Document, found: Found, mistake: Mistake) -> Iterator[Actio
 
 
 def _casts(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
-    """Bring one operand to the element type of another one; the first way is the one that the finding's help names."""
+    """Cast one operand to the element type of another; the first choice is the one that the finding's help suggests."""
     written = document.program.syntax.by_name[found.site.function]
     assert found.site.index is not None
     for number, way in enumerate(castings(mistake)):
@@ -130,7 +130,7 @@ def _casts(document: Document, found: Found, mistake: Mistake) -> Iterator[Actio
 
 
 def _meant(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:
-    """Write the name that was meant, as the finding's help says, in the place of the one that there is not."""
+    """Replace an unknown name by the one that the finding's help suggests."""
     meant = _MEANT.search(diagnostic.help or "")
     place = diagnostic.site
     if meant is None or not isinstance(place, Span):
@@ -146,7 +146,7 @@ def _meant(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:
             return
 
 
-# ---- what nobody uses
+# ---- unused values and functions
 
 
 def _unused(document: Document, found: Found) -> Iterator[Action]:

@@ -1,4 +1,4 @@
-"""Computing again what would be kept: for less memory, at a price in time that the simulator tells.
+"""Recomputing a value instead of holding it: less memory for more time, both as simulated.
 
 Where computing one value again only keeps its operands instead, these are computed again with it.
 """
@@ -69,7 +69,7 @@ def _is_made_again(statement: Statement, views: bool = True) -> bool:
 
 
 def _chains(body: Sequence[Statement], made: Mapping[str, int], at: int, index: int) -> Iterator[tuple[int, ...]]:
-    """The statements to run again: the one that makes a value, and with it more and more of those it follows from.
+    """The statements to run again: the one that defines a value, then more and more of those that it depends on.
 
     What is used from the statement `index` on is there anyway.
     """

@@ -89,12 +89,12 @@ def faster_moves(document: Document, span: Span) -> Iterator[Action]:
         return
     moves = [*_candidates(start.tasks, index), *_groups(start.tasks, index)]
     judged = list(_judged(start, moves))
-    told: set[tuple[int, int]] = set()
+    confirmed: set[tuple[int, int]] = set()
     offered = False
     for clocks, move in sorted(judged, key=lambda entry: (entry[0], *_unlikely(written, entry[1]))):
-        if clocks in told or len(told) == CONFIRMED:
+        if clocks in confirmed or len(confirmed) == CONFIRMED:
             continue  # another move does the same
-        told.add(clocks)
+        confirmed.add(clocks)
         body = tuple(written.function.body[number] for number in move.order(len(written.function.body)))
         edits = rewritten(document.program.syntax, written, body)
         after = simulated_after(document, edits)

@@ -37,7 +37,7 @@ class CannotTransform(Exception):  # noqa: N818 (a verdict on a program)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A transform that could be applied; its text is made when somebody asks (`transformed`)."""
+    """A transform that can be applied; its text is made on request (`transformed`)."""
 
     title: str
     function: str
@@ -99,7 +99,7 @@ def transformed(document: Document, function: str, steps: Sequence[str]) -> Carr
     """The text of a function and all that it calls, transformed, with their comments. Raises CannotTransform.
 
     What steps say of the result stands above it, as comments. Steps that ask the simulator go by the machine and the
-    sizes that the document is looked at for.
+    sizes of the document's setup.
     """
     from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
 
@@ -157,6 +157,6 @@ def alone(module: Module, name: str) -> Module:
 
 
 def new_path(path: str, steps: Sequence[str]) -> str:
-    """A name beside a file for what steps make of it: `mlp.dir` and `pp=2 microbatches=4` give `mlp.pp2.dir`."""
+    """A file name beside the source for its transform: `mlp.dir` and `pp=2 microbatches=4` give `mlp.pp2.dir`."""
     file = PurePath(path)
     return str(file.with_name(f"{file.stem}.{steps[0].replace('=', '')}{file.suffix or '.dir'}"))
