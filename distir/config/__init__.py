@@ -1,6 +1,6 @@
 """The project's settings, `distir.toml`: found above a program, read once, checked as a whole.
 
-Knows nothing of hardware profiles, programs and units; whoever uses a setting gives it its meaning.
+Independent of hardware profiles, programs and units: settings are interpreted where they are used.
 """
 
 from distir.config.settings import (

@@ -1,4 +1,4 @@
-"""From the text of a settings file to `Config`: every mistake in it is found, and reported where it stands."""
+"""From the text of a settings file to `Config`: all mistakes are reported, each with its position."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _check_names(table: Table, known: Sequence[str], where: Key, mistakes: list[
 
 
 def _home(name: str, value: object) -> str | None:
-    """Where a setting belongs that stands in the wrong table."""
+    """The table that a misplaced setting belongs to."""
     if name in TOP_LEVEL and not isinstance(value, dict):
         return "it belongs at the top, before the first `[table]`"
     if name in TOP_LEVEL:

@@ -90,7 +90,7 @@ def load(path: Path) -> Config:
     try:
         status = path.stat()
     except OSError:
-        return _read(path)  # which says why
+        return _read(path)  # raises the reason
     return _remembered(path, (status.st_mtime_ns, status.st_size, status.st_ino))
 
 
@@ -102,7 +102,7 @@ def display(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _remembered(path: Path, version: tuple[int, ...]) -> Config:
-    del version  # what tells an earlier state of the file from this one
+    del version  # a key of the cache: changes with the file
     return _read(path)
 
 

@@ -2,7 +2,7 @@
 
 `load("dgx-a100").cost(work, positions)` is the whole of it; `units` parses and prints quantities.
 
-Names are imported when they are first asked for: whoever only checks programs need not load the models.
+Names are imported on first use, so that checking a program does not load the cost models.
 """
 
 from typing import TYPE_CHECKING

@@ -136,7 +136,7 @@ class Kind:
     warmth: float = 0.0
 
     def running(self, working_set: int) -> Kind:
-        """The same device while a program runs on it that has so many bytes in use."""
+        """The same device while a program with this working set, in bytes, runs on it."""
         if not self.cache:
             return self
         return replace(self, warmth=min(1.0, self.cache / working_set) if working_set else 1.0)

@@ -1,4 +1,4 @@
-"""TOML files with good errors: where a key stands, what was expected there, all faults at once. Knows no hardware.
+"""TOML files with good errors: the position of a key, what was expected there, all faults at once. Knows no hardware.
 
 A `Document` is one file, or several where a file extends another. A `Section` is one of its tables; it hands out
 values of the type that is asked for, and notes a fault instead of raising where there is none, so that a reader goes
@@ -77,14 +77,14 @@ class Document:
         self.root = Section(self, (), table)
 
     def problem(self, key: Key, message: str, help: str | None = None) -> None:
-        """Note a fault at a key, or at the nearest table around it that stands in a file."""
+        """Note a fault at a key, or at the nearest enclosing table that is in a file."""
         path, line = self._place(key)
         found = Problem(message, path, line, help)
         if found not in self.problems:
             self.problems.append(found)
 
     def check(self) -> None:
-        """Raise HardwareError with all faults, if there was any: keys that nobody asked for are faults, too."""
+        """Raise HardwareError with all faults, if any. Unknown keys are faults, too."""
         for section in self.read:
             for name in section.table:
                 if name not in section.asked:
@@ -159,7 +159,7 @@ class Section:
         return [Section(self.document, (*self.key, name, str(i)), table) for i, table in enumerate(items)]
 
     def text(self, name: str, expected: str | None = None) -> str:
-        """A text that is not empty; it is required where `expected` says what."""
+        """A non-empty text; required if `expected` is given."""
         value = self.get(name)
         if isinstance(value, str) and value.strip():
             return value
@@ -187,7 +187,7 @@ class Section:
         return self.quantity_of(name, self.get(name), quantity, zero)
 
     def quantity_of(self, name: str, value: object, quantity: Quantity, zero: bool = False) -> float:
-        """The quantity that `value` states, which stands at or below the key `name`."""
+        """The quantity in `value`, which is at or below the key `name`."""
         example = f"`{quantity.example}`"
         if value is None:
             self.missing(name, f"a {quantity.name} such as {example}")

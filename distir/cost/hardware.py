@@ -90,7 +90,7 @@ class Hardware:
 
     @property
     def uncertain(self) -> bool:
-        """Whether the profile says how far costs may be off."""
+        """Whether the profile states uncertainties."""
         kinds = any(kind.uncertainty or any(f.uncertainty for f in kind.ops.values()) for kind in self.kinds)
         links = any(link.uncertainty for level in self.levels for link in level.links.values())
         return kinds or links or any(times.uncertainty for level in self.levels for times in level.times.values())

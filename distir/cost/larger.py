@@ -14,13 +14,13 @@ ENOUGH = "is large enough"
 
 
 def devices_in_words(hardware: Hardware, devices: int) -> str | None:
-    """What to say where a program uses so many devices and this machine has fewer; None where no machine is known."""
+    """The hint for a program with more devices than this machine; None if no larger machine is known."""
     found = with_devices(hardware, devices)
     return None if found is None else f"`{found[0]}` {ENOUGH}: {found[1]}"
 
 
 def memory_in_words(hardware: Hardware, devices: int, nbytes: int) -> str | None:
-    """What to say where a device needs so many bytes and this machine's have less; None where no machine is known."""
+    """The hint for a device that needs more memory than this machine's has; None if no larger machine is known."""
     name = with_memory(hardware, devices, nbytes)
     if name is None:
         return None
@@ -29,7 +29,7 @@ def memory_in_words(hardware: Hardware, devices: int, nbytes: int) -> str | None
 
 
 def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
-    """The name of a machine like this one that has so many devices, and what it is in words: `8 nodes, 64 devices`.
+    """The name of a machine of the same kind with at least this many devices, and its size: `8 nodes, 64 devices`.
 
     Nodes of the same kind if machines of several are known, else of the default's. None where none is large enough.
     """
@@ -49,14 +49,14 @@ def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
 
 
 def with_memory(hardware: Hardware, devices: int, nbytes: int) -> str | None:
-    """The name of the machine of so many devices with the least memory per device that is enough; None without one."""
+    """The machine with enough devices whose memory per device is the smallest that suffices; None if there is none."""
     capacity = max(map(hardware.capacity, range(hardware.devices)), default=0)
     fitting = [(m.capacity(0), m.devices, m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
     return min(fitting)[2] if fitting else None
 
 
 def _known(devices: int) -> Iterator[Hardware]:
-    """The machines with at least so many devices: of each kind of node the smallest."""
+    """The machines with at least this many devices: the smallest of each kind of node."""
     for name in profiles():
         try:
             machine = load(name)

@@ -73,11 +73,11 @@ MEASURED = replace(DURATION, least=1e-18)
 """Times between which a line in logarithms is drawn."""
 
 LARGEST_SHARE = 100
-"""A figure that may be off by more of its value than this says nothing."""
+"""Figures with a larger relative uncertainty are rejected."""
 
 
 def uncertainty(section: Section) -> float:
-    """How far times may be off, as a share of them; 0 where nothing is said."""
+    """The relative uncertainty of times; 0 if none is stated."""
     value = section.get("uncertainty")
     if value is None:
         return 0.0

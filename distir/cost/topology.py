@@ -35,14 +35,14 @@ class Link:
     uncertainty: float = 0.0
 
     def of_unit(self, devices: int) -> float:
-        """Bytes/s that so many devices of one unit reach together."""
+        """Bytes/s of this many devices of one unit together."""
         together = devices * self.bandwidth
         return together if self.uplink is None else min(together, self.uplink)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long one pattern takes among so many devices, as measured. `by_devices`: (bytes, seconds), both ascending.
+    """Measured times of one pattern by the number of devices. `by_devices`: (bytes, seconds), both ascending.
 
     `uncertainty`: how far a time may be off, as a share of it.
     """

@@ -16,7 +16,7 @@ from distir.diagnostics.nearest import nearest
 
 
 class UnitError(ValueError):
-    """A text that is not the quantity wanted. `help` says what to write instead, where there is a likely answer."""
+    """A text that is not the expected quantity. `help` suggests a correction, if there is a likely one."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Quantity:
     """A kind of quantity: what it is called, one example of it, and its units with their size in SI.
 
     `least` and `most`: the smallest and the largest that is taken for one, but for zero. They are far from any machine;
-    beyond them no time or size could be told that has digits.
+    beyond them a time or size has no printable digits.
     """
 
     name: str
@@ -60,7 +60,7 @@ FLOP_RATE = Quantity(
 )
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY")
 PRICE = Quantity("price", "2.5USD/h", {f"{currency}/h": 1.0 for currency in CURRENCIES}, least=1e-9, most=1e12)
-"""In a currency that `parse_price` tells: their amounts do not add up."""
+"""Amounts of money; `parse_price` returns their currency, because amounts of different ones must not be added."""
 
 QUANTITIES = (DURATION, MEMORY, BANDWIDTH, FLOPS, FLOP_RATE, PRICE)
 

@@ -1,4 +1,4 @@
-"""What comes in from files: the one place that opens them, and the forms that several rooms read.
+"""Reading files: the one place that opens them, and the formats that several rooms read.
 
-Knows no programs, profiles and settings. `reading` opens, `toml` parses and tells places, `safetensors` holds tensors.
+Knows no programs, profiles and settings. `reading` opens, `toml` parses with positions, `safetensors` codes tensors.
 """

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 class InUseError(OSError):
-    """Another process writes the file; `process` is its number, where the system tells."""
+    """Another process has the file locked; `process` is its id, if the system reports it."""
 
     def __init__(self, path: str, process: int | None) -> None:
         by = "another process" if process is None else f"process {process}"
@@ -20,7 +20,7 @@ class InUseError(OSError):
 def open_alone(path: str) -> BinaryIO:
     """A file open for reading and writing, made if there is none, which no other process gets until it is closed.
 
-    What is no regular file (`/dev/null`) is not kept from others. Raises OSError, which is InUseError for a file that
+    Anything but a regular file (`/dev/null`) is not locked. Raises OSError, which is InUseError for a file that
     another process has got here.
     """
     while True:

@@ -1,8 +1,8 @@
 """Every file that is read is opened here: regular files alone, and of bounded size.
 
-A path may come from a folder that somebody else made: from a setting, a profile, a link. So a named pipe must not hang
-whoever opens it, nor `/dev/zero` fill the memory. A file is opened without blocking, and then asked what it is: between
-the question and the opening nobody can put something else in its place. What is mapped is not read, and has no bound.
+A path may come from an untrusted folder: from a setting, a profile, a link. So a named pipe must not block
+the reader, nor `/dev/zero` fill the memory. A file is opened without blocking, then checked by its descriptor: between
+check and use it cannot be replaced. Memory-mapped files are not read, and not bounded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OURS = Kind("a file of DistIR or of the system", 64 << 20, "install DistIR again
 
 
 class UnreadError(OSError):
-    """A file that is not read, for what it is; `strerror` says why, `help` what to do."""
+    """A file of a kind or size that is not read; `strerror` gives the reason, `help` what to do."""
 
     def __init__(self, number: int, why: str, path: str, help: str | None = None) -> None:
         super().__init__(number, why, path)
@@ -54,7 +54,7 @@ class UnreadError(OSError):
 
 
 def why_not(error: OSError) -> str:
-    """Why the system, or this module, refused, as it stands in messages: `no such file or directory`."""
+    """The reason of an OSError as messages quote it: `no such file or directory`."""
     said = error.strerror or type(error).__name__
     return said[:1].lower() + said[1:]
 

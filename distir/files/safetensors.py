@@ -37,7 +37,7 @@ LARGEST_HEADER = 100_000_000
 
 
 class FormatError(ValueError):
-    """A file that is not in the format, or an element type that the format lacks; the text says what."""
+    """A file that is not in the format, or an element type that the format lacks; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def read(path: Named) -> dict[str, Tensor]:
 
 
 def metadata(path: Named) -> Mapping[str, Any]:
-    """What a file says of itself. Raises FormatError, OSError."""
+    """The header of a file. Raises FormatError, OSError."""
     found = _header(mapped(path))[0].get("__metadata__")
     return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 

@@ -1,4 +1,4 @@
-"""TOML texts: `tomllib` reads them, and where keys and values stand, which it does not tell, is found here.
+"""TOML texts: `tomllib` reads them; this module adds the positions of keys and values, which it does not report.
 
 Both take time that grows with the length of the text alone: names and values that are nested deeper than anybody
 writes them, on which `tomllib` takes the square of their depth or more, are refused beforehand.
@@ -22,7 +22,7 @@ DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a key and its value stand; of a value over several lines, the first. Of a table, its header is both."""
+    """The positions of a key and its value; of a value over several lines, the first line. A table's are its header."""
 
     key: Span
     value: Span
@@ -159,7 +159,7 @@ class _Scanner:
             self.found.setdefault(key[:length], place)
 
     def first_line(self, first: int, otherwise: int) -> Span:
-        """What stands in one line of the tokens from number `first` to the next one."""
+        """One line of the tokens, from number `first` on."""
         start = end = otherwise
         for number in range(first, min(self.next, len(self.tokens))):
             kind, begins, ends = self.tokens[number]
@@ -171,7 +171,7 @@ class _Scanner:
         return Span(start, end)
 
     def value(self, key: Key) -> None:
-        """A value; what stands in it has keys that begin with its own."""
+        """A value; keys inside it begin with its own."""
         opening = self.kind
         if len(key) > DEEPEST and opening:
             raise _too_deep(Span(*self.tokens[self.next][1:]))
@@ -194,7 +194,7 @@ class _Scanner:
         self.next += 1
 
     def names(self) -> tuple[Key, Span]:
-        """`a.b."c d"`, and where it stands; no names where none are next."""
+        """A dotted key such as `a.b."c d"`, and its position; no names if none follow."""
         start = end = self.tokens[self.next][1] if self.kind else len(self.text)
         found: list[str] = []
         while self.kind == "name":

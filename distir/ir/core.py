@@ -13,7 +13,7 @@ from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.types import Type
 
 DISCARD = ""
-"""The name of a result that nobody wants, written `_`."""
+"""The name of a result that is discarded, written `_`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ Arg = Union[str, Literal, "tuple[Arg, ...]"]
 """A value's name, a constant, or a list of those."""
 
 Claims = tuple[Type | None, ...]
-"""What a statement says of its results' types, one per result; empty if it says nothing."""
+"""The types that a statement declares for its results, one per result; empty if it declares none."""
 
 
 @dataclass(frozen=True, slots=True)

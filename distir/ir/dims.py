@@ -63,7 +63,7 @@ Shape = tuple[Dim, ...]
 
 
 class DimensionError(ValueError):
-    """A dimension that bindings turn into no integer, or a negative one; the text says which."""
+    """A dimension that bindings evaluate to a non-integer or a negative number; the text names it."""
 
 
 def named(name: str) -> SymbolicDim:
@@ -107,7 +107,7 @@ def subtract(a: Dim, b: Dim) -> Dim:
 
 
 def divide(a: Dim, b: Dim) -> Dim:
-    """`a / b` where it is exact; unknown where it cannot be told; raises DimensionError where it is not."""
+    """`a / b` if it is exact; unknown if that is undecidable; raises DimensionError if it is not."""
     if a is None or b is None or b == 0:
         return None
     if isinstance(a, int) and isinstance(b, int):

@@ -29,7 +29,7 @@ def also_called(package: str, function: Callable[..., Any]) -> None:
     """
     module = importlib.import_module(package)
     module.__class__ = _Called
-    module.__dict__["__wrapped__"] = function  # as `inspect` knows functions that stand for others
+    module.__dict__["__wrapped__"] = function  # the convention of `inspect` for wrappers
     module.__doc__ = f"{function.__doc__}\n\nThe package: {module.__doc__}"
 
 

@@ -1,4 +1,4 @@
-"""Results that are kept for the next call, by each thread for itself: for what is not to be shared between threads."""
+"""Results cached per thread, for objects that threads must not share."""
 
 from __future__ import annotations
 

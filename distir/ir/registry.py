@@ -3,7 +3,7 @@
 Ops, steps, schedules, torch forms and hardware profiles are all found this way. An entry point names a module whose
 import registers what it defines; all modules of the group are imported together, the first time that some name is not
 found among ours, or that all names are listed. A program, its folder and its settings never name such a module: only
-what somebody installed is imported. Knows nothing of what it holds.
+installed plugins are imported. Independent of what it holds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Registry(MutableMapping[str, T]):
 
 
 class _State:
-    """Where this process stands with its plugins."""
+    """The plugins that this process has loaded."""
 
     begun = False
     importing = False

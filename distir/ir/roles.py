@@ -33,5 +33,5 @@ def is_held(param: Param) -> bool:
 
 def described(param: Param) -> str:
     """What a parameter is, in words; nothing for one without a role."""
-    said = "frozen" if "frozen" in param.roles else next(iter(param.roles), "")
-    return ROLES.get(said, "")
+    role = "frozen" if "frozen" in param.roles else next(iter(param.roles), "")
+    return ROLES.get(role, "")

@@ -9,7 +9,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.models.sizes import BATCH, DEVICE, add_weights, batch_dimension, check_sizes, float_type
 
 Weights = Mapping[str, TensorType]
-"""Those of a layer by name, the device left open."""
+"""The weights of a layer by name, without a device."""
 
 
 def mlp(

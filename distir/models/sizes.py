@@ -1,4 +1,4 @@
-"""What models have in common: their sizes, said by a user and checked, and how many parameters they hold.
+"""The sizes of models: given by a user and checked, and the number of parameters that they imply.
 
 Knows no model.
 """
@@ -24,7 +24,7 @@ LARGEST: Final = 2**31 - 1
 
 
 class ModelError(ValueError):
-    """Sizes that make no model, or the name of no model; the text says what was expected."""
+    """Invalid sizes of a model, or an unknown model; the text says what was expected."""
 
 
 def check_sizes(**sizes: int) -> None:

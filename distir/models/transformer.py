@@ -94,7 +94,7 @@ def gpt2(
 
 
 def _layer_weights(width: int, dtype: DType) -> dict[str, TensorType]:
-    """The weights of a layer by name, the device left open. In `c_attn` stand those of queries, keys and values."""
+    """The weights of a layer by name, without a device. `c_attn` holds those of queries, keys and values."""
     shapes = {
         "ln_1.weight": (width,),
         "ln_1.bias": (width,),

@@ -3,7 +3,7 @@
 A comment goes with what it stands with: a function, a parameter, or a statement, which is known by the values that it
 defines. Functions that stay as they were keep their canonical text. A statement whose results are now called `%h_1` and
 `%h_2` in place of `%h`, or that stands in another function, counts as left; where there are several, the first one has
-the comments. What stood with anything that is gone is left out, and told.
+the comments. Comments on anything that is gone are dropped, and reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """A comment: the function and what of it it stands with, above that, or `behind` it on its line."""
+    """A comment: its function, the item that it is attached to, and whether it is above that or `behind` it."""
 
     function: str
     at: str | int
@@ -131,7 +131,7 @@ def _inside(syntax: Syntax, written: FunctionSyntax) -> Iterator[_Noted]:
 
 
 class _Places:
-    """Where what comments stand with is in the result."""
+    """The items of the result that comments are attached to."""
 
     def __init__(self, module: Module, source: Module) -> None:
         self._module, self._source = module, source

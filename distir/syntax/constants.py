@@ -77,7 +77,7 @@ def sizes(parts: list[Any]) -> tuple[int, ...]:
 
 
 def _flatten(value: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The shape that the nesting tells, and the values in row-major order."""
+    """The shape of nested lists, and the values in row-major order."""
     shape: list[int] = []
     level: tuple[Any, ...] = (value,)
     while level and isinstance(level[0], tuple):

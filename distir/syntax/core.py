@@ -23,7 +23,7 @@ it may move, group and drop them, not look at them. It never raises: what fits n
 
 
 class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
-    """A type, constant or example that cannot be read; `message` says why, `span` where in the text given."""
+    """A type, constant or example that does not parse; `message` says why, `span` where in the given text."""
 
     def __init__(self, message: str, span: Span, help: str | None = None, code: Code = codes.UNEXPECTED) -> None:
         super().__init__([Diagnostic(code, span, message, help=help)])
@@ -47,7 +47,7 @@ class FunctionSyntax:
     comments: tuple[tuple[int, int], ...]
 
     def statement(self, index: int) -> Span:
-        """Where the statement number `index` of the body stands."""
+        """The span of statement `index` of the body."""
         return Span(self.starts[index], self.ends[index])
 
     def statement_at(self, offset: int) -> int | None:
@@ -88,13 +88,13 @@ class Syntax:
         return replace(self, module=Module(functions), preferred=written)
 
     def function_at(self, offset: int) -> FunctionSyntax | None:
-        """The function whose text, from `func` to `}`, an offset stands in."""
+        """The function whose text, from `func` to `}`, contains an offset."""
         index = bisect.bisect_right(self.functions, offset, key=lambda f: f.span.start) - 1
         found = self.functions[index] if index >= 0 else None
         return found if found and offset <= found.span.end else None
 
     def source_map(self, site: Site) -> Span | None:
-        """Where a site stands; the whole of it for a part that is not written; `None` for what is not in the text."""
+        """The span of a site; of all of it for a part that is not written; `None` for what is not in the text."""
         from distir.syntax.locate import locate
 
         return locate(self, site)

@@ -1,4 +1,4 @@
-"""From the bytes of a file to text, or to a diagnostic that says where it is no text."""
+"""From the bytes of a file to text, or to a diagnostic at the first byte that is not UTF-8."""
 
 from __future__ import annotations
 

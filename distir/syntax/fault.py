@@ -1,4 +1,4 @@
-"""Text that fits the grammar and still says nothing: what rules raise and `reading.evaluate` places."""
+"""Text that fits the grammar but is invalid: raised by rules, located by `reading.evaluate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distir.diagnostics.nearest import nearest
 
 
 class Fault(Exception):  # noqa: N818 (a fault of the text)
-    """Text that fits the grammar and still says nothing. `first` and `last` are the numbers of the tokens at fault."""
+    """Text that fits the grammar but is invalid. `first` and `last` are the numbers of the tokens at fault."""
 
     def __init__(self, code: Code, message: str, help: str | None = None, child: int | None = None) -> None:
         super().__init__(message)

@@ -52,14 +52,14 @@ class _Lines:
         self.lines: list[str] = []
 
     def add(self, line: str, start: int, end: int, *, is_apart: bool = False) -> None:
-        """Add what stands from `start` to `end`, after a blank line if there was one or if it `is_apart`."""
+        """Add the text from `start` to `end`, after a blank line if there was one or if it `is_apart`."""
         if self.lines and (is_apart or self._newlines(start) > 1):
             self.lines.append("")
         self.lines.append(self.indent + line)
         self.end = end
 
     def is_behind(self, start: int) -> bool:
-        """Whether what stands at `start` is on the last item's line."""
+        """Whether `start` is on the last item's line."""
         return bool(self.lines) and not self._newlines(start)
 
     def put_behind(self, comment: str, end: int) -> None:

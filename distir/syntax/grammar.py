@@ -23,7 +23,7 @@ Child = Union["Node", int, None]
 
 _SHAPES_KEPT = 20_000
 _LONGEST = 500
-"""Longer sequences of kinds are not kept: they hold constants, and hardly repeat."""
+"""Longer sequences of kinds are not cached: they hold constants, and rarely repeat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
-"""Where the parts of a program stand. Worked out from the text of the one statement when somebody asks.
+"""The spans of a program's parts, computed on demand from the text of the one statement.
 
 A site counts the operands and attributes of the canonical statement, the text may spell it otherwise: `Send(%x, 2)`
-holds the attribute `device`. Which words became what is told by reading the statement again, with numbered names.
+holds the attribute `device`. Reading the statement again, with numbered names, shows which words became what.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Tokens = tuple[int, int]
 
 
 def locate(syntax: Syntax, site: Site) -> Span | None:
-    """Where a site stands; the whole statement for a part that is not written; `None` for what is not in the text."""
+    """The span of a site; the whole statement for a part that is not written; `None` for what is not in the text."""
     found = syntax.by_name.get(site.function)
     if found is None:
         return None

@@ -193,14 +193,14 @@ class _Parser:
             span = piece.span(found.first, found.last)
             at = extent.unclosed
             if at is not None and (span.start == len(piece.text) or "\n" in self.text[at : start + span.start]):
-                # what stands in later lines is not this statement's fault
+                # the following lines are not part of this statement's error
                 self.report(codes.UNCLOSED_BRACKET, at, at + 1, f"this `{self.text[at]}` is never closed")
                 return
             self.report(found.code, start + span.start, start + span.end, found.message, found.help)
 
 
 class _Body:
-    """The statements of one function, with where they stand."""
+    """The statements of one function, with their spans."""
 
     def __init__(self, parser: _Parser, start: int, comments: scan.Comments) -> None:
         self.parser, self.text, self.lines = parser, parser.text, parser.lines
@@ -213,7 +213,7 @@ class _Body:
         self.pieces: deque[Piece] = deque()
 
     def reuse(self, prefix: Prefix | None, tail: Tail | None, pieces: Iterable[Piece] = ()) -> None:
-        """Begin with what stands before edits, and mind what stands after and between them."""
+        """Begin with the text before the edits, and reuse what is after and between them."""
         if prefix is not None:
             self.statements += prefix.statements
             self.starts += prefix.starts
@@ -234,9 +234,9 @@ class _Body:
         self.at = piece.end
 
     def known_from(self) -> int:
-        """Where what was read before goes on next; -1 for nowhere."""
+        """Where the next reusable text begins; -1 if there is none."""
         while self.pieces and self.pieces[0].start < self.at:
-            self.pieces.popleft()  # what is written before it goes on into it
+            self.pieces.popleft()  # the new text before it extends into it
         return self.pieces[0].start if self.pieces else self.tail.start if self.tail is not None else -1
 
     def take_tail(self, tail: Tail) -> int:

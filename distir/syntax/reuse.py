@@ -1,4 +1,4 @@
-"""Reading the next version of a text: what stands before and after an edit is taken from the version before.
+"""Parsing the next version of a text: reuses what the previous version has before and after an edit.
 
 Between two statements the parser remembers nothing. So where it comes to a line that lies between statements in both
 versions, and the texts are equal from there on, the rest of the function is the same as before, moved. A test compares
@@ -24,7 +24,7 @@ _LINES = 16
 _NEAR = 1 << 12
 """By how many characters such statements may have moved, one edit after another."""
 _TRIES = 20
-"""How many lines are looked at for one between two statements."""
+"""How many lines are searched for one between two statements."""
 
 
 class Tail:

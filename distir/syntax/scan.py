@@ -15,7 +15,7 @@ MAX_DEPTH = 100
 """How deep brackets may be nested."""
 
 Comments = list[tuple[int, int]]
-"""Where comments stand: their starts and ends."""
+"""The spans of comments: their starts and ends."""
 
 _SPACE = re.compile(r"[ \t\f\n]+")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/|/\*[\s\S]*")
@@ -55,11 +55,11 @@ def is_unclosed(text: str, comment: tuple[int, int]) -> bool:
 
 
 def begins_statement(text: str, start: int) -> bool:
-    """Whether at `start`, spaces apart, stands what only the beginning of a statement looks like."""
+    """Whether the text at `start`, after spaces, can only be the beginning of a statement."""
     match = _BEGINS.match(text, start)
     if match is None:
         return False
-    # `%a, dim = 0` goes on with a statement's operands; `%a, %b = …` begins one
+    # `%a, dim = 0` continues a statement's operands; `%a, %b = …` begins one
     return match[1] is None or _LONE_WORD.search(match[0]) is None
 
 
@@ -127,7 +127,7 @@ def _opens_body(text: str, start: int) -> bool:
 
 
 def _goes_on(text: str, newline: int) -> int:
-    """Where a head that could end here goes on in a later line; else `newline`."""
+    """The position where a head that could end here continues in a later line; else `newline`."""
     after = skip(text, newline, [])
     goes_on = text.startswith(("(", "->", "{"), after) or text[newline - 80 : newline].rstrip().endswith("->")
     return after if goes_on else newline

@@ -32,7 +32,7 @@ class Words:
         return [token[1:] for token, kind in zip(self.tokens, self.kinds, strict=True) if kind == VALUE]
 
     def span(self, first: int, last: int) -> Span:
-        """Where the tokens `first` to `last` stand in the piece; one past the last token is its end."""
+        """The span of tokens `first` to `last` in the piece; one past the last token is its end."""
         found = _bounds(self.text)
         if first >= len(found):
             return Span(len(self.text), len(self.text))

@@ -1,4 +1,4 @@
-"""Templates: how a line is read at the price of one dictionary lookup.
+"""Templates: reading a line with one dictionary lookup.
 
 Generated programs repeat few statements with ever new names. So a line is cut at the names of its values; what is left
 is its skeleton. Each skeleton is read by the grammar once, with the numbers 0, 1, … for names, and from what that gives
@@ -17,7 +17,7 @@ Template = Callable[[Pieces], Statement]
 
 _MAKERS_KEPT = 2_000
 _LONGEST = 2_000
-"""Longer expressions are made anew each time; hardly two statements share one."""
+"""Longer expressions are not cached: few statements share one."""
 
 
 class Line(NamedTuple):

@@ -40,7 +40,7 @@ class _Kinds(dict[str, str]):
 
     def __missing__(self, token: str) -> str:
         if token[0] == "%" and len(token) > 1:
-            return VALUE  # there are too many to keep
+            return VALUE  # too many to cache
         kind = _kind(token)
         if kind == IDENT and len(token) < 64:
             if len(self) >= _KINDS_KEPT:
@@ -60,7 +60,7 @@ def kinds(tokens: Collection[str]) -> tuple[str, ...]:
 
 
 def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-    """Where the tokens of a text stand."""
+    """The spans of a text's tokens."""
     for match in TOKEN.finditer(text, start, len(text) if end is None else end):
         yield match.span()
 
@@ -112,7 +112,7 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
-"""Kinds that stand for something together if all are expected; what they take with them; what all that is called."""
+"""Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""
 
 _SINGLE = {
     VALUE: "a value's name such as `%x`",
@@ -127,7 +127,7 @@ _SINGLE = {
 
 
 def wanted(expected: Collection[str]) -> str:
-    """What a message says was expected, from the kinds that could stand there: "`,` or `)`"."""
+    """The expected tokens as a message lists them: "`,` or `)`"."""
     left = set(expected)
     words: list[str] = []
     for typical, kinds_meant, called_together in _GROUPS:

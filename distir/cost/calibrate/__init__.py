@@ -1,4 +1,4 @@
-"""Calibration: microbenchmarks as programs, fits of what they took, and the profile that says so.
+"""Calibration: microbenchmarks as programs, fits of their measured times, and the resulting profile.
 
 `benchmarks` gives the programs, whoever may lower and start programs runs them with `measuring`'s script, `fitting`
 turns seconds into figures, `writing` makes them a profile. Knows no torch but as text, and starts nothing.

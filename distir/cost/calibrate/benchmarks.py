@@ -242,7 +242,7 @@ def _computing(op: str, example: str, dtype: str, sizes: Mapping[str, int], repe
     params, statement = parse_example(_spelled(example, dtype, sizes), canonical)
     done, nbytes = _work(statement, params), sum(_nbytes(p) for p in params)
     sets = max(1, min(MOST_SETS, WORKING_SET // nbytes)) if repeated else 1
-    # What overwrites an operand does so only where nobody needs that any more: each is used once.
+    # Ops that donate an operand do so only at its last use: use each operand once.
     repeats = sets if OPS[op].inplace or not repeated else _often(done, sets)
     heads = tuple(Param(f"{p.name}_{turn}", p.type) for turn in range(sets) for p in params)
     body: list[Apply] = []

@@ -69,7 +69,7 @@ class Fit:
         return "table" if len(self.rate) > 1 or len(self.bandwidth) > 1 else "line"
 
     def seconds(self, flops: float, nbytes: float) -> float:
-        """What the fit says an op takes."""
+        """Seconds of an op by the fit."""
         return self.launch + _over(flops, self.rate) + _over(nbytes, self.bandwidth)
 
 

@@ -15,7 +15,7 @@ KIND, LEVEL, OUTER = "rank", "node", "network"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was measured. `about`: what the script says of it; `date`: as in 2024-05-31; `local`: ranks of a node."""
+    """The measured machine. `about`: the script's report of it; `date`: as in 2024-05-31; `local`: ranks of a node."""
 
     backend: str
     devices: int
