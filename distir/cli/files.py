@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from distir.cli.endings import Refused
 from distir.files import reading
-from distir.files.reading import PROGRAM, Kind, why_not
+from distir.files.reading import PROGRAM, FileKind, why_not
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -42,7 +42,7 @@ def expand(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def read_bytes(path: str, kind: Kind = PROGRAM) -> bytes:
+def read_bytes(path: str, kind: FileKind = PROGRAM) -> bytes:
     """What a file, or standard input, holds; also what a shell hands over as `<(…)`. Raises Refused."""
     try:
         if path == STDIN:

@@ -11,9 +11,9 @@ from distir.ir.late import late_names
 
 if TYPE_CHECKING:
     from distir.cost.catalogue import DEFAULT, add_profiles, load, parse, profiles
-    from distir.cost.collectives import ALGORITHMS, Algorithm, Spent, algorithm
-    from distir.cost.compute import Kind, Rate
-    from distir.cost.description import Row, describe
+    from distir.cost.collectives import ALGORITHMS, Algorithm, CollectiveSeconds, algorithm
+    from distir.cost.compute import DeviceKind, Rate
+    from distir.cost.description import ProfileFigure, describe
     from distir.cost.errors import HardwareError, Problem
     from distir.cost.hardware import FREE, Bound, Cost, Figure, Hardware
     from distir.cost.price import Price, StepCost, step_cost
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles"),
-    "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "Spent", "algorithm"),
-    "distir.cost.compute": ("Kind", "Rate"),
-    "distir.cost.description": ("Row", "describe"),
+    "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "CollectiveSeconds", "algorithm"),
+    "distir.cost.compute": ("DeviceKind", "Rate"),
+    "distir.cost.description": ("ProfileFigure", "describe"),
     "distir.cost.errors": ("HardwareError", "Problem"),
     "distir.cost.hardware": ("FREE", "Bound", "Cost", "Figure", "Hardware"),
     "distir.cost.price": ("Price", "StepCost", "step_cost"),
@@ -41,19 +41,19 @@ __all__ = [
     "FREE",
     "Algorithm",
     "Bound",
+    "CollectiveSeconds",
     "Cost",
+    "DeviceKind",
     "Figure",
     "Hardware",
     "HardwareError",
-    "Kind",
     "Level",
     "Link",
     "Price",
     "Problem",
+    "ProfileFigure",
     "Ranks",
     "Rate",
-    "Row",
-    "Spent",
     "StepCost",
     "Tier",
     "UnitError",

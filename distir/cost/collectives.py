@@ -23,7 +23,7 @@ from distir.cost.topology import Ranks, Use
 from distir.ops.work import Pattern
 
 
-class Spent(NamedTuple):
+class CollectiveSeconds(NamedTuple):
     """Seconds that go into steps, whatever their size, and seconds that go into bytes."""
 
     latency: float
@@ -37,7 +37,7 @@ class Algorithm:
     name: str
     pattern: Pattern
     over: tuple[Use, ...]
-    spent: Callable[[Ranks, float], Spent]
+    spent: Callable[[Ranks, float], CollectiveSeconds]
 
 
 ALGORITHMS: dict[Pattern, list[Algorithm]] = {}
@@ -46,10 +46,10 @@ ALGORITHMS: dict[Pattern, list[Algorithm]] = {}
 
 def algorithm(
     *patterns: Pattern, over: tuple[Use, ...] = ("collective", "low_latency")
-) -> Callable[[Callable[[Ranks, float], Spent]], Callable[[Ranks, float], Spent]]:
+) -> Callable[[Callable[[Ranks, float], CollectiveSeconds]], Callable[[Ranks, float], CollectiveSeconds]]:
     """Declare an algorithm for these patterns."""
 
-    def declare(spent: Callable[[Ranks, float], Spent]) -> Callable[[Ranks, float], Spent]:
+    def declare(spent: Callable[[Ranks, float], CollectiveSeconds]) -> Callable[[Ranks, float], CollectiveSeconds]:
         for pattern in patterns:
             ALGORITHMS.setdefault(pattern, []).append(Algorithm(spent.__name__, pattern, over, spent))
         return spent
@@ -65,30 +65,30 @@ ROOTED: frozenset[Pattern] = frozenset({"scatter", "gather"})
 
 
 @algorithm("send", over=("send",))
-def direct(ranks: Ranks, nbytes: float) -> Spent:
+def direct(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """One transfer: a + S/B."""
-    return Spent(ranks.tiers[-1].latency, nbytes / ranks.tiers[-1].alone)
+    return CollectiveSeconds(ranks.tiers[-1].latency, nbytes / ranks.tiers[-1].alone)
 
 
 # From or to one device.
 
 
 @algorithm("broadcast", "reduce")
-def pipelined_chain(ranks: Ranks, nbytes: float) -> Spent:
+def pipelined_chain(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """A chain through all devices, the payload in pieces: (n-1)a + S/B (Thakur 2005, section 3, for large messages)."""
-    return Spent(_pass(ranks), nbytes / _slowest(ranks))
+    return CollectiveSeconds(_pass(ranks), nbytes / _slowest(ranks))
 
 
 @algorithm("broadcast", "reduce")
-def binomial_tree(ranks: Ranks, nbytes: float) -> Spent:
+def binomial_tree(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Those that have the payload double in each step, at each level: ceil(log2 r)(a + S/B) (Thakur 2005)."""
     latency = sum(_log2(tier.ranks) * tier.latency for tier in ranks.tiers)
     # One device speaks for its whole node.
-    return Spent(latency, sum(_log2(tier.ranks) * nbytes / tier.alone for tier in ranks.tiers))
+    return CollectiveSeconds(latency, sum(_log2(tier.ranks) * nbytes / tier.alone for tier in ranks.tiers))
 
 
 @algorithm("scatter", "gather", over=("send",))
-def linear(ranks: Ranks, nbytes: float) -> Spent:
+def linear(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """The root sends (receives) each part in turn: (n-1)(a + S/(nB)), each over its own link."""
     (peers,) = ranks.peers
     return _one_by_one(ranks, peers, nbytes, [tier.alone for tier in ranks.tiers])
@@ -98,54 +98,54 @@ def linear(ranks: Ranks, nbytes: float) -> Spent:
 
 
 @algorithm("allgather", "reducescatter")
-def ring(ranks: Ranks, nbytes: float) -> Spent:
+def ring(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """n-1 steps around a ring: (n-1)(a + S/(nB)) (Thakur 2005)."""
-    return Spent(_pass(ranks), (ranks.n - 1) / ranks.n * nbytes / _slowest(ranks))
+    return CollectiveSeconds(_pass(ranks), (ranks.n - 1) / ranks.n * nbytes / _slowest(ranks))
 
 
 @algorithm("allgather", "reducescatter")
-def hierarchical(ranks: Ranks, nbytes: float) -> Spent:
+def hierarchical(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """A ring at each level in turn; on outer levels each device carries its share of its node's payload."""
     latency = sum((tier.ranks - 1) * tier.latency for tier in ranks.tiers)
     transfer = sum((tier.ranks - 1) / tier.ranks * nbytes / tier.bandwidth for tier in ranks.tiers)
-    return Spent(latency, transfer)
+    return CollectiveSeconds(latency, transfer)
 
 
 @algorithm("allreduce")
-def ring_allreduce(ranks: Ranks, nbytes: float) -> Spent:
+def ring_allreduce(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Reduce-scatter, then all-gather: 2(n-1)(a + S/(nB)) (Patarasuk and Yuan 2009)."""
     latency, transfer = ring(ranks, nbytes)
-    return Spent(2 * latency, 2 * transfer)
+    return CollectiveSeconds(2 * latency, 2 * transfer)
 
 
 @algorithm("allreduce")
-def hierarchical_allreduce(ranks: Ranks, nbytes: float) -> Spent:
+def hierarchical_allreduce(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Reduce-scatter from inside out, then all-gather back in: in the node (S, g), between nodes (S/g, m)."""
     latency, transfer = hierarchical(ranks, nbytes)
-    return Spent(2 * latency, 2 * transfer)
+    return CollectiveSeconds(2 * latency, 2 * transfer)
 
 
 @algorithm("allreduce")
-def tree_allreduce(ranks: Ranks, nbytes: float) -> Spent:
+def tree_allreduce(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Up and down two pipelined trees: chains in a node, trees between nodes, 2S/B (Sanders 2009; NCCL `tuning.cc`)."""
     depths = ((tier.ranks - 1 if tier.innermost else _log2(tier.ranks)) * tier.latency for tier in ranks.tiers)
-    return Spent(2 * sum(depths), 2 * nbytes / _slowest(ranks))
+    return CollectiveSeconds(2 * sum(depths), 2 * nbytes / _slowest(ranks))
 
 
 @algorithm("allreduce", over=("switch",))
-def in_switch(ranks: Ranks, nbytes: float) -> Spent:
+def in_switch(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """The switch adds (NVLink SHARP): each device sends S to be added and the 1/n of the sum that it shares out.
 
     Two steps, (1 + 1/n) S/B. Only where one switch joins all devices.
     """
     if len(ranks.tiers) != 1:
-        return Spent(math.inf, math.inf)
+        return CollectiveSeconds(math.inf, math.inf)
     (tier,) = ranks.tiers
-    return Spent(2 * tier.latency, (1 + 1 / ranks.n) * nbytes / tier.bandwidth)
+    return CollectiveSeconds(2 * tier.latency, (1 + 1 / ranks.n) * nbytes / tier.bandwidth)
 
 
 @algorithm("alltoall")
-def pairwise(ranks: Ranks, nbytes: float) -> Spent:
+def pairwise(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Each device exchanges a part with each other device in turn: (n-1)(a + S/(nB)) (Thakur 2005)."""
     bandwidths = [tier.share for tier in ranks.tiers]
     return max((_one_by_one(ranks, peers, nbytes, bandwidths) for peers in ranks.peers), key=sum)
@@ -161,11 +161,13 @@ def _slowest(ranks: Ranks) -> float:
     return min(tier.bandwidth for tier in ranks.tiers)
 
 
-def _one_by_one(ranks: Ranks, peers: Sequence[int], nbytes: float, bandwidths: Sequence[float]) -> Spent:
+def _one_by_one(ranks: Ranks, peers: Sequence[int], nbytes: float, bandwidths: Sequence[float]) -> CollectiveSeconds:
     """A device's part of S to or from each peer, one after the other; `peers` and `bandwidths` by tier."""
     part = nbytes / ranks.n
     latency = sum(count * tier.latency for count, tier in zip(peers, ranks.tiers, strict=True))
-    return Spent(latency, sum(count * part / bandwidth for count, bandwidth in zip(peers, bandwidths, strict=True)))
+    return CollectiveSeconds(
+        latency, sum(count * part / bandwidth for count, bandwidth in zip(peers, bandwidths, strict=True))
+    )
 
 
 def _log2(n: int) -> int:

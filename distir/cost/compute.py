@@ -73,17 +73,17 @@ class OpFigures:
         traffic = nbytes / self.traffic.achieved(nbytes) if self.traffic is not None and nbytes else 0.0
         return arithmetic, traffic
 
-    def spent(self, flops: float, nbytes: float, warmth: float = 0.0) -> Spent:
+    def spent(self, flops: float, nbytes: float, warmth: float = 0.0) -> OpSeconds:
         """What the op takes where a share `warmth` of its references is served by caches."""
         arithmetic, traffic = self.seconds(flops, nbytes)
-        found = Spent(self.launch, arithmetic, traffic, self.uncertainty)
+        found = OpSeconds(self.launch, arithmetic, traffic, self.uncertainty)
         if self.warm is None or not warmth:
             return found
         return found.mixed(self.warm.spent(flops, nbytes), warmth)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class OpSeconds:
     """Seconds of an op, by what they go into; `uncertainty`: how far their sum may be off, as a share of it."""
 
     launch: float
@@ -96,7 +96,7 @@ class Spent:
         """All of them."""
         return self.launch + self.arithmetic + self.traffic
 
-    def mixed(self, other: Spent, share: float) -> Spent:
+    def mixed(self, other: OpSeconds, share: float) -> OpSeconds:
         """The mean of this and another, which is the case with the probability `share`.
 
         An op is off by as much as the two are; and by the standard deviation of what is one or the other.
@@ -108,11 +108,11 @@ class Spent:
         off = rest * self.uncertainty * self.seconds + share * other.uncertainty * other.seconds
         deviation = math.sqrt(share * rest) * abs(self.seconds - other.seconds)
         total = launch + arithmetic + traffic
-        return Spent(launch, arithmetic, traffic, math.hypot(off, deviation) / total if total else 0.0)
+        return OpSeconds(launch, arithmetic, traffic, math.hypot(off, deviation) / total if total else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DeviceKind:
     """A kind of device. `rates` has every element type; `other` serves work that names none.
 
     `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op;
@@ -135,7 +135,7 @@ class Kind:
     cache: float = 0.0
     warmth: float = 0.0
 
-    def running(self, working_set: int) -> Kind:
+    def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""
         if not self.cache:
             return self
@@ -147,7 +147,7 @@ class Kind:
         return own or self.ops.get((op, "other"))
 
 
-def roofline(kind: Kind, flops: float, nbytes: float, dtype: DType | None) -> tuple[float, float]:
+def roofline(kind: DeviceKind, flops: float, nbytes: float, dtype: DType | None) -> tuple[float, float]:
     """Seconds of arithmetic and seconds of memory traffic; the slower counts, after `kind.launch`."""
     rate = kind.other if dtype is None else kind.rates[dtype]
     return (flops / rate.achieved(flops) if flops else 0.0), nbytes / kind.bandwidth

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from distir.cost.hardware import Hardware
 
 
-class Row(NamedTuple):
+class ProfileFigure(NamedTuple):
     """A figure: what it is, its value and unit as the profile states them, and where it comes from."""
 
     figure: str
@@ -17,20 +17,20 @@ class Row(NamedTuple):
     source: str
 
 
-def describe(hardware: Hardware) -> list[Row]:
+def describe(hardware: Hardware) -> list[ProfileFigure]:
     """What a machine consists of, then every figure of its profile. The sources' keys are in `hardware.sources`."""
-    rows = [Row("devices", str(len(hardware.kinds)), "", "")]
+    rows = [ProfileFigure("devices", str(len(hardware.kinds)), "", "")]
     rows += [
-        Row(f"{name} devices", str(count), "", "")
+        ProfileFigure(f"{name} devices", str(count), "", "")
         for name, count in Counter(kind.name for kind in hardware.kinds).items()
     ]
     if hardware.devices > len(hardware.kinds):
-        rows.append(Row("streams", str(hardware.devices), "", ""))
+        rows.append(ProfileFigure("streams", str(hardware.devices), "", ""))
     for level in hardware.levels:
         sizes = sorted({len(block) for block in level.blocks})
-        rows.append(Row(f"{level.name} blocks", " or ".join(map(str, sizes)), "devices", ""))
+        rows.append(ProfileFigure(f"{level.name} blocks", " or ".join(map(str, sizes)), "devices", ""))
     for figure in hardware.figures:
         source = ": ".join(part for part in (figure.basis, figure.source) if part)
         source = f"{source} ({figure.note})" if figure.note else source
-        rows.append(Row(figure.name, figure.value, figure.unit, source))
+        rows.append(ProfileFigure(figure.name, figure.value, figure.unit, source))
     return rows

@@ -1,9 +1,9 @@
 """TOML files with good errors: the position of a key, what was expected there, all faults at once. Knows no hardware.
 
-A `Document` is one file, or several where a file extends another. A `Section` is one of its tables; it hands out
-values of the type that is asked for, and notes a fault instead of raising where there is none, so that a reader goes
-on and finds the next one. What it hands out in place of a faulty value is harmless, but never used: `Document.check`
-raises if there was any fault.
+A `ProfileDocument` is one file, or several if a file extends another. A `Section` is one of its tables: it returns
+values of the requested type, and notes a fault instead of raising if there is none, so that a reader reports all faults
+at once. The placeholder that it returns for a faulty value is never used: `ProfileDocument.check` raises if there was
+any fault.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_file(path: Path) -> File:
         raise HardwareError([problem]) from None
 
 
-class Document:
+class ProfileDocument:
     """Files that make one profile, first the one that extends the others.
 
     Tables are merged down to a depth of `atomic`, where they are replaced whole; those named in `deeper` are merged
@@ -113,7 +113,7 @@ class Document:
 class Section:
     """One table. Once all keys were asked for that it may have (`close`), any other is unknown."""
 
-    def __init__(self, document: Document, key: Key, table: Mapping[str, Any]) -> None:
+    def __init__(self, document: ProfileDocument, key: Key, table: Mapping[str, Any]) -> None:
         self.document = document
         self.key = key
         self.table = table

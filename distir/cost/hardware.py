@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from distir.cost.collectives import ALGORITHMS, ROOTED
-from distir.cost.compute import Kind, roofline
+from distir.cost.compute import DeviceKind, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.topology import Block, Level, Link, Ranks, Use, blocks_of, ranks_of
 from distir.ops.work import Communication, Work
@@ -62,7 +62,7 @@ class Hardware:
     name: str
     title: str
     physical: tuple[int, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DeviceKind, ...]
     levels: tuple[Level, ...]
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: tuple[Figure, ...] = ()
@@ -110,7 +110,7 @@ class Hardware:
         used = enumerate(self.kinds)
         return replace(self, kinds=tuple(k.running(working_sets[d]) if d in working_sets else k for d, k in used))
 
-    def kind(self, position: int) -> Kind:
+    def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[self.physical[position]]
 
@@ -172,7 +172,7 @@ class Hardware:
         """Whether an op has figures of its own on these positions."""
         return any(kind.ops and kind.figures_of(op, None) for kind in self._kinds_at(positions))
 
-    def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[Kind]:
+    def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[DeviceKind]:
         if len(positions) == 1:  # nearly all ops that compute
             return (self.kinds[self.physical[positions[0]]],)
         return {(kind.name, kind.warmth): kind for kind in map(self.kind, positions)}.values()
@@ -230,7 +230,7 @@ class Hardware:
         return ranks
 
 
-def _computing(kind: Kind, work: Work, op: str | None) -> Cost:
+def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
     figures = None if op is None or not kind.ops else kind.figures_of(op, work.dtype)
     if figures is not None:
         spent = figures.spent(work.flops, work.bytes, kind.warmth)

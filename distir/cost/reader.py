@@ -35,8 +35,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
-from distir.cost.compute import Kind, Rate
-from distir.cost.document import PLACEHOLDER, Document, File, Section, unknown
+from distir.cost.compute import DeviceKind, Rate
+from distir.cost.document import PLACEHOLDER, File, ProfileDocument, Section, unknown
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.price import Price
 from distir.cost.reader_measured import op_figures, times, uncertainty
@@ -52,7 +52,7 @@ _NO_RATE = Rate(PLACEHOLDER, ((PLACEHOLDER, PLACEHOLDER),))
 
 def read(name: str, files: Sequence[File]) -> Hardware:
     """The hardware that a file describes together with those it extends. Raises HardwareError with all faults."""
-    document = Document(files, deeper=frozenset({"flops", "ops", "times"}))
+    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times"}))
     root = document.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
@@ -119,7 +119,7 @@ def _sources(root: Section) -> dict[str, str]:
 # Devices.
 
 
-def _kinds(root: Section, profile: _Profile) -> list[Kind]:
+def _kinds(root: Section, profile: _Profile) -> list[DeviceKind]:
     section = root.section("kinds")
     if section is None:
         root.missing("kinds", "a table `[kinds.NAME]` for each kind of device")
@@ -133,7 +133,7 @@ def _kinds(root: Section, profile: _Profile) -> list[Kind]:
     return [kind for _, kind in named]
 
 
-def _kind(name: str, section: Section, profile: _Profile) -> Kind:
+def _kind(name: str, section: Section, profile: _Profile) -> DeviceKind:
     title = section.text("title", "the device's name")
     memory = profile.figure(section, "memory", MEMORY)
     bandwidth = section.section("memory_bandwidth")
@@ -152,7 +152,7 @@ def _kind(name: str, section: Section, profile: _Profile) -> Kind:
     ops, share = op_figures(section, profile), uncertainty(section)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
-    return Kind(name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache)
+    return DeviceKind(name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache)
 
 
 def _price(section: Section, profile: _Profile) -> Price | None:
@@ -240,14 +240,14 @@ def _not_above_peak(section: Section, achieved: float, peak: float) -> None:
         section.problem("achieved", f"`{section.get('achieved')}` is above the `peak` of `{section.get('peak')}`")
 
 
-def _groups(root: Section, kinds: Mapping[str, Kind]) -> tuple[tuple[int, ...], tuple[Kind, ...]]:
+def _groups(root: Section, kinds: Mapping[str, DeviceKind]) -> tuple[tuple[int, ...], tuple[DeviceKind, ...]]:
     """The physical device of each position, and the kind of each physical device."""
     if "groups" not in root:
         root.missing("groups", "a table `[[groups]]` with `kind` and `count`")
         root.get("groups")
         return (), ()
     streams: list[int] = []
-    devices: list[Kind] = []
+    devices: list[DeviceKind] = []
     for group in root.sections("groups"):
         name = group.text("kind", "the name of a table `[kinds.NAME]`")
         count = group.count("count", most=MOST_POSITIONS)

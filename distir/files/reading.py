@@ -23,7 +23,7 @@ Named = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FileKind:
     """What a file is meant to hold. `most`: bytes that are read of one; `help`: what to do where it has more."""
 
     name: str
@@ -31,18 +31,18 @@ class Kind:
     help: str
 
 
-PROGRAM = Kind("a program", 256 << 20, "keep large constants in a safetensors file beside the program")
-SETTINGS = Kind("a settings file", 1 << 20, "take out what is not a setting")
-PROFILE = Kind("a hardware profile", 4 << 20, "take out what is not a figure of the machine")
-ROWS = Kind("the CSV of a search", 1 << 30, "begin a new file, without `--resume`")
-TRACE = Kind("a trace", 1 << 30, "trace fewer runs, or a smaller program")
-MODEL = Kind(
+PROGRAM = FileKind("a program", 256 << 20, "keep large constants in a safetensors file beside the program")
+SETTINGS = FileKind("a settings file", 1 << 20, "take out what is not a setting")
+PROFILE = FileKind("a hardware profile", 4 << 20, "take out what is not a figure of the machine")
+ROWS = FileKind("the CSV of a search", 1 << 30, "begin a new file, without `--resume`")
+TRACE = FileKind("a trace", 1 << 30, "trace fewer runs, or a smaller program")
+MODEL = FileKind(
     "a protobuf file",
     (1 << 31) - 1,  # protobuf reads no larger message
     "save the model with external data (`onnx.save(..., save_as_external_data=True)`)",
 )
-REPORT = Kind("what a rank reports", 1 << 30, "run it fewer times")
-OURS = Kind("a file of DistIR or of the system", 64 << 20, "install DistIR again")
+REPORT = FileKind("what a rank reports", 1 << 30, "run it fewer times")
+OURS = FileKind("a file of DistIR or of the system", 64 << 20, "install DistIR again")
 
 
 class UnreadError(OSError):
@@ -81,18 +81,18 @@ def opened(path: Named) -> Generator[BinaryIO]:
         yield file
 
 
-def read_bytes(path: Named, kind: Kind) -> bytes:
+def read_bytes(path: Named, kind: FileKind) -> bytes:
     """All that a regular file holds. Raises OSError, which is UnreadError for one that is none or holds too much."""
     with opened(path) as file:
         return bounded(file, kind, os.fspath(path), os.fstat(file.fileno()).st_size)
 
 
-def read_text(path: Named, kind: Kind, errors: str = "strict") -> str:
+def read_text(path: Named, kind: FileKind, errors: str = "strict") -> str:
     """The same as text in UTF-8, line ends as they are. Raises OSError, and UnicodeDecodeError if `errors` says so."""
     return read_bytes(path, kind).decode("utf-8", errors)
 
 
-def read_handed(path: str, kind: Kind) -> bytes:
+def read_handed(path: str, kind: FileKind) -> bytes:
     """All that the caller of this process hands over as `/dev/fd/63`, waiting for it as for standard input.
 
     Raises OSError.
@@ -101,7 +101,7 @@ def read_handed(path: str, kind: Kind) -> bytes:
         return bounded(stream, kind, path)
 
 
-def bounded(file: BinaryIO, kind: Kind, name: str, expected: int = 0) -> bytes:
+def bounded(file: BinaryIO, kind: FileKind, name: str, expected: int = 0) -> bytes:
     """All that an open file or stream has left; `expected`: how much that is, if it is known. Raises OSError."""
     if expected > kind.most:
         raise _too_large(kind, name, expected)
@@ -152,6 +152,6 @@ def _must_be_regular(mode: int, name: str) -> None:
         raise UnreadError(errno.EINVAL, f"expected a file, found {kind}", name, "name a regular file")
 
 
-def _too_large(kind: Kind, name: str, size: int | None) -> UnreadError:
+def _too_large(kind: FileKind, name: str, size: int | None) -> UnreadError:
     found = f"more than {show_bytes(kind.most)}" if size is None else show_bytes(size)
     return UnreadError(errno.EFBIG, f"it has {found}, {kind.name} may have {show_bytes(kind.most)}", name, kind.help)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from distir.cost import show_seconds
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ide.mentions import Kind, piece, word_at
+from distir.ide.mentions import WordKind, piece, word_at
 from distir.ir import Call
 from distir.simulate.show import moment
 from distir.syntax import FunctionSyntax
@@ -35,7 +35,7 @@ def prepare_calls(document: Document, offset: int) -> CallItem | None:
     """The function whose name the cursor is on, where it is defined or called; else the one it stands in."""
     syntax = document.program.syntax
     word = word_at(syntax, offset)
-    if word is not None and word.kind is Kind.FUNCTION:
+    if word is not None and word.kind is WordKind.FUNCTION:
         written = syntax.by_name.get(word.name)
     else:
         written = syntax.function_at(offset)

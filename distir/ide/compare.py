@@ -14,7 +14,7 @@ from distir.transform import Side, difference
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class SideCosts:
     """What one side costs, in seconds and bytes; by device, and by pattern of communication."""
 
     name: str
@@ -51,8 +51,8 @@ class Comparison:
     `shared`: how many ops the critical paths share from their start. A parting's `span` is in its own text.
     """
 
-    other: Cost
-    this: Cost
+    other: SideCosts
+    this: SideCosts
     speedup: float | None
     shared: int | None
     other_parting: Parting | None
@@ -84,8 +84,8 @@ def in_words(found: Comparison) -> str:
     return f"{before.name} → {now.name}: {times}{speed}, most memory {show_bytes(most[0])} → {show_bytes(most[1])}"
 
 
-def _cost(name: str, simulation: Simulation, side: Side) -> Cost:
-    return Cost(
+def _cost(name: str, simulation: Simulation, side: Side) -> SideCosts:
+    return SideCosts(
         name,
         simulation.function.name,
         simulation.hardware.name,

@@ -13,7 +13,7 @@ from distir.analysis.repairs import moved_to
 from distir.diagnostics import Span
 from distir.ide.actions.core import namer
 from distir.ide.completion_items import Completion, CompletionKind, Completions
-from distir.ide.context import Context, Operation
+from distir.ide.context import Context, PartialOperation
 from distir.ide.document import Document
 from distir.ide.edits import Edit, line_end
 from distir.ide.operands import fits, fits_call, is_host, values_of
@@ -106,7 +106,7 @@ def _used(function: Function, index: int, first: int) -> set[str]:
 # ---- what fits
 
 
-def _verdict(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> _Verdict:
+def _verdict(document: Document, operation: PartialOperation | None, known: Sequence[Value], value: Value) -> _Verdict:
     if _fits(document, operation, known, value):
         return _Verdict(_Fit.AS_IT_IS)
     here = types.devices(type_of(value))
@@ -116,7 +116,7 @@ def _verdict(document: Document, operation: Operation | None, known: Sequence[Va
     return _Verdict(_Fit.NOT_AT_ALL)
 
 
-def _fits(document: Document, operation: Operation | None, known: Sequence[Value], value: Value) -> bool:
+def _fits(document: Document, operation: PartialOperation | None, known: Sequence[Value], value: Value) -> bool:
     if operation is None:
         return True
     index = len(known)
@@ -133,7 +133,7 @@ def _fits(document: Document, operation: Operation | None, known: Sequence[Value
     return fits(op, operation.attrs, known, index, value)
 
 
-def _wanted(document: Document, operation: Operation | None, known: Sequence[Value]) -> list[int]:
+def _wanted(document: Document, operation: PartialOperation | None, known: Sequence[Value]) -> list[int]:
     """The devices where the operand at the cursor may be needed: where the parameter is, or the other operands are."""
     found: dict[int, None] = {}
     if operation is not None and operation.is_call:

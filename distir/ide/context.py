@@ -39,7 +39,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class PartialOperation:
     """What is written of an op or call: operands and attributes before the cursor, and which operand is at the cursor.
 
     In the attributes' brackets, the operands are those that stand behind these already.
@@ -64,7 +64,7 @@ class Context:
     typed: str
     function: FunctionSyntax | None = None
     index: int = 0
-    operation: Operation | None = None
+    operation: PartialOperation | None = None
     attribute: str | None = None
     start: int = 0
 
@@ -176,7 +176,7 @@ def _in_statement(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> 
 
 
 def _in_attributes(
-    found: Context, tokens: list[str], stack: Sequence[_Open], outer: _Open, operation: Operation
+    found: Context, tokens: list[str], stack: Sequence[_Open], outer: _Open, operation: PartialOperation
 ) -> Context:
     item = tokens[outer.item :]
     if len(item) >= 2 and item[1] == "=":
@@ -184,7 +184,7 @@ def _in_attributes(
     return replace(found, role=Role.ATTRIBUTE if not item else Role.NOTHING, operation=operation)
 
 
-def _attribute_value(found: Context, operation: Operation, name: str) -> Context:
+def _attribute_value(found: Context, operation: PartialOperation, name: str) -> Context:
     return replace(found, role=Role.ATTRIBUTE_VALUE, operation=operation, attribute=name)
 
 
@@ -264,7 +264,7 @@ def _is_commented(text: str, comments: tuple[tuple[int, int], ...], offset: int)
 # ---- what is written of an operation
 
 
-def _operation(tokens: list[str], kinds: tuple[str, ...], callee: int) -> Operation:
+def _operation(tokens: list[str], kinds: tuple[str, ...], callee: int) -> PartialOperation:
     """The op or call as far as it is written; the last item is the one at the cursor and does not count."""
     name = tokens[callee]
     is_call = kinds[callee] == FUNCTION
@@ -289,7 +289,7 @@ def _operation(tokens: list[str], kinds: tuple[str, ...], callee: int) -> Operat
     if not is_call:
         canonical_args, given = canonical(name, tuple(args), given)
         args = list(canonical_args)
-    return Operation(name.removeprefix("@"), is_call, tuple(args), given, index)
+    return PartialOperation(name.removeprefix("@"), is_call, tuple(args), given, index)
 
 
 def _listed(name: str, item: list[str]) -> list[Arg]:

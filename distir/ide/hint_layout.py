@@ -11,7 +11,7 @@ from typing import Literal
 
 from distir.ide.compact import ELIDED
 
-Kind = Literal["type", "value", "time", "wait"]
+HintKind = Literal["type", "value", "time", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Hint:
 
     offset: int
     label: str
-    kind: Kind
+    kind: HintKind
     function: str
     index: int
     part: int = 0
@@ -69,7 +69,7 @@ def placed(hints: Sequence[Hint], text: str, first: Callable[[], int], columns: 
     return sorted([*others, *timed], key=lambda hint: hint.offset)
 
 
-def _shorten(hints: list[Hint], kind: Kind, over: int) -> int:
+def _shorten(hints: list[Hint], kind: HintKind, over: int) -> int:
     """Shorten hints of one kind, the longest first, until none is `over`; gives what still is."""
     longest = sorted((i for i, hint in enumerate(hints) if hint.kind == kind), key=lambda i: -len(hints[i].label))
     for index in longest:

@@ -17,7 +17,7 @@ from distir.cost import show_seconds, show_seconds_apart
 from distir.diagnostics import Span
 from distir.ide.compact import ELIDED, compact, counted, in_full, says_something, shortened
 from distir.ide.edits import Edit
-from distir.ide.hint_layout import Hint, Kind, fitted, placed, shown_type
+from distir.ide.hint_layout import Hint, HintKind, fitted, placed, shown_type
 from distir.ide.hover import stale_note
 from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
@@ -61,7 +61,7 @@ def hints(view: View, span: Span, wanted: Hints) -> list[Hint]:
     return found
 
 
-def tooltip(view: View, function_name: str, kind: Kind, index: int, part: int, count: int = 1) -> str | None:
+def tooltip(view: View, function_name: str, kind: HintKind, index: int, part: int, count: int = 1) -> str | None:
     """The full form of a hint, as markdown; None if what it was about is gone."""
     function = view.document.program.module.functions.get(function_name)
     if function is None or index >= len(function.body):

@@ -14,7 +14,7 @@ from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
 
-Kind = Literal["value", "function", "op", "attribute", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Target:
     `before`: of a value, the statement that uses it, or for a result the one after that which makes it.
     """
 
-    kind: Kind
+    kind: TargetKind
     name: str
     span: Span
     written: FunctionSyntax
@@ -86,7 +86,7 @@ def _word(piece: Words, offset: int) -> tuple[int | None, tuple[int, int]]:
     return ended
 
 
-def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None) -> Kind:
+def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None) -> TargetKind:
     match piece.kinds[number]:
         case "VALUE":
             return "value"

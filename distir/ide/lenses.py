@@ -17,10 +17,10 @@ from distir.ide.staleness import MARK
 from distir.ir import Function
 from distir.simulate.simulation import Simulation
 
-Kind = Literal["cost", "calls", "timeline", "compare", "hardware"]
+LensKind = Literal["cost", "calls", "timeline", "compare", "hardware"]
 
-OF_EVERY_FUNCTION: tuple[Kind, ...] = ("cost", "calls")
-OF_THE_ENTRY: tuple[Kind, ...] = ("cost", "timeline", "compare", "hardware")
+OF_EVERY_FUNCTION: tuple[LensKind, ...] = ("cost", "calls")
+OF_THE_ENTRY: tuple[LensKind, ...] = ("cost", "timeline", "compare", "hardware")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Lens:
 
     span: Span
     function: str
-    kind: Kind
+    kind: LensKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def lenses(document: Document) -> list[Lens]:
     return found
 
 
-def lens_text(view: View, function_name: str, kind: Kind, why_not: str | None = None) -> Text:
+def lens_text(view: View, function_name: str, kind: LensKind, why_not: str | None = None) -> Text:
     """The current text of a lens. `why_not`: why there is no simulation."""
     function = view.document.program.module.functions.get(function_name)
     match kind:

@@ -17,7 +17,7 @@ _FILE = re.compile(r"(?<![\w/.:])(?:[\w.-]+/)*[\w.-]+\.(?:dir|onnx|safetensors|t
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DocumentLink:
     """A reference to something else: `target` is an address, or a path relative to the text's folder.
 
     `certain`: it is one, whether or not the file is there; others are worth showing only if it is.
@@ -28,7 +28,7 @@ class Link:
     certain: bool
 
 
-def links(syntax: Syntax) -> list[Link]:
+def links(syntax: Syntax) -> list[DocumentLink]:
     """All references of a text, in its order."""
     text = syntax.source.text
     comments = sorted([*syntax.comments, *(c for f in syntax.functions for c in f.comments)])
@@ -39,7 +39,7 @@ def links(syntax: Syntax) -> list[Link]:
             continue
         path = _path(match[1])
         if path:
-            found.append(Link(Span(*match.span(1)), path, certain=True))
+            found.append(DocumentLink(Span(*match.span(1)), path, certain=True))
     return sorted(found, key=lambda link: link.span.start)
 
 
@@ -51,9 +51,9 @@ def _path(written: str) -> str | None:
         return None
 
 
-def _in_comment(text: str, start: int, end: int) -> Iterator[Link]:
+def _in_comment(text: str, start: int, end: int) -> Iterator[DocumentLink]:
     for match in _ADDRESS.finditer(text, start, end):
-        yield Link(Span(*match.span()), match[0], certain=True)
+        yield DocumentLink(Span(*match.span()), match[0], certain=True)
     for match in _FILE.finditer(text, start, end):
         if "://" not in text[max(start, match.start() - 200) : match.start()].split(" ")[-1]:
-            yield Link(Span(*match.span()), match[0], certain=False)
+            yield DocumentLink(Span(*match.span()), match[0], certain=False)

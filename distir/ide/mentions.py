@@ -20,7 +20,7 @@ from distir.syntax.statements import words
 from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
 
 
-class Kind(Enum):
+class WordKind(Enum):
     """What a word names."""
 
     VALUE = "value"
@@ -40,7 +40,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenizedPiece:
     """A statement, or a function's head where `index` is None, in tokens."""
 
     function: FunctionSyntax
@@ -57,10 +57,10 @@ class Piece:
 class Word:
     """A token that names something; `name` is without `%` and `@`."""
 
-    kind: Kind
+    kind: WordKind
     name: str
     span: Span
-    piece: Piece
+    piece: TokenizedPiece
 
     @property
     def before(self) -> int:
@@ -94,7 +94,7 @@ def callee_number(tokens: Iterable[tuple[str, str]]) -> int:
     return 0
 
 
-def piece_at(syntax: Syntax, offset: int) -> Piece | None:
+def piece_at(syntax: Syntax, offset: int) -> TokenizedPiece | None:
     """The statement or head at an offset; None between them and in comments."""
     function = syntax.function_at(offset)
     if function is None or in_comment(function.comments, offset):
@@ -105,10 +105,10 @@ def piece_at(syntax: Syntax, offset: int) -> Piece | None:
     return None if index is None else piece(syntax, function, index)
 
 
-def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> Piece:
+def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> TokenizedPiece:
     """A statement of a function, or its head."""
     whole = function.head if index is None else function.statement(index)
-    return Piece(function, index, _tokens(words_of(syntax, function, whole).text, whole.start))
+    return TokenizedPiece(function, index, _tokens(words_of(syntax, function, whole).text, whole.start))
 
 
 @lru_cache(maxsize=2)
@@ -210,7 +210,7 @@ def _defines(syntax: Syntax, sigil: str, name: str, function: FunctionSyntax, in
     return _is_result(piece(syntax, function, index), name, span)
 
 
-def _is_result(found: Piece, name: str, span: Span) -> bool:
+def _is_result(found: TokenizedPiece, name: str, span: Span) -> bool:
     """Whether a value that stands in a statement is one that the statement makes."""
     if found.index is None or name not in results(found.function.function.body[found.index]):
         return False
@@ -223,15 +223,15 @@ def _is_callee(syntax: Syntax, mention: Mention) -> bool:
     return found.callee < len(found.tokens) and found.tokens[found.callee].span == mention.span
 
 
-def _kind(found: Piece, number: int) -> Kind:
+def _kind(found: TokenizedPiece, number: int) -> WordKind:
     token = found.tokens[number]
     if token.kind == VALUE:
-        return Kind.VALUE
+        return WordKind.VALUE
     if token.kind == FUNCTION:
-        return Kind.FUNCTION
+        return WordKind.FUNCTION
     if found.index is not None and number == found.callee:
-        return Kind.OP
+        return WordKind.OP
     following = found.tokens[number + 1].text if number + 1 < len(found.tokens) else ""
     if found.index is not None and number > found.callee and following == "=":
-        return Kind.ATTRIBUTE
-    return Kind.OTHER
+        return WordKind.ATTRIBUTE
+    return WordKind.OTHER

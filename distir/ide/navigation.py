@@ -8,9 +8,9 @@ from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.instances import facts
 from distir.ide.mentions import (
-    Kind,
     Mention,
     Word,
+    WordKind,
     functions_mentioned,
     ops_mentioned,
     values_mentioned,
@@ -58,7 +58,7 @@ def type_definition(document: Document, offset: int) -> list[Span]:
     """
     document = document.seen_from(offset)
     word = word_at(document.program.syntax, offset)
-    if word is None or word.kind is not Kind.VALUE:
+    if word is None or word.kind is not WordKind.VALUE:
         return []
     site = shape_origin(document, word.piece.function.function.name, word.name, word.before)
     span = None if site is None else document.program.syntax.source_map(site)
@@ -111,11 +111,11 @@ def mentions(document: Document, word: Word) -> list[Mention]:
     """Every place that names what a word names; none for words that name nothing of the program."""
     syntax = document.program.syntax
     match word.kind:
-        case Kind.VALUE:
+        case WordKind.VALUE:
             return values_mentioned(syntax, word.piece.function, word.name)
-        case Kind.FUNCTION:
+        case WordKind.FUNCTION:
             return functions_mentioned(syntax, word.name)
-        case Kind.OP:
+        case WordKind.OP:
             return ops_mentioned(syntax, word.name)
         case _:
             return []

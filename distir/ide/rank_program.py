@@ -14,7 +14,7 @@ from distir.syntax import parse, print_module
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LineOrigin:
     """A line of the rank's program, from 1, and the statement of the whole program that it comes from."""
 
     line: int
@@ -30,7 +30,7 @@ class RankProgram:
     rank: int
     ranks: tuple[int, ...]
     text: str
-    links: tuple[Link, ...]
+    links: tuple[LineOrigin, ...]
 
 
 def rank_program(document: Document, rank: int) -> RankProgram:
@@ -75,10 +75,10 @@ def _is_same(statement: Apply, other: Statement) -> bool:
     )
 
 
-def _links(document: Document, text: str) -> list[Link]:
+def _links(document: Document, text: str) -> list[LineOrigin]:
     functions = document.program.module.functions
     syntax = parse(text)
-    found: list[Link] = []
+    found: list[LineOrigin] = []
     for written in syntax.functions:
         whole = functions.get(written.function.name)
         if whole is None:
@@ -87,5 +87,5 @@ def _links(document: Document, text: str) -> list[Link]:
             if number is not None:
                 line = syntax.source.position(written.starts[index])[0]
                 span = document.program.syntax.source_map(Site(whole.name, number))
-                found.append(Link(line, whole.name, number, span))
+                found.append(LineOrigin(line, whole.name, number, span))
     return found

@@ -7,7 +7,7 @@ import re
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.edits import Edit
-from distir.ide.mentions import Kind, Word, functions_mentioned, values_mentioned, word_at
+from distir.ide.mentions import Word, WordKind, functions_mentioned, values_mentioned, word_at
 from distir.ir import DISCARD, Function, Module, results
 from distir.syntax.tokens import NAME
 from distir.transform.entry import ROLES
@@ -30,22 +30,22 @@ def rename(document: Document, offset: int, new: str) -> list[Edit]:
     or that would make another function the entry of the program.
     """
     word = _renamed(document, offset)
-    name = new.removeprefix("%" if word.kind is Kind.VALUE else "@")
+    name = new.removeprefix("%" if word.kind is WordKind.VALUE else "@")
     if not re.fullmatch(NAME, name):
         raise RenameError(f"`{new}` is no name: names are of letters, digits, `_`, `.` and `-`")
     if name == word.name:
         return []
-    if word.kind is Kind.VALUE:
+    if word.kind is WordKind.VALUE:
         return _value_renamed(document, word, name)
     return _function_renamed(document, word.name, name)
 
 
 def _renamed(document: Document, offset: int) -> Word:
     word = word_at(document.program.syntax, offset)
-    if word is None or word.kind not in (Kind.VALUE, Kind.FUNCTION):
-        what = f"`{word.name}` is" if word is not None and word.kind is not Kind.OTHER else "this is"
+    if word is None or word.kind not in (WordKind.VALUE, WordKind.FUNCTION):
+        what = f"`{word.name}` is" if word is not None and word.kind is not WordKind.OTHER else "this is"
         raise RenameError(f"{what} no value or function of the program")
-    if word.kind is Kind.FUNCTION and not any(
+    if word.kind is WordKind.FUNCTION and not any(
         m.defines for m in functions_mentioned(document.program.syntax, word.name)
     ):
         raise RenameError(f"there is no function `@{word.name}` in this text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ide.mentions import Piece, piece_at
+from distir.ide.mentions import TokenizedPiece, piece_at
 from distir.ide.symbols import groups, sections
 
 
@@ -30,7 +30,7 @@ def selections(document: Document, offset: int) -> list[Span]:
     return _growing(found, offset)
 
 
-def _within(piece: Piece, offset: int) -> list[Span]:
+def _within(piece: TokenizedPiece, offset: int) -> list[Span]:
     """The token at an offset, and around it the items of lists and the brackets, inside out."""
     tokens = piece.tokens
     touching = [t.span for t in tokens if t.span.start <= offset <= t.span.end]
@@ -46,7 +46,7 @@ def _within(piece: Piece, offset: int) -> list[Span]:
     return found
 
 
-def _bracketed(piece: Piece, start: int, end: int, offset: int) -> list[Span]:
+def _bracketed(piece: TokenizedPiece, start: int, end: int, offset: int) -> list[Span]:
     """The item of a bracket that holds an offset, all items, the bracket, and what it belongs to."""
     tokens = piece.tokens
     depth, item = 0, start + 1
@@ -68,7 +68,7 @@ def _bracketed(piece: Piece, start: int, end: int, offset: int) -> list[Span]:
     return around
 
 
-def _before(piece: Piece, start: int) -> int:
+def _before(piece: TokenizedPiece, start: int) -> int:
     """The first token of what a bracket belongs to: a name, and perhaps other brackets behind it."""
     tokens = piece.tokens
     at, depth = start - 1, 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from distir.analysis.parameters import parameters
 from distir.diagnostics import Span
-from distir.ide.context import Context, Operation, Role, context_at, whole_operation
+from distir.ide.context import Context, PartialOperation, Role, context_at, whole_operation
 from distir.ide.document import Document
 from distir.ide.operands import bindings_of, results_of, show_parameter, show_pattern, values_of
 from distir.ir import UNKNOWN, Call, Constant, Dim, Function, Type
@@ -53,7 +53,7 @@ class _Label:
         self.text += closing
 
 
-def _of_op(document: Document, context: Context, operation: Operation, op: Op) -> SignatureHelp:
+def _of_op(document: Document, context: Context, operation: PartialOperation, op: Op) -> SignatureHelp:
     assert context.function is not None
     args, attrs = operation.args, operation.attrs
     whole = whole_operation(context.function, context.index)
@@ -97,7 +97,7 @@ def _default(value: Constant | None) -> str:
     return "" if value is REQUIRED else " = none" if value is None else f" = {print_literal(value)}"
 
 
-def _of_call(document: Document, context: Context, operation: Operation) -> SignatureHelp | None:
+def _of_call(document: Document, context: Context, operation: PartialOperation) -> SignatureHelp | None:
     assert context.function is not None
     callee = document.program.module.functions.get(operation.callee)
     if callee is None:

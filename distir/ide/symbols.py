@@ -54,7 +54,7 @@ class Symbol(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StatementGroup:
     """Statements in a row, from `first` to `last`, and what they have in common."""
 
     name: str
@@ -82,11 +82,11 @@ def workspace_symbols(syntax: Syntax, query: str) -> Iterator[Symbol]:
                 yield Symbol(f"%{param.name}", f"@{function.name}: {param.type}", SymbolKind.PARAM, at, at)
 
 
-class _Known(dict[str, list[Group]]):
+class _Known(dict[str, list[StatementGroup]]):
     """By function: its groups. The outline, folding and selections of one version ask for the same."""
 
 
-def groups(document: Document, written: FunctionSyntax) -> list[Group]:
+def groups(document: Document, written: FunctionSyntax) -> list[StatementGroup]:
     """The stages and microbatches of a function: statements in a row on the same devices, for the same microbatch.
 
     Of a second function of a name there are none, but in the document as it is seen from there.
@@ -100,7 +100,7 @@ def groups(document: Document, written: FunctionSyntax) -> list[Group]:
     return known[name]
 
 
-def _groups(document: Document, function: Function) -> list[Group]:
+def _groups(document: Document, function: Function) -> list[StatementGroup]:
     state = document.program.analysis.states.get(function.name)
     if state is None or len(function.body) > GROUPED:
         return []
@@ -115,18 +115,18 @@ def _groups(document: Document, function: Function) -> list[Group]:
     for index, statement in enumerate(function.body):
         found = {devices.get(name, nowhere) for name in (*results(statement), *mentioned(statement))}
         keys.append((found.pop() if len(found) == 1 else nowhere.union(*found), batches.get(index)))
-    found_groups: list[Group] = []
+    found_groups: list[StatementGroup] = []
     start = 0
     for index in range(1, len(keys) + 1):
         if index == len(keys) or keys[index] != keys[start] or isinstance(function.body[index], Return):
             name = _group_name(*keys[start]) if index - start >= SMALLEST_GROUP else ""
             if name:
-                found_groups.append(Group(name, start, index - 1))
+                found_groups.append(StatementGroup(name, start, index - 1))
             start = index
     return found_groups
 
 
-def sections(syntax: Syntax, written: FunctionSyntax) -> list[Group]:
+def sections(syntax: Syntax, written: FunctionSyntax) -> list[StatementGroup]:
     """The parts of a body that comments on lines of their own head, named as the comments begin."""
     text = syntax.source.text
     heads: dict[int, str] = {}
@@ -144,7 +144,7 @@ def sections(syntax: Syntax, written: FunctionSyntax) -> list[Group]:
         last -= 1
     firsts = sorted(heads)
     ends = [*(first - 1 for first in firsts[1:]), last]
-    return [Group(heads[a], a, b) for a, b in zip(firsts, ends, strict=False) if b >= a and heads[a]]
+    return [StatementGroup(heads[a], a, b) for a, b in zip(firsts, ends, strict=False) if b >= a and heads[a]]
 
 
 def next_statement(written: FunctionSyntax, offset: int) -> int | None:
@@ -165,12 +165,12 @@ def _function(document: Document, written: FunctionSyntax, with_ops: bool) -> Sy
 
 
 def _nested(
-    syntax: Syntax, written: FunctionSyntax, headed: list[Group], grouped: list[Group], with_ops: bool
+    syntax: Syntax, written: FunctionSyntax, headed: list[StatementGroup], grouped: list[StatementGroup], with_ops: bool
 ) -> list[Symbol]:
     """Sections, in them groups, in these ops. A group that a section ends in is cut there."""
     found: list[Symbol] = []
     at, size = 0, len(written.starts)
-    for section in [*headed, Group("", size, size)]:
+    for section in [*headed, StatementGroup("", size, size)]:
         found += _in_groups(syntax, written, grouped, at, section.first, with_ops)
         if section.name:
             inner = _in_groups(syntax, written, grouped, section.first, section.last + 1, with_ops)
@@ -180,7 +180,7 @@ def _nested(
 
 
 def _in_groups(
-    syntax: Syntax, written: FunctionSyntax, grouped: list[Group], start: int, stop: int, with_ops: bool
+    syntax: Syntax, written: FunctionSyntax, grouped: list[StatementGroup], start: int, stop: int, with_ops: bool
 ) -> list[Symbol]:
     found: list[Symbol] = []
     at = start
@@ -190,12 +190,14 @@ def _in_groups(
             continue
         found += _ops(syntax, written, at, first) if with_ops else []
         inner = _ops(syntax, written, first, last + 1) if with_ops else []
-        found.append(_part(syntax, written, Group(group.name, first, last), SymbolKind.GROUP, inner))
+        found.append(_part(syntax, written, StatementGroup(group.name, first, last), SymbolKind.GROUP, inner))
         at = last + 1
     return found + (_ops(syntax, written, at, stop) if with_ops else [])
 
 
-def _part(syntax: Syntax, written: FunctionSyntax, group: Group, kind: SymbolKind, inner: list[Symbol]) -> Symbol:
+def _part(
+    syntax: Syntax, written: FunctionSyntax, group: StatementGroup, kind: SymbolKind, inner: list[Symbol]
+) -> Symbol:
     span = Span(written.starts[group.first], written.ends[group.last])
     count = group.last - group.first + 1
     return Symbol(group.name, f"{count} statement{'' if count == 1 else 's'}", kind, span, _first(syntax, span), inner)

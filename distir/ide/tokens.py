@@ -43,7 +43,7 @@ Step = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class EncodedPiece:
     """The tokens of a statement, a head or a comment that stands at `offset`, as the protocol counts them.
 
     `first`: length, type and modifiers of the first token; `ahead`: how many lines and columns after the offset it
@@ -60,7 +60,7 @@ class Piece:
     count: int
 
 
-def pieces(view: View, start: int, end: int, units: Units) -> Iterator[Piece]:
+def pieces(view: View, start: int, end: int, units: Units) -> Iterator[EncodedPiece]:
     """The pieces of what stands from `start` to `end`, in the order of the text."""
     syntax = view.document.program.syntax
     text = syntax.source.text
@@ -77,7 +77,9 @@ def pieces(view: View, start: int, end: int, units: Units) -> Iterator[Piece]:
         yield _comment(text, *comment, units)
 
 
-def _function(view: View, text: str, written: FunctionSyntax, start: int, end: int, units: Units) -> Iterator[Piece]:
+def _function(
+    view: View, text: str, written: FunctionSyntax, start: int, end: int, units: Units
+) -> Iterator[EncodedPiece]:
     meaning = _Meaning(view, written.function)
     comments, body, starts, ends = written.comments, written.function.body, written.starts, written.ends
     number = bisect_left(comments, start, key=lambda comment: comment[1])
@@ -184,7 +186,7 @@ MOST_TEXTS = 20_000
 
 def _encoded(
     offset: int, text: str, statement: Statement | None, meaning: _Meaning, shared: int, units: Units
-) -> Piece:
+) -> EncodedPiece:
     """The words of a statement (or of a head). `shared`: modifiers of all its values, ops and functions."""
     if len(text) > LONGEST_STATEMENT:
         text = text[:LONGEST_STATEMENT]
@@ -224,12 +226,12 @@ def _encoded(
             texts.append(found.rest)
         last += gap + found.inside[1]
         gap, count = found.behind[1], count + found.count
-    return Piece(offset, (0, ahead), "".join(texts[:1]), ",".join(texts[1:]), 0, last, count)
+    return EncodedPiece(offset, (0, ahead), "".join(texts[:1]), ",".join(texts[1:]), 0, last, count)
 
 
 def _on_several_lines(
     offset: int, parts: Sequence[str], declared: int, is_head: bool, meaning: _Meaning, shared: int
-) -> Piece:
+) -> EncodedPiece:
     """The same where words stand on several lines."""
     used, defined = (2, 3) if shared & CRITICAL else (0, 1)
     texts: list[str] = []
@@ -251,7 +253,7 @@ def _on_several_lines(
             texts.append(found.rest)
         last = _then(_then(last, step), found.inside)
         step, count = found.behind, count + found.count
-    return Piece(offset, ahead, "".join(texts[:1]), ",".join(texts[1:]), *last, count)
+    return EncodedPiece(offset, ahead, "".join(texts[:1]), ",".join(texts[1:]), *last, count)
 
 
 def _then(first: Step, second: Step) -> Step:
@@ -322,7 +324,7 @@ _SLOW = re.compile(rf"(%{NAME})|(//[^\n]*|/\*[\s\S]*?(?:\*/|$))|{_WORD.pattern}"
 
 def _word_by_word(
     offset: int, text: str, statement: Statement | None, meaning: _Meaning, shared: int, units: Units
-) -> Piece:
+) -> EncodedPiece:
     """The same for a text with comments in it, or with other alphabets."""
     declared = sum(map(bool, results(statement))) if statement is not None else len(text)
     words: list[tuple[int, int, str]] = []  # where a word stands, how long it is, its type and modifiers
@@ -354,12 +356,12 @@ def _word_by_word(
         texts.append(f"{step[0]},{step[1]},{word}" if texts else word)
         ahead = ahead if len(texts) > 1 else step
         last, at = _then(last, step), start
-    return Piece(offset, ahead, "".join(texts[:1]), ",".join(texts[1:]), *last, len(texts))
+    return EncodedPiece(offset, ahead, "".join(texts[:1]), ",".join(texts[1:]), *last, len(texts))
 
 
-def _comment(text: str, start: int, end: int, units: Units) -> Piece:
+def _comment(text: str, start: int, end: int, units: Units) -> EncodedPiece:
     """A comment; one token per line."""
     lines = [line.rstrip("\r") for line in text[start:end].split("\n")]
     lengths = [len(line) if line.isascii() else units(line) for line in lines]
     rest = ",".join(f"1,0,{length},{_COMMENT},0" for length in lengths[1:])
-    return Piece(start, (0, 0), f"{lengths[0]},{_COMMENT},0", rest, len(lines) - 1, 0, len(lines))
+    return EncodedPiece(start, (0, 0), f"{lengths[0]},{_COMMENT},0", rest, len(lines) - 1, 0, len(lines))

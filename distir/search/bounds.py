@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from distir.cost import Hardware
-from distir.cost.compute import Kind, OpFigures, Rate
+from distir.cost.compute import DeviceKind, OpFigures, Rate
 from distir.ir import DType
 from distir.search.space import Plan
 from distir.simulate.body import runs
@@ -54,7 +54,7 @@ def load_of(sequential: Simulation) -> Load:
     return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
 
 
-def _least(kind: Kind, flops: float, dtype: DType | None, edge: float) -> float:
+def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float) -> float:
     """The least seconds that any heavy op of at least `flops` FLOPs takes.
 
     The minimum over all heavy ops, because a transform may rewrite one as another (a `Gemm` as a product and a sum).

@@ -5,13 +5,13 @@ from __future__ import annotations
 from distir.ir import UNKNOWN, Param
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
-from distir.syntax.problems import Problem, problem
+from distir.syntax.problems import TokenProblem, problem
 from distir.syntax.reading import Head, evaluate
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, VALUE
 
 
-def head(piece: Words, too_deep: bool) -> tuple[Head, Problem | None]:
+def head(piece: Words, too_deep: bool) -> tuple[Head, TokenProblem | None]:
     """The head, and what is wrong with it. Of one that is nested too deep, no type is read."""
     if too_deep:
         return _recovered(piece, types=False), None
@@ -21,7 +21,7 @@ def head(piece: Words, too_deep: bool) -> tuple[Head, Problem | None]:
     try:
         return evaluate(node, piece.tokens), None
     except Fault as fault:
-        return _recovered(piece), Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+        return _recovered(piece), TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
 
 
 def _recovered(piece: Words, types: bool = True) -> Head:

@@ -18,7 +18,7 @@ from distir.ir import Broken, Function, Module, Statement
 from distir.ir.collection import paused_collection
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import FunctionSyntax, Spelling, Syntax
-from distir.syntax.problems import Problem
+from distir.syntax.problems import TokenProblem
 from distir.syntax.reuse import Earlier, Piece, Prefix, Tail
 from distir.syntax.statements import TOO_DEEP_MESSAGE, Words, defined, statement, words
 from distir.syntax.templates import Line, Template, template
@@ -185,7 +185,7 @@ class _Parser:
             tuple(comments),
         )
 
-    def problem(self, found: Problem | None, piece: Words, start: int, extent: scan.Extent) -> None:
+    def problem(self, found: TokenProblem | None, piece: Words, start: int, extent: scan.Extent) -> None:
         """Report why the piece that begins at `start` cannot be read."""
         if extent.too_deep is not None:
             self.report(codes.TOO_DEEP, extent.too_deep, extent.too_deep + 1, TOO_DEEP_MESSAGE)
@@ -330,7 +330,7 @@ class _Body:
         piece = words(scan.blanked(self.text, start, extent.end, comments))
         end = start + len(piece.text)
         made = None if extent.too_deep is not None else statement(piece, parser.spelling)
-        if made is None or isinstance(made, Problem):
+        if made is None or isinstance(made, TokenProblem):
             parser.problem(made, piece, start, extent)
             self.add(Broken(defined(piece)), start, end)
             return None, 0, extent.end

@@ -14,7 +14,7 @@ _FUNCTION, _EQUAL = frozenset({FUNCTION}), frozenset({"="})
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TokenProblem:
     """A finding about the tokens `first` to `last`; one past the last token is the end."""
 
     code: Code
@@ -24,28 +24,28 @@ class Problem:
     last: int
 
 
-def problem(unexpected: Unexpected, tokens: Sequence[str], kinds: Sequence[str]) -> Problem:
+def problem(unexpected: Unexpected, tokens: Sequence[str], kinds: Sequence[str]) -> TokenProblem:
     """What to say of the first token that does not fit."""
     index, expected = unexpected.index, unexpected.expected
     kind = kinds[index] if index < len(kinds) else END
     token = tokens[index] if index < len(tokens) else ""
     if kind == ELLIPSIS:
-        return Problem(codes.ELIDED, "`...` stands for a part that was left out", "write it out", index, index)
+        return TokenProblem(codes.ELIDED, "`...` stands for a part that was left out", "write it out", index, index)
     if kind == BAD:
         return _bad(token, index, expected)
     message = f"expected {wanted(expected)}, found {called(token, kind)}"
-    return Problem(codes.UNEXPECTED, message, _help(index, kind, expected, tokens, kinds), index, index)
+    return TokenProblem(codes.UNEXPECTED, message, _help(index, kind, expected, tokens, kinds), index, index)
 
 
-def _bad(token: str, index: int, expected: frozenset[str]) -> Problem:
+def _bad(token: str, index: int, expected: frozenset[str]) -> TokenProblem:
     if token[0] == '"':
-        return Problem(codes.BAD_STRING, "the string is not closed", 'add a `"` on the same line', index, index)
+        return TokenProblem(codes.BAD_STRING, "the string is not closed", 'add a `"` on the same line', index, index)
     message = f"expected {wanted(expected)}, found {called(token, BAD)}"
     if token in "%@":
         hint = f"a name follows `{token}` directly, of letters, digits, `_`, `.` and `-`"
-        return Problem(codes.UNEXPECTED, message, hint, index, index)
+        return TokenProblem(codes.UNEXPECTED, message, hint, index, index)
     hint = "statements end with their line" if token == ";" else "comments begin with `//`" if token == "#" else None
-    return Problem(codes.BAD_CHARACTER, message, hint, index, index)
+    return TokenProblem(codes.BAD_CHARACTER, message, hint, index, index)
 
 
 def _help(index: int, kind: str, expected: frozenset[str], tokens: Sequence[str], kinds: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from distir.syntax import scan
 from distir.syntax.core import Spelling, SyntaxProblem
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
-from distir.syntax.problems import Problem, problem
+from distir.syntax.problems import TokenProblem, problem
 from distir.syntax.reading import Written, evaluate
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
 
@@ -62,7 +62,7 @@ def numbered(piece: Words) -> list[str]:
     return result
 
 
-def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | Problem:
+def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return | TokenProblem:
     """The statement with `0`, `1`, … for the names of its values."""
     node = shape("line", piece.kinds)
     if isinstance(node, Unexpected):
@@ -71,7 +71,7 @@ def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return 
         made = evaluate(node, numbered(piece))
         return canonical(made, spelling) if isinstance(made, Written) else Return(made)
     except Fault as fault:
-        return Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+        return TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
 
 
 def canonical(written: Written, spelling: Spelling | None) -> Apply | Call:
@@ -142,7 +142,7 @@ def _whole(rule: str, text: str) -> Any:
     try:
         return evaluate(node, piece.tokens)
     except Fault as fault:
-        found = Problem(fault.code, fault.message, fault.help, fault.first, fault.last)
+        found = TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
         raise _raised(found, piece) from fault
 
 
@@ -160,6 +160,6 @@ def _depth(text: str, comments: scan.Comments) -> int | None:
     return too_deep
 
 
-def _raised(found: Problem, piece: Words) -> SyntaxProblem:
+def _raised(found: TokenProblem, piece: Words) -> SyntaxProblem:
     message = found.message.replace("the end of the statement", "the end of the text")
     return SyntaxProblem(message, piece.span(found.first, found.last), found.help, found.code)

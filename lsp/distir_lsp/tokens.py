@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lsprotocol import types
 
 from distir.ide.instances import View
-from distir.ide.tokens import MODIFIERS, TYPES, Piece, Units, pieces
+from distir.ide.tokens import MODIFIERS, TYPES, EncodedPiece, Units, pieces
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
 from distir_lsp.reading import view_of
@@ -130,7 +130,7 @@ class _Chain:
         self.positions = positions
         self.line = self.column = 0
 
-    def text(self, piece: Piece) -> str:
+    def text(self, piece: EncodedPiece) -> str:
         """The numbers of a piece's tokens."""
         start_line, start_column = self.positions.place(piece.offset)
         lines, columns = piece.ahead

@@ -9,7 +9,7 @@ from cost_samples import COLLECTIVES, PATTERNS, communication, groups, machines,
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from distir.cost import ALGORITHMS, FREE, Spent, algorithm, load, parse
+from distir.cost import ALGORITHMS, FREE, CollectiveSeconds, algorithm, load, parse
 from distir.cost.collectives import hierarchical, hierarchical_allreduce, ring, ring_allreduce
 from distir.cost.topology import ranks_of
 from distir.ops.work import NO_WORK, Work
@@ -246,7 +246,7 @@ def test_a_root_elsewhere_is_refused():
 
 def test_an_algorithm_is_one_function():
     def instant(ranks, nbytes):
-        return Spent(0.0, 0.0)
+        return CollectiveSeconds(0.0, 0.0)
 
     before = seconds(load(), "alltoall", 10**9, (0, 1))
     algorithm("alltoall")(instant)

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distir.files.reading import Kind, UnreadError, bounded, mapped, opened, read_bytes
+from distir.files.reading import FileKind, UnreadError, bounded, mapped, opened, read_bytes
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted([*(ROOT / "distir").rglob("*.py"), *(ROOT / "lsp").rglob("*.py")])
 ITSELF = ROOT / "distir" / "files" / "reading.py"
 
-SMALL = Kind("a small file", 100, "make it smaller")
+SMALL = FileKind("a small file", 100, "make it smaller")
 COMMAND = [sys.executable, "-c", "import sys; from distir.cli import main; sys.exit(main())"]
 PROGRAM = "func @main(%x: Tensor[Float32, (2,), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
 WITH_TENSOR = PROGRAM.replace("Relu(%x)", 'Constant[value = external<Float32, (2,), "BAD.safetensors#w">]()')

@@ -11,16 +11,16 @@ from distir_lsp.answers import PROTOCOL, key
 from distir_lsp.server import DistirServer
 
 from distir.ide.call_choice import CallChoice
-from distir.ide.compare import Comparison, Cost, Parting
+from distir.ide.compare import Comparison, Parting, SideCosts
 from distir.ide.hardware import FigureRow, Profile
 from distir.ide.memory import Curve, MemoryView, Resident
-from distir.ide.rank_program import Link, RankProgram
+from distir.ide.rank_program import LineOrigin, RankProgram
 from distir.ide.status import Status
 from distir.ide.timeline import Bar, BarTable, CallPlace, DeviceLane, Kind, Origin, TimelineView, Waiting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
-ANSWERS = (CallChoice, Comparison, Cost, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
-    Link,
+ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
+    LineOrigin,
     RankProgram,
     Status,
     Bar,

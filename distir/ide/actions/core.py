@@ -34,7 +34,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedFinding:
     """Something wrong with a statement: with its site, and located."""
 
     site: Site
@@ -42,12 +42,12 @@ class Found:
     located: Diagnostic
 
 
-def found_at(document: Document, span: Span) -> Iterator[Found]:
+def found_at(document: Document, span: Span) -> Iterator[LocatedFinding]:
     """What the checker finds wrong with statements in a piece of the text."""
     for diagnostic in document.program.analysis.diagnostics:
         site = diagnostic.site
         if isinstance(site, Site) and site.index is not None and _lines_touch(document, site, span):
-            yield Found(site, diagnostic, diagnostic.located(document.program.syntax.source_map))
+            yield LocatedFinding(site, diagnostic, diagnostic.located(document.program.syntax.source_map))
 
 
 def statement_at(document: Document, span: Span) -> tuple[FunctionSyntax, int] | None:

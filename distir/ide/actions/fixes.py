@@ -10,7 +10,7 @@ from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
 from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints
-from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, Found, found_at, namer, renamed_in
+from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, namer, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
 from distir.ide.sends import name_there, send, sent_before
@@ -93,7 +93,7 @@ def _lines(text: str, span: Span) -> Span:
 # ---- Send and Cast
 
 
-def _sends(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
+def _sends(document: Document, found: LocatedFinding, mistake: Mistake) -> Iterator[Action]:
     """Bring all operands to one device; the first choice is the one that the finding's help suggests."""
     written = document.program.syntax.by_name[found.site.function]
     assert found.site.index is not None
@@ -113,7 +113,7 @@ def _sends(document: Document, found: Found, mistake: Mistake) -> Iterator[Actio
         yield Action(title, QUICK_FIX, tuple(edits), (found.located,), preferred=number == 0)
 
 
-def _casts(document: Document, found: Found, mistake: Mistake) -> Iterator[Action]:
+def _casts(document: Document, found: LocatedFinding, mistake: Mistake) -> Iterator[Action]:
     """Cast one operand to the element type of another; the first choice is the one that the finding's help suggests."""
     written = document.program.syntax.by_name[found.site.function]
     assert found.site.index is not None
@@ -149,7 +149,7 @@ def _meant(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:
 # ---- unused values and functions
 
 
-def _unused(document: Document, found: Found) -> Iterator[Action]:
+def _unused(document: Document, found: LocatedFinding) -> Iterator[Action]:
     """Remove a statement that nothing uses; of one of several results, write `_` for it."""
     syntax = document.program.syntax
     written = syntax.by_name[found.site.function]
