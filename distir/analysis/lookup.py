@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distir.diagnostics.codes import names as name_codes
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import Part
 from distir.ops import OPS, Op, Reject, bridge
 

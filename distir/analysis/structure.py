@@ -12,7 +12,7 @@ from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
 from distir.diagnostics.codes import types as type_codes
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
     Broken,

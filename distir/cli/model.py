@@ -86,7 +86,7 @@ def _made(name: str, given: dict[str, int], batch: int | None, dtype: str | None
     if name in models.NAMED:
         _refuse(name, [*given, *(["dtype"] if dtype else []), *(["training"] if training else [])])
         return models.named(name, batch)
-    from distir.diagnostics.nearest import nearest
+    from distir.diagnostics.spelling import nearest
 
     near = nearest(name, ["mlp", "gpt2", *models.NAMED])
     known = f"there are mlp, gpt2, {', '.join(models.NAMED)}"

@@ -195,7 +195,7 @@ def _subject(model: str, bind: Any, batch_given: bool) -> tuple[Module, Config, 
 
         return named(model), find(Path()), {}
     if not model.endswith(".dir") and model != "-":
-        from distir.diagnostics.nearest import nearest
+        from distir.diagnostics.spelling import nearest
 
         near = nearest(model, NAMED)
         known = f"expected a .dir program, or one of {', '.join(NAMED)}"

@@ -15,7 +15,7 @@ from distir.cost.document import File, parse_file, read_file
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
 from distir.cost.reader import read
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir.registry import Registry
 
 DEFAULT = "dgx-a100"

@@ -17,7 +17,7 @@ from typing import Any, cast
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.units import Quantity, UnitError, parse
 from distir.diagnostics import Source
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.files import toml
 from distir.files.reading import PROFILE, advice, read_bytes, why_not
 from distir.files.toml import Key

@@ -42,7 +42,7 @@ from distir.cost.price import Price
 from distir.cost.reader_measured import op_figures, times, uncertainty
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import DTYPES, DType
 
 BASES = ("specified", "measured", "derived", "estimated")

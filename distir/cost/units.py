@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distir.cost.price import Price
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 
 
 class UnitError(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from distir.diagnostics.core import CODES, Code
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 
 
 def explain(number: str) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
 from distir.ir.builder import FunctionBuilder
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from distir.diagnostics.codes import names as codes
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DTYPES,
     NO_ATTRIBUTES,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from distir.cost import show_seconds
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.search.rows import Row
 from distir.transform.pipeline import SCHEDULES
 

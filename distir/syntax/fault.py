@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distir.diagnostics import Code
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 
 
 class Fault(Exception):  # noqa: N818 (a fault of the text)

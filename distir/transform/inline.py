@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from distir.analysis.size import MOST_WRITTEN, refuse_beyond
-from distir.diagnostics.nearest import suggestion
+from distir.diagnostics.spelling import suggestion
 from distir.ir import (
     DISCARD,
     UNKNOWN,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from distir.analysis import Analysis, check
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DTYPES,
     HOST,

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from distir.cost import Hardware, load
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.diagnostics.nearest import nearest
+from distir.diagnostics.spelling import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
 from distir.ir.roles import is_held
 from distir.ops.layout import Blocks
