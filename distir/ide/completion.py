@@ -15,7 +15,7 @@ from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
-from distir.ops.core import AttributeSpec
+from distir.ops.specs import AttributeSpec
 from distir.syntax import print_literal
 
 

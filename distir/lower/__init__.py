@@ -10,7 +10,6 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.lower.agreement import Event, Step, check_order, communications
     from distir.lower.folder import Entry, Lowered, lower, lower_ranks
-    from distir.lower.forms import torch_form
     from distir.lower.launching import Launch, LaunchError, launch
     from distir.lower.projection import is_remote, project
     from distir.lower.training import lower_training, training_step
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "distir.lower.agreement": ("Event", "Step", "check_order", "communications"),
     "distir.lower.folder": ("Entry", "Lowered", "lower", "lower_ranks"),
-    "distir.lower.forms": ("torch_form",),
     "distir.lower.launching": ("Launch", "LaunchError", "launch"),
     "distir.lower.projection": ("is_remote", "project"),
     "distir.lower.training": ("lower_training", "training_step"),
@@ -40,6 +38,5 @@ __all__ = [
     "lower_ranks",
     "lower_training",
     "project",
-    "torch_form",
     "training_step",
 ]

@@ -27,12 +27,12 @@ from distir.ir import (
     types,
 )
 from distir.ir.deep import Deep, finish
-from distir.lower.forms import Unlowerable, items
 from distir.lower.naming import FUNCTION, Names
 from distir.lower.projection import callee
 from distir.lower.sharing import Sharing, SharingMap, leaves
 from distir.lower.statements import NONE, Line, lowered
 from distir.ops import OPS, Reject, Value, dense, type_of
+from distir.ops.torch_form import Unlowerable, items
 
 INDENT = "    "
 

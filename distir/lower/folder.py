@@ -39,11 +39,10 @@ from distir.ir import (
 from distir.lower import templates
 from distir.lower.agreement import check_order
 from distir.lower.emission import INDENT, Emission, Emitted, Problem
-from distir.lower.forms import dtype_name, known_numbers
 from distir.lower.naming import comment
-from distir.lower.ops import FAMILIES
 from distir.lower.projection import concrete, held_results, project
 from distir.ops import OPS, Value, type_of
+from distir.ops.torch_form import dtype_name, known_numbers
 from distir.syntax import print_statement
 
 INLINE = 64
@@ -51,9 +50,6 @@ INLINE = 64
 
 FORMAT = 1
 """Of program.json."""
-
-FORM_FAMILIES = FAMILIES
-"""Importing them has registered all forms."""
 
 Load = Callable[[External], Any]
 

@@ -15,9 +15,8 @@ from distir.analysis import Checker, Instance
 from distir.analysis.liveness import last_uses
 from distir.ir import DISCARD, Apply, Arg, Call, Return, TupleType, Type, names, operands
 from distir.ir.deep import Deep, finish
-from distir.lower.forms import FORMS
 from distir.lower.projection import callee
-from distir.ops import type_of
+from distir.ops import OPS, type_of
 
 Root = tuple[str, tuple[int, ...]]
 """A tensor by its value's name, and its place in that value."""
@@ -115,7 +114,7 @@ class SharingMap:
             return args[0]
         if op.op == "Identity":
             return args
-        form = FORMS.get(op.op)
+        form = OPS[op.op].rule("torch")
         stated = [type_of(found.instance.state[name]) for name in op.results]
         if form is not None and form.fresh:
             return [_fresh(name, t) for name, t in zip(op.results, stated, strict=True)]

@@ -8,24 +8,24 @@ from typing import Any, Protocol, cast
 
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import HOST, Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
-from distir.lower.forms import (
-    FORMS,
+from distir.ops import OPS, Value, bind, dense, strengthen, type_of
+from distir.ops.group import STANDING
+from distir.ops.infer import tuple_structure
+from distir.ops.torch_form import (
     STORED_ONLY,
-    TOGETHER,
+    Expr,
     Local,
-    Operand,
     Unlowerable,
     Unpacked,
+    Write,
     Written,
     dtype_name,
     items,
     known_numbers,
     number,
     unknown,
+    written,
 )
-from distir.ops import OPS, Value, bind, dense, strengthen, type_of
-from distir.ops.group import STANDING
-from distir.ops.infer import tuple_structure
 
 NONE = "None"
 """What stands for a value that another rank holds."""
@@ -61,7 +61,7 @@ class Whole(Local):
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Write):
     """What a form asks of the statement that it writes."""
 
     program: Program
@@ -111,8 +111,8 @@ def lowered(
 ) -> list[Line]:
     """The lines of a statement. `texts`: one per operand. Raises Unlowerable."""
     definition = OPS[op.op]
-    if op.op not in FORMS:
-        hint = "write it in terms of other ops, or declare a form with `distir.lower.torch_form`"
+    if definition.rule("torch") is None:
+        hint = f"write it in terms of other ops, or state a form with `{op.op}.torch`"
         if op.op in STANDING:
             hint = "one device stands for its group here; what runs has all: transform without `representative=true`"
         raise Unlowerable(f"`{op.op}` has no form in torch", codes.NO_TORCH_FORM, hint)
@@ -142,7 +142,8 @@ class _Statement:
         operands = [None if v is None else self._operand(t, v) for t, v in zip(texts, vs, strict=True)]
         self._check(operands)
         writer = Writer(self.program, self.device, cast("Sequence[TensorType]", ws), self.overwritable)
-        return FORMS[self.op].write(writer, *operands, **self.attrs)
+        definition = OPS[self.op]
+        return written(definition.rules["torch"], definition, writer, operands, self.attrs)
 
     def leaves(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type], count: int) -> list[Written]:
         """The form of the op on each leaf of tuples; of tuples in tuples, too."""
@@ -172,7 +173,8 @@ class _Statement:
 
     def _together(self, parts: Sequence[tuple[Sequence[Any], Sequence[Value], Sequence[Type]]]) -> Whole | None:
         """A communication of all leaves as one message, where they are tensors that all have the same members."""
-        if self.op not in TOGETHER or len(parts) < 2:
+        together = OPS[self.op].rule("torch_together") if len(parts) > 1 else None
+        if together is None:
             return None
         members = {tuple(_member(v) for v in [*vs, *ws]) for _, vs, ws in parts}
         (places, *others) = members
@@ -180,25 +182,25 @@ class _Statement:
             return None
         operands = [[self._operand(t, v) for t, v in zip(texts, vs, strict=True)] for texts, vs, _ in parts]
         writer = Writer(self.program, self.device, (), self.overwritable)
-        written = TOGETHER[self.op](writer, operands, **self.attrs)
-        return Whole(written.results, written.text)
+        message: Local = together(writer, operands, **self.attrs)
+        return Whole(message.results, message.text)
 
-    def _operand(self, text: str, v: Value) -> Operand:
+    def _operand(self, text: str, v: Value) -> Expr:
         stated = cast("TensorType", type_of(v))
         if isinstance(v, External):
-            return Operand(self.program.constant(v), stated)
+            return Expr(self.program.constant(v), stated)
         if isinstance(v, Literal):
             v = dense(v.value)
             stated = v.type
         if not isinstance(v, Dense):
             _check_concrete(stated)
-            return Operand(text, stated)
+            return Expr(text, stated)
         if v.symbolic:
             raise unknown("a size")
         shown = number(known_numbers(rounded(v))[0]) if v.shape == () else self.program.constant(v)
-        return Operand(shown, stated, v, self.program.constant)
+        return Expr(shown, stated, v, self.program.constant)
 
-    def _check(self, operands: Sequence[Operand | None]) -> None:
+    def _check(self, operands: Sequence[Expr | None]) -> None:
         family = OPS[self.op].family
         for operand in operands:
             if operand is None or not isinstance(operand.type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -29,6 +29,15 @@ from distir.ops.unify import Reject
 from distir.ops.work import NO_WORK, Communication, Pattern, Work
 from distir.ops.workload import work
 
+
+def _standard_op(name: str) -> Op | None:
+    from distir.ops.bridge.definition import standard_op  # most programs have none
+
+    return standard_op(name)
+
+
+OPS.standard = _standard_op
+
 FAMILIES = (
     constant,
     elementwise,

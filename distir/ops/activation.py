@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import TensorType
@@ -12,6 +13,20 @@ from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
+
+
+def _by_result(g: Backward) -> Gradients:
+    """`XGrad(dy, y)`, with the attributes of `X`."""
+    return [g(f"{g.op.name}Grad", g.dy, g.y[0], **g.statement.attrs)]
+
+
+def _by_operand(g: Backward) -> Gradients:
+    """`XGrad(dy, x)`, with the attributes of `X`."""
+    return [g(f"{g.op.name}Grad", g.dy, g.x[0], **g.statement.attrs)]
+
 
 @op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
 def Relu(x: Array) -> Array:
@@ -20,6 +35,10 @@ def Relu(x: Array) -> Array:
     %y = Relu(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.maximum(x, x.dtype.type(0))
+
+
+Relu.grad(_by_result)
+Relu.torch("torch.relu({x})", fresh=True)
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2)
@@ -32,6 +51,10 @@ def LeakyRelu(x: Array, *, alpha: float = 0.01) -> Array:
     return np.where(wide_x < 0, alpha * wide_x, wide_x).astype(x.dtype)
 
 
+LeakyRelu.grad(_by_operand)
+LeakyRelu.torch("F.leaky_relu({x}, {alpha})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
 def Elu(x: Array, *, alpha: float = 1.0) -> Array:
     """`x` where it is at least 0, else `alpha * (exp(x) - 1)`. ONNX `Elu`.
@@ -42,6 +65,10 @@ def Elu(x: Array, *, alpha: float = 1.0) -> Array:
     return np.where(wide_x < 0, alpha * np.expm1(np.minimum(wide_x, 0)), wide_x).astype(x.dtype)
 
 
+Elu.grad(_by_operand)
+Elu.torch("F.elu({x}, {alpha})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
 def Sigmoid(x: Array) -> Array:
     """The logistic function, `1 / (1 + exp(-x))`. ONNX `Sigmoid`.
@@ -49,6 +76,10 @@ def Sigmoid(x: Array) -> Array:
     %y = Sigmoid(%x: Tensor[Float32, (2, 3), 1])
     """
     return logistic(wide(x)).astype(x.dtype, copy=False)
+
+
+Sigmoid.grad(_by_result)
+Sigmoid.torch("torch.sigmoid({x})", fresh=True)
 
 
 def logistic(x: Array) -> Array:
@@ -66,6 +97,17 @@ def HardSigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
     return np.clip(alpha * wide(x) + beta, 0, 1).astype(x.dtype, copy=False)
 
 
+@HardSigmoid.grad
+def _(g: Backward) -> Gradients:
+    rising = g("And", g("Greater", g.y[0], 0.0), g("Less", g.y[0], 1.0))
+    return [g("Where", rising, g("Mul", g.dy, g.attrs["alpha"]), 0.0)]
+
+
+@HardSigmoid.torch(fresh=True)
+def _(write: Write, x: Expr, *, alpha: float, beta: float) -> str:
+    return write.narrowed(f"torch.clamp({write.number(alpha)} * {x.wide} + {write.number(beta)}, 0.0, 1.0)", x.dtype)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=5)
 def HardSwish(x: Array) -> Array:
     """`x * HardSigmoid[alpha = 1 / 6, beta = 0.5](x)`. ONNX `HardSwish`.
@@ -76,6 +118,15 @@ def HardSwish(x: Array) -> Array:
     return (wide_x * np.clip(wide_x / 6 + 0.5, 0, 1)).astype(x.dtype, copy=False)
 
 
+@HardSwish.grad
+def _(g: Backward) -> Gradients:
+    gate = g("HardSigmoid", g.x[0], alpha=1 / 6, beta=0.5)
+    return g.through(g("Mul", g.x[0], gate), g.dy, g.x)
+
+
+HardSwish.torch("F.hardswish({x})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Tanh(input: Array) -> Array:
     """The hyperbolic tangent. ONNX `Tanh`.
@@ -83,6 +134,10 @@ def Tanh(input: Array) -> Array:
     %y = Tanh(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.tanh(wide(input)).astype(input.dtype, copy=False)
+
+
+Tanh.grad(_by_result)
+Tanh.torch("torch.tanh({input})", fresh=True)
 
 
 @op(
@@ -111,6 +166,10 @@ def _(x: TensorType, *, approximate: str) -> None:
     check_approximation("Gelu", approximate)
 
 
+Gelu.grad(_by_operand)
+Gelu.torch("F.gelu({x}, approximate={approximate})", fresh=True)
+
+
 def check_approximation(name: str, approximate: str) -> None:
     """Reject what is no way to compute a Gelu."""
     if approximate not in ("none", "tanh"):
@@ -128,6 +187,16 @@ def Swish(x: Array, *, alpha: float = 1.0) -> Array:
     return (wide_x * logistic(alpha * wide_x)).astype(x.dtype, copy=False)
 
 
+Swish.grad(_by_operand)
+
+
+@Swish.torch(fresh=True)
+def _(write: Write, x: Expr, *, alpha: float) -> str:
+    if alpha == 1:
+        return f"F.silu({x})"
+    return write.narrowed(f"{x.wide} * torch.sigmoid({write.number(alpha)} * {x.wide})", x.dtype)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
 def Softplus(x: Array) -> Array:
     """`log(1 + exp(x))`. ONNX `Softplus`.
@@ -136,6 +205,14 @@ def Softplus(x: Array) -> Array:
     """
     wide_x = wide(x)
     return np.logaddexp(wide_x, wide_x.dtype.type(0)).astype(x.dtype, copy=False)
+
+
+@Softplus.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", g.dy, g("Sigmoid", g.x[0]))]
+
+
+Softplus.torch("F.softplus({x}, threshold=40.0)", fresh=True)
 
 
 @op("Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]", flops=5)
@@ -148,6 +225,14 @@ def Softmax(input: Array, *, axis: int = -1) -> Array:
     return np.exp(log_softmax(wide(input), axis)).astype(input.dtype, copy=False)
 
 
+Softmax.grad(_by_result)
+
+
+@Softmax.torch(fresh=True)
+def _(write: Write, input: Expr, *, axis: int) -> str:
+    return f"torch.softmax({input}, {axis})"
+
+
 @op("Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]", flops=5)
 def LogSoftmax(input: Array, *, axis: int = -1) -> Array:
     """The logarithm of `Softmax`, exact also where that is close to 0. ONNX `LogSoftmax`.
@@ -155,6 +240,14 @@ def LogSoftmax(input: Array, *, axis: int = -1) -> Array:
     %y = LogSoftmax(%x: Tensor[Float32, (2, 3), 1])
     """
     return log_softmax(wide(input), axis).astype(input.dtype, copy=False)
+
+
+LogSoftmax.grad(_by_result)
+
+
+@LogSoftmax.torch(fresh=True)
+def _(write: Write, input: Expr, *, axis: int) -> str:
+    return f"torch.log_softmax({input}, {axis})"
 
 
 def log_softmax(x: Array, axis: int) -> Array:

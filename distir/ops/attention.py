@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Dim, DimensionError, Part, Shape, dims, types
+from distir.ir import DTYPES, Arg, Dim, DimensionError, Part, Shape, dims, types
 from distir.ops.core import op
-from distir.ops.host import Operand
+from distir.ops.host import FAR, Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, broadcast
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
+
 
 SCORE_FLOPS = 5
 """Per score: scaling, mask, exponential, sum and division."""
@@ -140,6 +145,135 @@ def _(
     return (batch, queries[2], dims.multiply(queries[1], values[3]))
 
 
+@Attention.sharding
+def _(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    attn_mask: Operand | None = None,
+    sinks: Operand | None = None,
+    *,
+    results: Sequence[Shape | None],
+    **attrs: Any,
+) -> Layout:
+    """Batches and heads are apart from each other; so are queries, unless those behind them count."""
+    query = None if attrs["is_causal"] else "q"
+    if len(q.shape or ()) == 4:
+        operands: list[Letters] = [("b", "h", query, None), ("b", "h", None, None), ("b", "h", None, "v")]
+        result: Letters = ("b", "h", query, "v")
+        divided: dict[str, tuple[str, ...]] = {}
+    else:
+        operands, result = [("b", query, "h"), ("b", None, "h"), ("b", None, "h")], ("b", query, "h")
+        divided = {"h": ("q_num_heads", "kv_num_heads")}
+    if attn_mask is not None:
+        shape = attn_mask.shape or ()
+        letters = ("b", "h", query, None)[4 - len(shape) :]
+        operands.append(tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True)))
+    elif sinks is not None:
+        operands.append(())
+    if sinks is not None:
+        operands.append(("h",))
+    return Layout(tuple(operands), (result,), divided=divided)
+
+
+@Attention.grad
+def _(g: Backward) -> Gradients:
+    """The gradient of the products, masks and softmax that attention is made of; they are computed again."""
+    q, k, v, mask, sinks = g.x
+    flat = g.rank(q) == 3
+    heads, shared = (g.attrs.get("q_num_heads"), g.attrs.get("kv_num_heads"))
+    queries = _heads_apart(g, q, heads) if flat else q
+    keys, values = (_heads_apart(g, x, shared) if flat else x for x in (k, v))
+    query_heads, key_heads = g.known_shape(queries)[1], g.known_shape(keys)[1]
+    size = g.known_shape(queries)[3]
+    if not (isinstance(query_heads, int) and isinstance(key_heads, int) and isinstance(size, int)):
+        raise g.refuse("`Attention` has a gradient only where the number and the size of its heads are known")
+    group = query_heads // max(1, key_heads)
+    scores = _written_scores(g, queries, keys, (key_heads, group, size))
+    if mask is not None:
+        is_bool = g.dtype(mask).kind == "bool"
+        scores = g("Where", mask, scores, -math.inf) if is_bool else g("Add", scores, mask)
+    if g.attrs["is_causal"]:
+        scores = g("Where", _seen_keys(g, queries, keys), scores, -math.inf)
+    weights = g("Softmax", scores, axis=-1) if sinks is None else _with_sinks(g, scores, sinks)
+    mixed = _grouped(g, weights, values, key_heads, group)
+    if flat:
+        mixed = g("Reshape", g("Transpose", mixed, perm=(0, 2, 1, 3)), (0, 0, -1))
+    return g.through(mixed, g.dy, [q, k, v, mask, sinks])
+
+
+def _written_scores(g: Backward, queries: Arg, keys: Arg, sizes: tuple[int, int, int]) -> str:
+    key_heads, group, size = sizes
+    scale = g.attrs.get("scale")
+    factor = 1 / math.sqrt(max(1, size)) if scale is None else scale
+    flipped = g("Transpose", keys, perm=(0, 1, 3, 2))
+    scores = g("Mul", _grouped(g, queries, flipped, key_heads, group), factor)
+    softcap = cast(float, g.attrs["softcap"])
+    return g("Mul", g("Tanh", g("Div", scores, softcap)), softcap) if softcap > 0 else scores
+
+
+def _grouped(g: Backward, a: Arg, b: Arg, heads: int, group: int) -> str:
+    """The product of (batch, heads * group, m, k) and (batch, heads, k, n)."""
+    if group == 1:
+        return g("MatMul", a, b)
+    rows, columns = g.size_along(a, 2), g.size_along(a, 3)
+    inner = _shape_operand(g, [0, heads, group, rows, columns])
+    product = g("MatMul", g("Reshape", a, inner), g("Unsqueeze", b, (2,)))
+    return g("Reshape", product, _shape_operand(g, [0, heads * group, rows, g.size_along(b, 3)]))
+
+
+def _shape_operand(g: Backward, sizes: list[Any]) -> Any:
+    """A shape as one operand, from numbers and scalars."""
+    plain = [size.value if hasattr(size, "value") else size for size in sizes]
+    if not any(isinstance(size, str) for size in plain):
+        return tuple(plain)
+    return g("Concat", *(g("Unsqueeze", size, (0,)) for size in sizes), axis=0)
+
+
+def _with_sinks(g: Backward, scores: Arg, sinks: Arg) -> str:
+    """The softmax of the scores and, for each head, one more, which is then left out."""
+    shape = _shape_operand(g, [*(g.size_along(scores, axis) for axis in range(3)), 1])
+    sink = g("Expand", g("Unsqueeze", sinks, (1, 2)), shape)
+    weights = g("Softmax", g("Concat", scores, sink, axis=3), axis=3)
+    return g("Slice", weights, (0,), (-1,), (3,))
+
+
+def _seen_keys(g: Backward, queries: Arg, keys: Arg) -> str:
+    """Which keys a causal query sees, within its window if there is one: a host value."""
+    position = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
+    key = g("Range", 0, g.size_along(keys, 2), 1)
+    seen = g("LessOrEqual", key, position)
+    if window := g.attrs.get("window"):
+        seen = g("And", seen, g("Greater", key, g("Sub", position, window)))
+    return seen
+
+
+@Attention.torch(fresh=True)
+def _(
+    write: Write,
+    q: Expr,
+    k: Expr,
+    v: Expr,
+    attn_mask: Expr | None = None,
+    sinks: Expr | None = None,
+    *,
+    is_causal: bool,
+    kv_num_heads: int | None = None,
+    q_num_heads: int | None = None,
+    scale: float | None = None,
+    softcap: float,
+    window: int | None = None,
+) -> str:
+    heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
+    mask = None if attn_mask is None else attn_mask.tensor
+    settings = f"{is_causal}, {None if scale is None else write.number(scale)}, {write.number(softcap)}"
+    given = f"{q}, {k}, {v}, {mask}"
+    if softcap == 0 and not (is_causal and mask) and sinks is None and not window:
+        return f"{write.kernel('attention')}({given}, {heads}, {settings})"
+    sink = None if sinks is None else sinks.tensor
+    return f"{write.kernel('attention_written_out')}({given}, {sink}, {heads}, {settings}, {window})"
+
+
 @op(
     "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
     " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, h, s, e), d]",
@@ -215,6 +349,83 @@ def _(x: Operand, cos_cache: Operand, sin_cache: Operand, position_ids: Operand 
     return x.shape
 
 
+@RotaryEmbedding.sharding
+def _(
+    x: Operand,
+    cos_cache: Operand,
+    sin_cache: Operand,
+    position_ids: Operand | None = None,
+    *,
+    results: Sequence[Shape | None],
+    **attrs: Any,
+) -> Layout:
+    by_head = len(x.shape or ()) == 4
+    letters: Letters = ("b", "h", "s", None) if by_head else ("b", "s", "h")
+    rows: Letters = (None if (cos_cache.shape or ())[:1] == (1,) else "b", "s", None)
+    caches: tuple[Letters, ...] = ((None, None) if position_ids is not None else rows,) * 2
+    positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
+    divided = {} if by_head else {"h": ("num_heads",)}
+    return Layout((letters, *caches, *positions), (letters,), divided=divided)
+
+
+@RotaryEmbedding.grad
+def _(g: Backward) -> Gradients:
+    """Turned back by the same angles. Cosines and sines have a gradient as what is multiplied with the operand."""
+    x, cos, sin, positions = g.x
+    dx = g.same(g.dy, cos, g("Neg", g.definite(2)), positions) if g.wants(0) else None
+    if not (g.wants(1) or g.wants(2)):
+        return [dx, None, None, None]
+    _, dcos, dsin = g.through(_turned(g, x, cos, sin, positions), g.dy, [None, cos, sin])
+    return [dx, dcos, dsin, None]
+
+
+def _turned(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
+    """The embedding as the products and sums that it is made of."""
+    flat = g.rank(x) == 3
+    whole = _heads_apart(g, x, g.attrs["num_heads"]) if flat else x
+    size = g.known_shape(whole)[3]
+    turning = cast(int, g.attrs["rotary_embedding_dim"]) or size
+    if not isinstance(turning, int):
+        raise g.refuse("`RotaryEmbedding` has a gradient for its cosines only where the size of its heads is known")
+    if positions is not None:
+        cos, sin = g("Gather", cos, positions, axis=0), g("Gather", sin, positions, axis=0)
+    cos, sin = g("Unsqueeze", cos, (1,)), g("Unsqueeze", sin, (1,))
+    half = turning // 2
+
+    def part(start: int, end: int, step: int = 1) -> str:
+        return g("Slice", whole, (start,), (end,), (3,), (step,))
+
+    apart = g.attrs["interleaved"]
+    one, two = (part(0, turning, 2), part(1, turning, 2)) if apart else (part(0, half), part(half, turning))
+    first = g("Sub", g("Mul", cos, one), g("Mul", sin, two))
+    second = g("Add", g("Mul", sin, one), g("Mul", cos, two))
+    if apart:
+        pairs = g("Concat", g("Unsqueeze", first, (4,)), g("Unsqueeze", second, (4,)), axis=4)
+        turned = g("Reshape", pairs, (0, 0, 0, turning))
+    else:
+        turned = g("Concat", first, second, axis=3)
+    if turning != size:
+        turned = g("Concat", turned, part(turning, FAR), axis=3)
+    return g("Reshape", g("Transpose", turned, perm=(0, 2, 1, 3)), (0, 0, -1)) if flat else turned
+
+
+@RotaryEmbedding.torch(fresh=True)
+def _(
+    write: Write,
+    x: Expr,
+    cos_cache: Expr,
+    sin_cache: Expr,
+    position_ids: Expr | None = None,
+    *,
+    interleaved: bool,
+    num_heads: int,
+    rotary_embedding_dim: int,
+) -> str:
+    heads = num_heads if x.rank == 3 else None
+    given = f"{x}, {cos_cache}, {sin_cache}, {None if position_ids is None else position_ids.tensor}"
+    return f"{write.kernel('rotary_embedding')}({given}, {interleaved}, {heads}, {rotary_embedding_dim})"
+
+
 def _hidden(queries: int, keys: int, window: int | None) -> Array:
     """Which keys a causal query does not see: those behind it, and those `window` or more before it."""
     ahead = np.arange(keys) - np.arange(queries)[:, None]
@@ -278,51 +489,5 @@ def _check_mask(mask: Operand, q: Operand, scores: Shape) -> None:
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
 
 
-@Attention.sharding
-def _(
-    q: Operand,
-    k: Operand,
-    v: Operand,
-    attn_mask: Operand | None = None,
-    sinks: Operand | None = None,
-    *,
-    results: Sequence[Shape | None],
-    **attrs: Any,
-) -> Layout:
-    """Batches and heads are apart from each other; so are queries, unless those behind them count."""
-    query = None if attrs["is_causal"] else "q"
-    if len(q.shape or ()) == 4:
-        operands: list[Letters] = [("b", "h", query, None), ("b", "h", None, None), ("b", "h", None, "v")]
-        result: Letters = ("b", "h", query, "v")
-        divided: dict[str, tuple[str, ...]] = {}
-    else:
-        operands, result = [("b", query, "h"), ("b", None, "h"), ("b", None, "h")], ("b", query, "h")
-        divided = {"h": ("q_num_heads", "kv_num_heads")}
-    if attn_mask is not None:
-        shape = attn_mask.shape or ()
-        letters = ("b", "h", query, None)[4 - len(shape) :]
-        operands.append(tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True)))
-    elif sinks is not None:
-        operands.append(())
-    if sinks is not None:
-        operands.append(("h",))
-    return Layout(tuple(operands), (result,), divided=divided)
-
-
-@RotaryEmbedding.sharding
-def _(
-    x: Operand,
-    cos_cache: Operand,
-    sin_cache: Operand,
-    position_ids: Operand | None = None,
-    *,
-    results: Sequence[Shape | None],
-    **attrs: Any,
-) -> Layout:
-    by_head = len(x.shape or ()) == 4
-    letters: Letters = ("b", "h", "s", None) if by_head else ("b", "s", "h")
-    rows: Letters = (None if (cos_cache.shape or ())[:1] == (1,) else "b", "s", None)
-    caches: tuple[Letters, ...] = ((None, None) if position_ids is not None else rows,) * 2
-    positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
-    divided = {} if by_head else {"h": ("num_heads",)}
-    return Layout((letters, *caches, *positions), (letters,), divided=divided)
+def _heads_apart(g: Backward, x: Arg, heads: Any) -> Arg:
+    return g("Transpose", g("Reshape", x, (0, 0, heads, -1)), perm=(0, 2, 1, 3))

@@ -21,7 +21,8 @@ from distir.ir import (
     Part,
     SymbolicDim,
 )
-from distir.ops.core import OPS, REQUIRED, AttributeSpec, Op
+from distir.ops.core import OPS, Op
+from distir.ops.specs import REQUIRED, AttributeSpec
 from distir.ops.unify import Reject
 
 Coercion = Callable[[Constant], Any]

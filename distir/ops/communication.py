@@ -7,14 +7,19 @@ implementation works on the global values: what lies where is the types' busines
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import HOST, DimensionError, Shape, TensorType, dims
+from distir.ir import HOST, Arg, DimensionError, Shape, TensorType, dims
 from distir.ops.core import op
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Local, Write
 
 
 @op(
@@ -40,6 +45,31 @@ def _(x: TensorType, *, device: int) -> None:
         raise Reject(device_codes.BAD_DEVICE, message, "device", help="use the value as it is")
 
 
+@Send.grad
+def _(g: Backward) -> Gradients:
+    return [g("Send", g.dy, device=g.device(g.x[0]))]
+
+
+@Send.torch(fresh=True)
+def _(write: Write, x: Expr, *, device: int) -> Local:
+    if x.type.device == HOST:  # every rank knows it
+        return write.local((0,), f"{x.tensor}.clone()")
+    if write.device == device:
+        return write.local(
+            (0,), f"{write.kernel('receive')}({_result(write, write.results[0])}, {write.rank(_member(write, x))})"
+        )
+    return write.local((), f"{write.kernel('send')}({x}, {write.rank(device)})")
+
+
+@Send.torch_together
+def _(write: Write, leaves: Sequence[Sequence[Expr]], *, device: int) -> Local:
+    xs = [leaf[0] for leaf in leaves]
+    if write.device == device:
+        shapes = write.items([write.items([write.items(x.shape), write.dtype(x.dtype)]) for x in xs])
+        return write.local((0,), f"{write.kernel('receive_together')}({shapes}, {write.rank(_member(write, xs[0]))})")
+    return write.local((), f"{write.kernel('send_together')}({write.items(xs)}, {write.rank(device)})")
+
+
 @op(
     "Tensor[t, s, d] -> *Tensor[t, s, devices_i]",
     communication="broadcast",
@@ -58,6 +88,22 @@ def MPIBroadcast(x: Array, *, devices: tuple[int, ...]) -> list[Array]:
 @MPIBroadcast.checks
 def _(x: TensorType, *, devices: tuple[int, ...]) -> None:
     _check_group("MPIBroadcast", devices, x)
+
+
+@MPIBroadcast.grad
+def _(g: Backward) -> Gradients:
+    return [g("MPIReduce", *_all_dys(g), root=g.device(g.x[0]))]
+
+
+@MPIBroadcast.torch(fresh=True)
+def _(write: Write, x: Expr, *, devices: tuple[int, ...]) -> Local:
+    results = _mine(write, devices)
+    if x.type.device == HOST or len(devices) == 1:
+        return write.local(results, f"{x.tensor}.clone()")
+    group, root = write.group(devices), write.rank(_member(write, x))
+    if write.device == x.type.device:
+        return write.local(results, f"{write.kernel('broadcast')}({x}, {root}, {group})")
+    return write.local(results, f"{write.kernel('broadcast_to')}({_result(write, write.results[0])}, {root}, {group})")
 
 
 @op(
@@ -79,6 +125,22 @@ def _(x: TensorType, *, devices: tuple[int, ...], axis: int) -> None:
     _check_group("MPIScatter", devices, x)
 
 
+@MPIScatter.grad
+def _(g: Backward) -> Gradients:
+    return [g("MPIGather", *_all_dys(g), root=g.device(g.x[0]), axis=g.attrs["axis"])]
+
+
+@MPIScatter.torch(fresh=True)
+def _(write: Write, x: Expr, *, devices: tuple[int, ...], axis: int) -> Local:
+    results, ranks = _mine(write, devices), write.items([write.rank(d) for d in devices])
+    if x.type.device == HOST or len(devices) == 1:
+        return write.local(results, f"torch.tensor_split({x.tensor}, {len(devices)}, {axis})[{results[0]}].clone()")
+    group, root = write.group(devices), write.rank(_member(write, x))
+    mine = f"{x}" if write.device == x.type.device else "None"
+    shape = _result(write, write.results[0])
+    return write.local(results, f"{write.kernel('scatter')}({mine}, {axis}, {shape}, {root}, {ranks}, {group})")
+
+
 @op(
     "*Tensor[t, (*a, n_i@axis, *b), d_i] -> Tensor[t, (*a, sum(n_i), *b), root]",
     communication="gather",
@@ -98,6 +160,23 @@ def _(*xs: TensorType, root: int, axis: int) -> None:
     _check_root("MPIGather", root, xs)
 
 
+@MPIGather.grad
+def _(g: Backward) -> Gradients:
+    _equal_parts(g)
+    return g.several("MPIScatter", len(g.x), g.dy, devices=_devices(g, g.x), axis=g.attrs["axis"])
+
+
+@MPIGather.torch(fresh=True)
+def _(write: Write, *xs: Expr, root: int, axis: int) -> Local:
+    ranks, mine = _members(write, xs)
+    results = _mine(write, [root])
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    _, shapes = _shapes(xs, axis)
+    given = f"{xs[mine or 0]}, {shapes}, {axis}, {write.rank(root)}, {ranks}"
+    return write.local(results, f"{write.kernel('gather')}({given}, {write.group([_member(write, x) for x in xs])})")
+
+
 @op(
     "*Tensor[t, (*a, n_i@axis, *b), d_i] -> *Tensor[t, (*a, sum(n_i), *b), d_i]",
     communication="allgather",
@@ -111,6 +190,27 @@ def MPIAllgather(*xs: Array, axis: int = 0) -> list[Array]:
     """
     whole = np.concatenate(xs, axis=axis)
     return [whole for _ in xs]
+
+
+@MPIAllgather.grad
+def _(g: Backward) -> Gradients:
+    _equal_parts(g)
+    return g.several("MPIReduceScatter", len(g.x), *_all_dys(g), axis=g.attrs["axis"])
+
+
+@MPIAllgather.torch(fresh=True)
+def _(write: Write, *xs: Expr, axis: int) -> Local:
+    ranks, mine = _members(write, xs)
+    results = () if mine is None else (mine,)
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    same, shapes = _shapes(xs, axis)
+    group = write.group([_member(write, x) for x in xs])
+    if same:
+        return write.local(results, f"{write.kernel('all_gather')}({xs[mine or 0]}, {axis}, {ranks}, {group})")
+    return write.local(
+        results, f"{write.kernel('all_gather_uneven')}({xs[mine or 0]}, {shapes}, {axis}, {ranks}, {group})"
+    )
 
 
 @op(
@@ -133,6 +233,22 @@ def _(*xs: TensorType, root: int) -> None:
     _check_root("MPIReduce", root, xs)
 
 
+@MPIReduce.grad
+def _(g: Backward) -> Gradients:
+    return g.several("MPIBroadcast", len(g.x), g.dy, devices=_devices(g, g.x))
+
+
+@MPIReduce.torch(fresh=True)
+def _(write: Write, *xs: Expr, root: int) -> Local:
+    _, mine = _members(write, xs)
+    results = _mine(write, [root])
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    into = ", overwrite=True" if write.may_overwrite(mine or 0) else ""
+    group = write.group([_member(write, x) for x in xs])
+    return write.local(results, f"{write.kernel('reduce')}({xs[mine or 0]}, {write.rank(root)}, {group}{into})")
+
+
 @op(
     "*Tensor[t:number, s, d_i] -> *Tensor[t, s, d_i]",
     communication="allreduce",
@@ -150,6 +266,35 @@ def MPIAllreduce(*xs: Array) -> list[Array]:
     return [total for _ in xs]
 
 
+@MPIAllreduce.grad
+def _(g: Backward) -> Gradients:
+    """Each operand is part of every result, so its gradient is the sum of theirs."""
+    return g.several("MPIAllreduce", len(g.x), *_all_dys(g))
+
+
+@MPIAllreduce.torch(fresh=True)
+def _(write: Write, *xs: Expr) -> Local:
+    _, mine = _members(write, xs)
+    results = () if mine is None else (mine,)
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    into = ", overwrite=True" if write.may_overwrite(mine or 0) else ""
+    group = write.group([_member(write, x) for x in xs])
+    return write.local(results, f"{write.kernel('all_reduce')}({xs[mine or 0]}, {group}{into})")
+
+
+@MPIAllreduce.torch_together
+def _(write: Write, leaves: Sequence[Sequence[Expr]]) -> Local:
+    _, mine = _members(write, leaves[0])
+    assert mine is not None
+    if len(leaves[0]) == 1:
+        return write.local((mine,), write.items([f"{leaf[0]}.clone()" for leaf in leaves]))
+    group = write.group([_member(write, x) for x in leaves[0]])
+    return write.local(
+        (mine,), f"{write.kernel('all_reduce_together')}({write.items([leaf[mine] for leaf in leaves])}, {group})"
+    )
+
+
 @op(
     "*Tensor[t:number, (*a, n@axis, *b), d_i] -> *Tensor[t, (*a, n / N, *b), d_i]",
     communication="reducescatter",
@@ -162,6 +307,21 @@ def MPIReduceScatter(*xs: Array, axis: int = 0) -> list[Array]:
     %y_1, %y_2 = MPIReduceScatter[axis = 0](%x_1: Tensor[Float32, (4, 3), 1], %x_2: Tensor[Float32, (4, 3), 2])
     """
     return np.split(_total(xs), len(xs), axis=axis)
+
+
+@MPIReduceScatter.grad
+def _(g: Backward) -> Gradients:
+    return g.several("MPIAllgather", len(g.x), *_all_dys(g), axis=g.attrs["axis"])
+
+
+@MPIReduceScatter.torch(fresh=True)
+def _(write: Write, *xs: Expr, axis: int) -> Local:
+    ranks, mine = _members(write, xs)
+    results = () if mine is None else (mine,)
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    group = write.group([_member(write, x) for x in xs])
+    return write.local(results, f"{write.kernel('reduce_scatter')}({xs[mine or 0]}, {axis}, {ranks}, {group})")
 
 
 @op(
@@ -209,6 +369,25 @@ def turned(*xs: TensorType, results: Sequence[Shape | None], split_axis: int, co
     return Layout((letters,) * len(xs), (letters,) * len(xs))
 
 
+@MPIAlltoall.grad
+def _(g: Backward) -> Gradients:
+    there, back = g.attrs["split_axis"], g.attrs["concat_axis"]
+    _equal_parts(g)
+    return g.several("MPIAlltoall", len(g.x), *_all_dys(g), split_axis=back, concat_axis=there)
+
+
+@MPIAlltoall.torch(fresh=True)
+def _(write: Write, *xs: Expr, split_axis: int, concat_axis: int) -> Local:
+    ranks, mine = _members(write, xs)
+    results = () if mine is None else (mine,)
+    if len(xs) == 1:
+        return write.local(results, f"{xs[0]}.clone()")
+    _, shapes = _shapes(xs, split_axis)
+    group = write.group([_member(write, x) for x in xs])
+    given = f"{xs[mine or 0]}, {shapes}, {split_axis}, {concat_axis}, {ranks}"
+    return write.local(results, f"{write.kernel('all_to_all')}({given}, {group})")
+
+
 def _total(xs: tuple[Array, ...]) -> Array:
     total = xs[0]
     for x in xs[1:]:
@@ -242,3 +421,46 @@ def _check_devices(name: str, devices: Sequence[int], attribute: str) -> None:
 
 def _listed(devices: Sequence[int | None]) -> str:
     return ", ".join(map(str, devices))
+
+
+def _all_dys(g: Backward) -> list[Arg]:
+    """A collective needs every device: zeros stand for gradients that do not matter."""
+    return [g.dy_or_zeros(i) for i in range(len(g.dys))]
+
+
+def _devices(g: Backward, xs: Sequence[Arg]) -> tuple[int, ...]:
+    return tuple(g.device(x) for x in xs)
+
+
+def _equal_parts(g: Backward) -> None:
+    shapes = [g.known_shape(x) for x in g.x]
+    if any(shape != shapes[0] for shape in shapes):
+        raise g.refuse(f"`{g.op.name}` of parts of different sizes has no gradient", "cut into equal parts")
+
+
+def _result(write: Write, type: TensorType) -> str:
+    """The shape and element type of what is received."""
+    return f"{write.items(type.shape or ())}, {write.dtype(type.dtype)}"
+
+
+def _members(write: Write, xs: Sequence[Expr]) -> tuple[str, int | None]:
+    """The ranks of the operands, and which operand is this rank's."""
+    devices = [_member(write, x) for x in xs]
+    mine = devices.index(write.device) if write.device in devices else None
+    return write.items([write.rank(d) for d in devices]), mine
+
+
+def _member(write: Write, x: Expr) -> int:
+    if x.type.device is None or x.type.device == HOST:
+        raise write.refuse("a member of the group brings a host value", help="give it a place with `Send` first")
+    return x.type.device
+
+
+def _mine(write: Write, devices: Sequence[int | None]) -> tuple[int, ...]:
+    return tuple(i for i, d in enumerate(devices) if d == write.device)
+
+
+def _shapes(xs: Sequence[Expr], axis: int) -> tuple[bool, list[tuple[int, ...]]]:
+    """Whether all operands have one shape, and the shape of each."""
+    shapes = [x.shape for x in xs]
+    return len(set(shapes)) == 1, shapes

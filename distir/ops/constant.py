@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
-from distir.ir import DTYPES, Constant, Dense, Dim, DType, External, Shape, SymbolicDim, TensorType, Type, types
+from distir.ir import (
+    DTYPES,
+    Constant,
+    Dense,
+    Dim,
+    DType,
+    External,
+    Literal,
+    Shape,
+    SymbolicDim,
+    TensorType,
+    Type,
+    types,
+)
 from distir.ir.dtypes import INTEGER_RANGES
 from distir.ops.core import op
 from distir.ops.host import Operand, known_dims, known_ints, length
@@ -20,6 +33,10 @@ from distir.ops.infer import ADDRESSABLE
 from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
 from distir.ops.unify import Reject, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
 
 
 @op(
@@ -52,6 +69,11 @@ def _(*, value: Constant) -> Dense | External:
     return _tensor("Constant", value)
 
 
+@ConstantOp.torch
+def _(write: Write, *, value: Constant) -> str:
+    raise write.refuse("the constant's elements are not known")  # known ones, and those in files, are no statements
+
+
 @op("Tensor[Int64, (r,), host] -> Tensor[_, _, host]", flops=0)
 def ConstantOfShape(input: Array, *, value: Constant = 0.0) -> Array:
     """A tensor of the shape `input` whose elements are all `value`, a tensor of one element. ONNX `ConstantOfShape`.
@@ -80,6 +102,13 @@ def _(input: Operand, *, value: Constant) -> TensorType:
         message = f"`ConstantOfShape` expected sizes from 0, found {list(sizes)}"
         raise Reject(type_codes.BAD_VALUE, message, "input")
     return TensorType(filling.dtype, sizes)
+
+
+@ConstantOfShape.torch(fresh=True)
+def _(write: Write, input: Expr, *, value: Constant) -> str:
+    (result,) = write.results
+    filling = write.number(dense(value).values[0])
+    return f"torch.full({write.items(result.shape or ())}, {filling}, dtype={write.dtype(result.dtype)}, device=DEVICE)"
 
 
 @op(
@@ -113,6 +142,14 @@ def _(start: Operand, limit: Operand, delta: Operand) -> Shape | None:
     return (_range_length(*known) if len(known) == 3 else None,)
 
 
+@Range.torch(fresh=True)
+def _(write: Write, start: Expr, limit: Expr, delta: Expr) -> str:
+    (result,) = write.results
+    count = (result.shape or (None,))[0]
+    steps = f"torch.arange({count}, device=DEVICE)"
+    return f"({start} + {steps} * {delta}).to({write.dtype(result.dtype)})"
+
+
 @op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", name="Shape", flops=0, bytes=0)
 def ShapeOp(data: Array, *, start: int = 0, end: int | None = None) -> Array:
     """The dimensions of `data`, or those from `start` to before `end`: a host value. ONNX `Shape`.
@@ -140,6 +177,11 @@ def _(data: Operand, *, start: int, end: int | None = None) -> Dense:
     return Dense(DTYPES["Int64"], (len(sizes),), tuple(sizes))
 
 
+@ShapeOp.torch(fresh=True)
+def _(write: Write, data: Expr, *, start: int, end: int | None = None) -> str:
+    return f"torch.tensor({list(data.shape[start:end])}, dtype=torch.int64, device=DEVICE)"
+
+
 @op("Tensor[t, s, d] -> Tensor[Int64, (), host]", flops=0, bytes=0)
 def Size(data: Array) -> Array:
     """The number of elements: a host value. ONNX `Size`.
@@ -153,6 +195,11 @@ def Size(data: Array) -> Array:
 def _(data: Operand) -> Dense:
     elements: Dim = math.prod(data.shape) if isinstance(data, Dense) else data.elements
     return Dense(DTYPES["Int64"], (), (elements,)) if elements is not None else NotImplemented
+
+
+@Size.torch(fresh=True)
+def _(write: Write, data: Expr) -> str:
+    return f"torch.tensor({data.elements}, dtype=torch.int64, device=DEVICE)"
 
 
 def _written(*, elements: int, t: int, dtype: DType | None = None, **_: Any) -> int:
@@ -172,6 +219,18 @@ def EyeLike(input: Array, *, dtype: DType | None = None, k: int = 0) -> Array:
 @EyeLike.shapes
 def _(input: Operand, *, dtype: DType | None = None, **_: Any) -> TensorType:
     return TensorType(dtype or input.dtype, (None, None) if input.shape is None else input.shape)
+
+
+@EyeLike.grad
+def _(g: Backward) -> Gradients:
+    return [None]
+
+
+@EyeLike.torch(fresh=True)
+def _(write: Write, input: Expr, *, dtype: DType | None = None, k: int) -> str:
+    rows, columns = input.shape
+    above = f"torch.arange({columns}, device=DEVICE) - torch.arange({rows}, device=DEVICE)[:, None]"
+    return f"({above} == {write.number(k)}).to({write.dtype(write.results[0].dtype)})"
 
 
 @op("Tensor[i:number, s, d], Tensor[j:number, _, host], Tensor[t, (2,), d] -> Tensor[t, _, d]", flops=0)
@@ -202,6 +261,32 @@ def _(indices: Operand, depth: Operand, values: Operand, *, axis: int) -> Shape 
     return (*indices.shape[:position], size, *indices.shape[position:])
 
 
+@OneHot.sharding
+def _(indices: Operand, depth: Operand, values: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
+    (letters,) = elementwise([indices.shape])
+    place = axis % (len(letters) + 1)
+    shapes = (depth.shape or (), values.shape or ())
+    whole = tuple((None,) * len(shape) for shape in shapes)
+    return Layout((letters, *whole), ((*letters[:place], None, *letters[place:]),))
+
+
+@OneHot.grad
+def _(g: Backward) -> Gradients:
+    """The gradient of `values`: the sums of the gradients where either one was taken."""
+    indices, depth, _ = g.x
+    on = g.same(indices, depth, Literal((0.0, 1.0)))
+    taken = g("ReduceSum", g("Mul", g.dy, g("Cast", on, to=g.dtype(g.y[0]))), keepdims=False)
+    left = g("Sub", g("ReduceSum", g.dy, keepdims=False), taken)
+    return [None, None, g("Concat", g("Unsqueeze", left, (0,)), g("Unsqueeze", taken, (0,)), axis=0)]
+
+
+@OneHot.torch(fresh=True)
+def _(write: Write, indices: Expr, depth: Expr, values: Expr, *, axis: int) -> str:
+    size = int(depth.scalar("the depth"))
+    at = axis % (indices.rank + 1)
+    return f"{write.kernel('one_hot')}({indices.tensor}, {size}, {values}, {at})"
+
+
 @op(
     "Tensor[t, (*b, m, n), d], Optional[Tensor[Int64, (), host]] -> Tensor[t, (*b, m, n), d]", flops=0, whole=("m", "n")
 )
@@ -217,6 +302,17 @@ def Trilu(input: Array, k: Array | None = None, *, upper: bool = True) -> Array:
     above = _above(input.shape)
     kept = above >= offset if upper else above <= offset
     return np.where(kept, input, np.zeros((), input.dtype))
+
+
+@Trilu.grad
+def _(g: Backward) -> Gradients:
+    return [g.same(g.dy, g.x[1]), None]
+
+
+@Trilu.torch(fresh=True)
+def _(write: Write, input: Expr, k: Expr | None = None, *, upper: bool) -> str:
+    diagonal = 0 if k is None else int(k.scalar("the diagonal"))
+    return f"torch.{'triu' if upper else 'tril'}({input}, {diagonal})"
 
 
 def _above(shape: tuple[int, ...]) -> Array:
@@ -261,12 +357,3 @@ def _tensor(name: str, value: Constant) -> Dense | External:
     if wrong is not None:
         raise Reject(type_codes.BAD_VALUE, f"`{name}` expected {tensor.dtype} elements, found {wrong}", "value")
     return tensor
-
-
-@OneHot.sharding
-def _(indices: Operand, depth: Operand, values: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
-    (letters,) = elementwise([indices.shape])
-    place = axis % (len(letters) + 1)
-    shapes = (depth.shape or (), values.shape or ())
-    whole = tuple((None,) * len(shape) for shape in shapes)
-    return Layout((letters, *whole), ((*letters[:place], None, *letters[place:]),))

@@ -10,8 +10,15 @@
 
 The body is the reference semantics (numpy arrays in and out), the docstring the documentation with examples (lines
 that begin with `%`), positional parameters name the operands (a default of None: may be left out; `*`: any number),
-keyword-only parameters are the attributes. Rarer rules hang on the op: `@MatMul.shapes`, `@MatMul.partial`,
-`@MatMul.grad`.
+keyword-only parameters are the attributes. Rules stand beside the op and hang on it:
+
+    @MatMul.grad
+    def _(g: Backward) -> Gradients:
+        ...
+
+    MatMul.torch("torch.matmul({a}, {b})", fresh=True)
+
+Rules import nothing when they are defined: what they need is handed to them, and loaded where they are used.
 """
 
 from __future__ import annotations
@@ -19,16 +26,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
-from distir.ir.registry import Registry
+from distir.ir.registry import Registry, import_plugins, importing_plugins
 from distir.ops.signature import Signature
 from distir.ops.signature_reader import parse_signature
+from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec, TorchForm
 from distir.ops.work import Pattern
-
-REQUIRED: Final = inspect.Parameter.empty
-"""The default of an attribute that has none."""
 
 Amount = int | Callable[..., int]
 """A number for each element of the results, or a function of the signature's letters and the attributes.
@@ -37,25 +42,6 @@ The function is called with keywords: each dimension letter, each segment letter
 dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
 `elements` (of all results), `inputs` (elements of all operands), `shapes` (of the operands), and the attributes.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class OperandSpec:
-    """One operand as the definition names it."""
-
-    name: str
-    variadic: bool = False
-    optional: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeSpec:
-    """One attribute: its kind is the parameter's annotation as written, its default may be `REQUIRED`."""
-
-    name: str
-    kind: str
-    default: Any
-    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +72,8 @@ class Op:
     """Host operands alone give host results, computed before the program runs."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
-    rules: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    rules: dict[str, Any] = field(default_factory=dict[str, Any])
+    """By kind: what hangs on the op."""
 
     @cached_property
     def signatures(self) -> tuple[Signature, ...]:
@@ -158,29 +145,25 @@ class Op:
         cannot be told is None, and a `TensorType` in its place gives the element type too (the signature the device).
         It may raise Reject. The keyword `count`, if it has it, is the number of results named.
         """
-        self.rules["shapes"] = rule
-        return rule
+        return self._hang("shapes", rule)
 
     def checks(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule that raises Reject for what the signature cannot forbid, taking what a `shapes` rule takes."""
-        self.rules["checks"] = rule
-        return rule
+        return self._hang("checks", rule)
 
     def types(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule that gives the list of the results' types, for ops over tuples.
 
         It takes operands as types and the attributes by keyword, and `count` if it has it.
         """
-        self.rules["types"] = rule
-        return rule
+        return self._hang("types", rule)
 
     def sharding(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule for how the op may be split over devices, where the signature cannot tell.
 
         It takes what a `shapes` rule takes, and the shapes of the `results`, and gives a `Layout`.
         """
-        self.rules["sharding"] = rule
-        return rule
+        return self._hang("sharding", rule)
 
     def parted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule for what the op is where its layout's letter `parted` is split: other ops, and sums.
@@ -188,24 +171,50 @@ class Op:
         It takes a `layout.Parts`, the operands' names, and the attributes by keyword, and gives the list of results.
         Those that lack the letter are partial sums.
         """
-        self.rules["parted"] = rule
-        return rule
+        return self._hang("parted", rule)
 
     def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule that gives known results (`Dense`) of operands whose values are not all known.
 
         It takes what a `shapes` rule takes, and gives a `Dense`, or NotImplemented where it cannot.
         """
-        self.rules["partial"] = rule
-        return rule
+        return self._hang("partial", rule)
 
     def grad(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Hang on a rule that writes the ops of the gradient.
 
-        It takes a `differentiation.Backward`, which knows the operands, the results and their gradients and writes
-        ops, and gives a list with the gradient of each operand, None where there is none (integers, host values).
+        It takes a `backward.Backward`, which knows the operands, the results and their gradients and writes ops, and
+        gives a list with the gradient of each operand, None where there is none (integers, host values).
         """
-        self.rules["grad"] = rule
+        return self._hang("grad", rule)
+
+    def torch(self, form: str | Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
+        """Hang on how the op is written in torch, a text or a function (`torch_form`). Decorates a function, too.
+
+        `fresh`: each result is a tensor of its own; else it may be a view of any operand, and neither is overwritten.
+        """
+        if form is None:
+            return partial(self.torch, fresh=fresh)
+        self._hang("torch", TorchForm(form, fresh))
+        return form
+
+    def torch_together(self, form: Callable[..., Any]) -> Callable[..., Any]:
+        """Hang on how a communication of a tuple is written in torch, where it is one message.
+
+        The form takes a list with the operands of each leaf, all leaves having the same members, and the attributes.
+        """
+        return self._hang("torch_together", form)
+
+    def rule(self, kind: str) -> Any:
+        """What hangs on the op, of plugins where there is nothing of ours; None where there is nothing at all."""
+        if kind not in self.rules:
+            import_plugins()
+        return self.rules.get(kind)
+
+    def _hang(self, kind: str, rule: Any) -> Any:
+        if kind in self.rules and importing_plugins():
+            raise ValueError(f"`{self.name}` has a rule `{kind}` already")
+        self.rules[kind] = rule
         return rule
 
 
@@ -218,14 +227,15 @@ def _written(annotation: Any) -> str:
 class Ops(Registry[Op]):
     """Ops by name: our own families, and those of plugins (`distir.ir.registry`).
 
-    A name that is still not found is asked of the bridge to ONNX's standard ops. These are found by their names, but
-    not listed: an iteration would have to import onnx.
+    A name that is still not found is asked of `standard`, the bridge to ONNX's standard ops. These are found by their
+    names, but not listed: an iteration would have to import onnx.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.version = 0
         """Grows with every registration: a memo made under another version is stale."""
+        self.standard: Callable[[str], Op | None] = lambda name: None
 
     def remove(self, name: str) -> None:
         """Forget an op, as a test does with its own."""
@@ -240,18 +250,12 @@ class Ops(Registry[Op]):
         self.version += 1
 
     def __getitem__(self, name: str) -> Op:
-        if name not in self._held and not super().__contains__(name) and (standard := _standard_op(name)) is not None:
-            return standard
+        if name not in self._held and not super().__contains__(name) and (found := self.standard(name)) is not None:
+            return found
         return self._held[name]
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and _standard_op(name) is not None)
-
-
-def _standard_op(name: str) -> Op | None:
-    from distir.ops.bridge import standard_op  # it builds on this module
-
-    return standard_op(name)
+        return super().__contains__(name) or (isinstance(name, str) and self.standard(name) is not None)
 
 
 OPS: Final = Ops()

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from distir.ir import Dim, DType, SymbolicDim, dims
+from distir.ir import Arg, Dim, DType, Literal, SymbolicDim, dims
 from distir.ops.core import op
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import narrow, wide
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
 
 
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear="jointly")
@@ -25,6 +29,14 @@ def Add(a: Array, b: Array) -> Array:
     return a + b
 
 
+@Add.grad
+def _(g: Backward) -> Gradients:
+    return [g.sum_to(g.dy, x) for x in g.x]
+
+
+Add.torch("{a} + {b}", fresh=True)
+
+
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear="jointly")
 def Sub(a: Array, b: Array) -> Array:
     """`a - b`. ONNX `Sub`.
@@ -32,6 +44,15 @@ def Sub(a: Array, b: Array) -> Array:
     %c = Sub(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     """
     return a - b
+
+
+@Sub.grad
+def _(g: Backward) -> Gradients:
+    a, b = g.x
+    return [g.sum_to(g.dy, a), g("Neg", g.sum_to(g.dy, b))]
+
+
+Sub.torch("{a} - {b}", fresh=True)
 
 
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear=("a", "b"))
@@ -44,6 +65,15 @@ def Mul(a: Array, b: Array) -> Array:
     return a * b
 
 
+@Mul.grad
+def _(g: Backward) -> Gradients:
+    a, b = g.x
+    return [g.sum_to(g("Mul", g.dy, b), a), g.sum_to(g("Mul", g.dy, a), b)]
+
+
+Mul.torch("{a} * {b}", fresh=True)
+
+
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1, linear=("a",))
 def Div(a: Array, b: Array) -> Array:
     """`a / b`; the quotient of integers is rounded towards zero. ONNX `Div`.
@@ -54,6 +84,20 @@ def Div(a: Array, b: Array) -> Array:
     if "O" in (a.dtype.kind, b.dtype.kind):  # sizes, of which some are symbolic
         return np.asarray(np.frompyfunc(_quotient_of_sizes, 2, 1)(a, b))
     return truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
+
+
+@Div.grad
+def _(g: Backward) -> Gradients:
+    a, b = g.x
+    da = g("Div", g.dy, b)
+    return [g.sum_to(da, a), g("Neg", g.sum_to(g("Mul", da, g.y[0]), b))]
+
+
+@Div.torch(fresh=True)
+def _(write: Write, a: Expr, b: Expr) -> str:
+    if a.floating:
+        return f"{a} / {b}"
+    return f'torch.div({a.tensor}, {b}, rounding_mode="trunc")'
 
 
 def _quotient_of_sizes(a: int | SymbolicDim, b: int | SymbolicDim) -> Dim:
@@ -82,6 +126,35 @@ def Pow(x: Array, y: Array) -> Array:
     return np.power(wide(x), wide(y)).astype(x.dtype, copy=False)
 
 
+@Pow.grad
+def _(g: Backward) -> Gradients:
+    x, y = g.x
+    dx = g.sum_to(g("Mul", g.dy, _power_slope(g, x, y)), x) if g.wants(0) else None
+    if not g.wants(1):
+        return [dx, None]
+    growth = g("Where", g("Equal", x, 0.0), 0.0, g("Mul", g.y[0], g("Log", x)))  # 0 to any power stays 0
+    return [dx, g.sum_to(g("Mul", g.dy, growth), y)]
+
+
+def _power_slope(g: Backward, x: Arg, y: Arg) -> str:
+    if isinstance(y, Literal) and isinstance(y.value, (int, float)):
+        power = float(y.value)
+        return g("Mul", x, 2.0) if power == 2 else g("Mul", g("Pow", x, power - 1), power)
+    exponent = y if g.dtype(y) is g.dtype(x) else g("Cast", y, to=g.dtype(x))
+    return g("Mul", exponent, g("Pow", x, g("Sub", exponent, 1.0)))
+
+
+@Pow.torch(fresh=True)
+def _(write: Write, x: Expr, y: Expr) -> str:
+    if not x.floating and not y.floating:
+        if y.value is not None and min(y.ints("the exponent"), default=0) >= 0 and x.value is None:
+            return f"torch.pow({x}, {y})"
+        return f"{write.kernel('integer_power')}({x.tensor}, {y.tensor})"
+    if x.floating and (y.value is not None or y.dtype is x.dtype or not y.floating):
+        return f"torch.pow({x}, {y})"
+    return f"torch.pow({x.tensor}.double(), {y}).to({write.dtype(x.dtype)})"
+
+
 def _integer_power(x: Array, y: Array) -> Array:
     """A negative power is the reciprocal rounded towards zero: of 1 and -1 alone it is not zero."""
     exponent = y.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
@@ -99,6 +172,18 @@ def Mod(a: Array, b: Array, *, fmod: bool = False) -> Array:
     return np.fmod(a, b) if fmod else np.remainder(a, b)
 
 
+@Mod.grad
+def _(g: Backward) -> Gradients:
+    a, b = g.x
+    quotient = g("Div", g("Sub", a, g.y[0]), b)  # the whole number of times that `b` was taken away
+    return [g.sum_to(g.dy, a), g("Neg", g.sum_to(g("Mul", g.dy, quotient), b))]
+
+
+@Mod.torch(fresh=True)
+def _(write: Write, a: Expr, b: Expr, *, fmod: bool) -> str:
+    return f"torch.{'fmod' if fmod else 'remainder'}({a.tensor}, {b})"
+
+
 @op("*Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: (N - 1) * elements)
 def Min(*data: Array) -> Array:
     """The least of the operands; not a number where one of them is not. ONNX `Min`.
@@ -108,6 +193,11 @@ def Min(*data: Array) -> Array:
     return reduce(np.minimum, data)
 
 
+@Min.torch(fresh=True)
+def _(write: Write, *data: Expr) -> str:
+    return _chained("minimum", data)
+
+
 @op("*Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: (N - 1) * elements)
 def Max(*data: Array) -> Array:
     """The greatest of the operands; not a number where one of them is not. ONNX `Max`.
@@ -115,6 +205,20 @@ def Max(*data: Array) -> Array:
     %c = Max(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3,), 1])
     """
     return reduce(np.maximum, data)
+
+
+@Min.grad
+@Max.grad
+def _(g: Backward) -> Gradients:
+    """Operands that are equally extreme share the gradient."""
+    taken = [g("Cast", g("Equal", x, g.y[0]), to=g.dtype(g.y[0])) for x in g.x]
+    share = g("Div", g.dy, g("Sum", *taken)) if len(taken) > 1 else g.dy
+    return [g.sum_to(g("Mul", share, mask), x) for mask, x in zip(taken, g.x, strict=True)]
+
+
+@Max.torch(fresh=True)
+def _(write: Write, *data: Expr) -> str:
+    return _chained("maximum", data)
 
 
 @op(
@@ -132,6 +236,16 @@ def Sum(*data: Array) -> Array:
     return sum(data[1:], start=data[0])
 
 
+@Sum.grad
+def _(g: Backward) -> Gradients:
+    return [g.sum_to(g.dy, x) for x in g.x]
+
+
+@Sum.torch(fresh=True)
+def _(write: Write, *data: Expr) -> str:
+    return " + ".join(map(str, data)) if len(data) > 1 else f"{data[0]}.clone()"  # pyright: ignore[reportGeneralTypeIssues]
+
+
 @op("*Tensor[t:float, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: N * elements, linear="jointly")
 def Mean(*data: Array) -> Array:
     """The mean of the operands. ONNX `Mean`.
@@ -140,6 +254,18 @@ def Mean(*data: Array) -> Array:
     """
     total = sum(map(wide, data[1:]), start=wide(data[0]))
     return (total / len(data)).astype(data[0].dtype, copy=False)
+
+
+@Mean.grad
+def _(g: Backward) -> Gradients:
+    share = g("Div", g.dy, float(len(g.x)))
+    return [g.sum_to(share, x) for x in g.x]
+
+
+@Mean.torch(fresh=True)
+def _(write: Write, *data: Expr) -> str:
+    total = " + ".join(x.wide for x in data)
+    return write.narrowed(f"({total}) / {len(data)}", data[0].dtype)
 
 
 @op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1, linear="jointly")
@@ -151,6 +277,14 @@ def Neg(x: Array) -> Array:
     return -x
 
 
+@Neg.grad
+def _(g: Backward) -> Gradients:
+    return [g("Neg", g.dy)]
+
+
+Neg.torch("torch.neg({x})", fresh=True)
+
+
 @op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
 def Abs(x: Array) -> Array:
     """The absolute value. ONNX `Abs`.
@@ -158,6 +292,14 @@ def Abs(x: Array) -> Array:
     %y = Abs(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.abs(x)
+
+
+@Abs.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", g.dy, g("Sign", g.x[0]))]
+
+
+Abs.torch("torch.abs({x})", fresh=True)
 
 
 @op("Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
@@ -169,6 +311,14 @@ def Sign(input: Array) -> Array:
     return np.sign(input)
 
 
+def _constant_almost_everywhere(g: Backward) -> Gradients:
+    return [None] * len(g.x)
+
+
+Sign.grad(_constant_almost_everywhere)
+Sign.torch("torch.sign({input})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Exp(input: Array) -> Array:
     """The exponential function. ONNX `Exp`.
@@ -176,6 +326,14 @@ def Exp(input: Array) -> Array:
     %y = Exp(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.exp(input)
+
+
+@Exp.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", g.dy, g.y[0])]
+
+
+Exp.torch("torch.exp({input})", fresh=True)
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
@@ -187,6 +345,14 @@ def Log(input: Array) -> Array:
     return np.log(input)
 
 
+@Log.grad
+def _(g: Backward) -> Gradients:
+    return [g("Div", g.dy, g.x[0])]
+
+
+Log.torch("torch.log({input})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Sqrt(x: Array) -> Array:
     """The square root; not a number below zero. ONNX `Sqrt`.
@@ -194,6 +360,14 @@ def Sqrt(x: Array) -> Array:
     %y = Sqrt(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.sqrt(x)
+
+
+@Sqrt.grad
+def _(g: Backward) -> Gradients:
+    return [g("Div", g("Mul", g.dy, 0.5), g.y[0])]
+
+
+Sqrt.torch("torch.sqrt({x})", fresh=True)
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
@@ -205,6 +379,14 @@ def Reciprocal(x: Array) -> Array:
     return np.reciprocal(x)
 
 
+@Reciprocal.grad
+def _(g: Backward) -> Gradients:
+    return [g("Neg", g("Mul", g.dy, g("Mul", g.y[0], g.y[0])))]
+
+
+Reciprocal.torch("torch.reciprocal({x})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Floor(x: Array) -> Array:
     """The greatest integer that is not above `x`. ONNX `Floor`.
@@ -212,6 +394,10 @@ def Floor(x: Array) -> Array:
     %y = Floor(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.floor(x)
+
+
+Floor.grad(_constant_almost_everywhere)
+Floor.torch("torch.floor({x})", fresh=True)
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
@@ -223,6 +409,10 @@ def Ceil(x: Array) -> Array:
     return np.ceil(x)
 
 
+Ceil.grad(_constant_almost_everywhere)
+Ceil.torch("torch.ceil({x})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Round(x: Array) -> Array:
     """The nearest integer, the even one of two. ONNX `Round`.
@@ -232,6 +422,10 @@ def Round(x: Array) -> Array:
     return np.rint(x)
 
 
+Round.grad(_constant_almost_everywhere)
+Round.torch("torch.round({x})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Erf(input: Array) -> Array:
     """The error function, `2 / sqrt(pi)` times the integral of `exp(-t * t)` from 0 to the element. ONNX `Erf`.
@@ -239,6 +433,15 @@ def Erf(input: Array) -> Array:
     %y = Erf(%x: Tensor[Float32, (2, 3), 1])
     """
     return error_function(input)
+
+
+@Erf.grad
+def _(g: Backward) -> Gradients:
+    bell = g("Exp", g("Neg", g("Mul", g.x[0], g.x[0])))
+    return [g("Mul", g.dy, g("Mul", bell, 2 / math.sqrt(math.pi)))]
+
+
+Erf.torch("torch.erf({input})", fresh=True)
 
 
 def error_function(x: Array) -> Array:
@@ -256,6 +459,14 @@ def Sin(input: Array) -> Array:
     return np.sin(input)
 
 
+@Sin.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", g.dy, g("Cos", g.x[0]))]
+
+
+Sin.torch("torch.sin({input})", fresh=True)
+
+
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Cos(input: Array) -> Array:
     """The cosine. ONNX `Cos`.
@@ -263,6 +474,14 @@ def Cos(input: Array) -> Array:
     %y = Cos(%x: Tensor[Float32, (2, 3), 1])
     """
     return np.cos(input)
+
+
+@Cos.grad
+def _(g: Backward) -> Gradients:
+    return [g("Neg", g("Mul", g.dy, g("Sin", g.x[0])))]
+
+
+Cos.torch("torch.cos({input})", fresh=True)
 
 
 @op("Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[Bool, (...), d]", flops=1)
@@ -274,6 +493,9 @@ def Equal(a: Array, b: Array) -> Array:
     return a == b
 
 
+Equal.torch("{a} == {b}", fresh=True)
+
+
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
 def Less(a: Array, b: Array) -> Array:
     """Whether `a < b`. ONNX `Less`.
@@ -281,6 +503,9 @@ def Less(a: Array, b: Array) -> Array:
     %c = Less(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     """
     return a < b
+
+
+Less.torch("{a} < {b}", fresh=True)
 
 
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
@@ -292,6 +517,9 @@ def LessOrEqual(a: Array, b: Array) -> Array:
     return a <= b
 
 
+LessOrEqual.torch("{a} <= {b}", fresh=True)
+
+
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
 def Greater(a: Array, b: Array) -> Array:
     """Whether `a > b`. ONNX `Greater`.
@@ -299,6 +527,9 @@ def Greater(a: Array, b: Array) -> Array:
     %c = Greater(%a: Tensor[Float32, (2, 3), 1], 0.0)
     """
     return a > b
+
+
+Greater.torch("{a} > {b}", fresh=True)
 
 
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
@@ -310,6 +541,9 @@ def GreaterOrEqual(a: Array, b: Array) -> Array:
     return a >= b
 
 
+GreaterOrEqual.torch("{a} >= {b}", fresh=True)
+
+
 @op("Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]", flops=1)
 def And(a: Array, b: Array) -> Array:
     """Whether `a` and `b` hold. ONNX `And`.
@@ -317,6 +551,9 @@ def And(a: Array, b: Array) -> Array:
     %c = And(%a: Tensor[Bool, (2, 3), 1], %b: Tensor[Bool, (2, 3), 1])
     """
     return a & b
+
+
+And.torch("{a} & {b}", fresh=True)
 
 
 @op("Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]", flops=1)
@@ -328,6 +565,9 @@ def Or(a: Array, b: Array) -> Array:
     return a | b
 
 
+Or.torch("{a} | {b}", fresh=True)
+
+
 @op("Tensor[Bool, s, d] -> Tensor[Bool, s, d]", flops=1)
 def Not(x: Array) -> Array:
     """Whether `x` does not hold. ONNX `Not`.
@@ -337,6 +577,9 @@ def Not(x: Array) -> Array:
     return ~x
 
 
+Not.torch("torch.logical_not({x})", fresh=True)
+
+
 @op("Tensor[Bool, (...), d], Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[t, (...), d]", flops=1)
 def Where(condition: Array, x: Array, y: Array) -> Array:
     """`x` where the condition holds, else `y`. ONNX `Where`.
@@ -344,6 +587,18 @@ def Where(condition: Array, x: Array, y: Array) -> Array:
     %z = Where(%c: Tensor[Bool, (3, 3), 1], %x: Tensor[Float32, (2, 3, 3), 1], -inf)
     """
     return np.where(condition, x, y)
+
+
+@Where.grad
+def _(g: Backward) -> Gradients:
+    condition, x, y = g.x
+    return [None, g.sum_to(g("Where", condition, g.dy, 0.0), x), g.sum_to(g("Where", condition, 0.0, g.dy), y)]
+
+
+@Where.torch(fresh=True)
+def _(write: Write, condition: Expr, x: Expr, y: Expr) -> str:
+    numbers = x.value is not None and y.value is not None
+    return f"torch.where({condition.tensor}, {x.tensor if numbers else x}, {y.tensor if numbers else y})"
 
 
 @op(
@@ -359,6 +614,35 @@ def Clip(input: Array, min: Array | None = None, max: Array | None = None) -> Ar
     return raised if max is None else np.minimum(raised, max)
 
 
+@Clip.grad
+def _(g: Backward) -> Gradients:
+    """What was cut off belongs to the bound."""
+    x, least, most = g.x
+    raised = x if least is None else g("Max", x, least)
+    free = [g("GreaterOrEqual", x, least)] if least is not None else []
+    free += [g("LessOrEqual", raised, most)] if most is not None else []
+    inside = free[0] if len(free) == 1 else g("And", *free) if free else None
+    dx = g.dy if inside is None else g("Where", inside, g.dy, 0.0)
+    dleast = dmost = None
+    if g.wants(1):
+        low = g("Less", x, least)
+        taken = low if most is None else g("And", low, g("LessOrEqual", least, most))
+        dleast = g.sum_to(g("Where", taken, g.dy, 0.0), g.x[1])
+    if g.wants(2):
+        dmost = g.sum_to(g("Where", g("Greater", raised, most), g.dy, 0.0), g.x[2])
+    return [dx, dleast, dmost]
+
+
+@Clip.torch(fresh=True)
+def _(write: Write, input: Expr, min: Expr | None = None, max: Expr | None = None) -> str:
+    given = {name: bound for name, bound in (("min", min), ("max", max)) if bound is not None}
+    if not given:
+        return f"{input}.clone()"
+    numbers = all(bound.value is not None for bound in given.values())
+    bounds = ", ".join(f"{name}={bound if numbers else bound.tensor}" for name, bound in given.items())
+    return f"torch.clamp({input}, {bounds})"
+
+
 @op("Tensor[t, s, d] -> Tensor[to, s, d]", flops=0)
 def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     """The elements in another element type. ONNX `Cast`.
@@ -371,6 +655,18 @@ def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     if saturate and to.kind == "float" and to.bytes == 1:
         return _saturated(input, to).astype(numpy_dtype(to))
     return input.astype(numpy_dtype(to))
+
+
+@Cast.grad
+def _(g: Backward) -> Gradients:
+    return [g("Cast", g.dy, to=g.dtype(g.x[0]))] if g.dtype(g.y[0]).kind == "float" else [None]
+
+
+@Cast.torch
+def _(write: Write, input: Expr, *, to: DType, saturate: bool) -> str:
+    if saturate and to.kind == "float" and to.bytes == 1:
+        return f"{write.kernel('saturated')}({input}, {write.dtype(to)})"
+    return f"{input.tensor}.to({write.dtype(to)})"
 
 
 def _saturated(x: Array, dtype: DType) -> Array:
@@ -388,3 +684,17 @@ def Identity(input: Array) -> Array:
     %y = Identity(%x: Tensor[Float32, (2, 3), 1])
     """
     return input
+
+
+@Identity.grad
+def _(g: Backward) -> Gradients:
+    return [g.dy]
+
+
+Identity.torch("{input.tensor}")
+
+
+def _chained(function: str, data: tuple[Expr, ...]) -> str:
+    if len(data) == 1:
+        return f"{data[0]}.clone()"
+    return reduce(lambda text, x: f"torch.{function}({text}, {x})", [x.tensor for x in data])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TERM = re.compile(r"[A-Za-z]|\.\.\.")
 
@@ -11,8 +11,7 @@ _TERM = re.compile(r"[A-Za-z]|\.\.\.")
 Labels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Equation:
+class Equation(NamedTuple):
     """The labels of each operand's dimensions and of the result's; `...` stands for any number of dimensions."""
 
     operands: tuple[Labels, ...]

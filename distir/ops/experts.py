@@ -8,7 +8,7 @@ where there are as many rows (Gale et al., *MegaBlocks*, MLSys 2023).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Part, Shape, TensorType, types
@@ -18,6 +18,10 @@ from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
 
 
 def _bytes(*, t: int, i: int, n: int, c: int, e: int, r: int, s: int, inputs: int, elements: int, **_: Any) -> int:
@@ -70,6 +74,24 @@ def _(x: TensorType, w: TensorType, group: TensorType, *, results: Sequence[Shap
     return Layout((_letters(x, "k"), matrix, ("n", "c")), (("n", "c", "m"),))
 
 
+@GroupedMatMul.grad
+def _(g: Backward) -> Gradients:
+    x, w, group = g.definite(0), g.definite(1), g.definite(2)
+    flip = {} if g.attrs["transW"] else {"transW": True}
+    dx = g("GroupedMatMul", g.dy, w, group, **flip) if g.wants(0) else None
+    if dx is not None and g.rank(x) == 2:
+        dx = g("ReduceSum", dx, (1,), keepdims=False)
+    flip = {"transW": True} if g.attrs["transW"] else {}
+    dw = g("GroupedMatMulGrad", g.dy, x, group, g.shape_of(w), **flip) if g.wants(1) else None
+    return [dx, dw, None]
+
+
+@GroupedMatMul.torch(fresh=True)
+def _(write: Write, x: Expr, w: Expr, group: Expr, *, transW: bool) -> str:
+    matrices = f"{w}.transpose(1, 2)" if transW else str(w)
+    return f"{write.kernel('grouped_product')}({x}, {matrices}, {group.tensor})"
+
+
 @op(
     "Tensor[t:float, (n, c, m), d], Tensor[t:float, (n, k), d], Tensor[i:int, (n, c), d], Tensor[Int64, (r,), host]"
     " -> Tensor[t, _, d]",
@@ -114,6 +136,13 @@ def _(
 ) -> Layout:
     matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
     return Layout((("n", "c", "m"), _letters(x, "k"), ("n", "c"), ()), (matrix,), stated=3)
+
+
+@GroupedMatMulGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, group: Expr, shape: Expr, *, transW: bool) -> str:
+    left, right = (dy, x) if transW else (x, dy)
+    experts, *_ = write.results[0].shape or (0,)
+    return f"{write.kernel('grouped_outer_product')}({left}, {right}, {group.tensor}, {experts})"
 
 
 def _letters(x: TensorType, width: str) -> Letters:

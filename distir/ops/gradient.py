@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dense, Dim, Shape, TensorType, types
@@ -21,6 +22,9 @@ from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
 
+if TYPE_CHECKING:
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
 
 @op("Tensor[t:number, s, d], Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
 def ReluGrad(dy: Array, x: Array) -> Array:
@@ -31,6 +35,13 @@ def ReluGrad(dy: Array, x: Array) -> Array:
     return np.where(x > 0, dy, dy.dtype.type(0))
 
 
+@ReluGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr) -> str:
+    if not dy.floating or dy.value is not None:
+        return f"torch.where({x} > 0, {dy.tensor}, 0)"
+    return f"aten.threshold_backward({dy}, {x}, 0)"
+
+
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2)
 def LeakyReluGrad(dy: Array, x: Array, *, alpha: float = 0.01) -> Array:
     """`dy` where `x` is at least 0, else `alpha * dy`.
@@ -38,6 +49,11 @@ def LeakyReluGrad(dy: Array, x: Array, *, alpha: float = 0.01) -> Array:
     %dx = LeakyReluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
     """
     return np.where(x < 0, alpha * wide(dy), wide(dy)).astype(dy.dtype)
+
+
+@LeakyReluGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
+    return write.narrowed(f"torch.where({x} < 0, {write.number(alpha)} * {dy.wide}, {dy.wide})", dy.dtype)
 
 
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
@@ -50,6 +66,12 @@ def EluGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
     return (wide(dy) * slope).astype(dy.dtype, copy=False)
 
 
+@EluGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
+    slope = f"torch.where({x} < 0, {write.number(alpha)} * torch.exp(torch.clamp({x.wide}, max=0)), 1.0)"
+    return write.narrowed(f"{dy.wide} * {slope}", dy.dtype)
+
+
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
 def SigmoidGrad(dy: Array, y: Array) -> Array:
     """`dy * y * (1 - y)`, from the result `y` of `Sigmoid`.
@@ -59,6 +81,9 @@ def SigmoidGrad(dy: Array, y: Array) -> Array:
     return (wide(dy) * wide(y) * (1 - wide(y))).astype(dy.dtype, copy=False)
 
 
+SigmoidGrad.torch("aten.sigmoid_backward({dy.tensor}, {y})", fresh=True)
+
+
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
 def TanhGrad(dy: Array, y: Array) -> Array:
     """`dy * (1 - y * y)`, from the result `y` of `Tanh`.
@@ -66,6 +91,9 @@ def TanhGrad(dy: Array, y: Array) -> Array:
     %dx = TanhGrad(%dy: Tensor[Float32, (2, 3), 1], %y: Tensor[Float32, (2, 3), 1])
     """
     return (wide(dy) * (1 - wide(y) ** 2)).astype(dy.dtype, copy=False)
+
+
+TanhGrad.torch("aten.tanh_backward({dy.tensor}, {y})", fresh=True)
 
 
 @op(
@@ -95,6 +123,9 @@ def _(dy: TensorType, x: TensorType, *, approximate: str) -> None:
     check_approximation("GeluGrad", approximate)
 
 
+GeluGrad.torch("aten.gelu_backward({dy.tensor}, {x}, approximate={approximate})", fresh=True)
+
+
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=10)
 def SwishGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
     """`dy` times the derivative of `Swish` at `x`, `s + alpha * x * s * (1 - s)` where `s = Sigmoid(alpha * x)`.
@@ -104,6 +135,13 @@ def SwishGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
     scaled = alpha * wide(x)
     sigmoid = logistic(scaled)
     return (wide(dy) * sigmoid * (1 + scaled * (1 - sigmoid))).astype(dy.dtype, copy=False)
+
+
+@SwishGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
+    if alpha == 1:
+        return f"aten.silu_backward({dy.tensor}, {x})"
+    return f"{write.kernel('swish_gradient')}({dy}, {x}, {write.number(alpha)})"
 
 
 @op(
@@ -120,6 +158,13 @@ def SoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     return (wide_y * (wide_dy - expected)).astype(dy.dtype, copy=False)
 
 
+@SoftmaxGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, y: Expr, *, axis: int) -> str:
+    if dy.narrow or not y.rank:
+        return f"{write.kernel('softmax_gradient')}({dy}, {y}, {axis})"
+    return f"aten._softmax_backward_data({dy}, {y}, {axis}, {write.dtype(y.dtype)})"
+
+
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]",
     flops=4,
@@ -132,6 +177,13 @@ def LogSoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     wide_dy = wide(dy)
     total = np.sum(wide_dy, axis=axis, keepdims=True)
     return (wide_dy - np.exp(wide(y)) * total).astype(dy.dtype, copy=False)
+
+
+@LogSoftmaxGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, y: Expr, *, axis: int) -> str:
+    if dy.narrow or not y.rank:
+        return f"{write.kernel('log_softmax_gradient')}({dy}, {y}, {axis})"
+    return f"aten._log_softmax_backward_data({dy}, {y}, {axis}, {write.dtype(y.dtype)})"
 
 
 @op(
@@ -164,6 +216,14 @@ def LayerNormalizationGrad(
     )
 
 
+@LayerNormalizationGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, axis: int, epsilon: float) -> Unpacked:
+    shape = write.items(x.shape[axis % x.rank :])
+    return write.unpacked(
+        f"{write.kernel('layer_norm_gradient')}({dy}, {x}, {scale}, {shape}, {write.number(epsilon)})"
+    )
+
+
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d]"
     " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d]",
@@ -186,6 +246,13 @@ def RMSNormalizationGrad(
     along = mean(dunit * unit, normalised)
     dx, dscale = inverse * (dunit - unit * along), np.sum(wide_dy * unit, axis=leading)
     return dx.astype(x.dtype, copy=False), dscale.astype(x.dtype, copy=False)
+
+
+@RMSNormalizationGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, axis: int, epsilon: float) -> Unpacked:
+    return write.unpacked(
+        f"{write.kernel('rms_norm_gradient')}({dy}, {x}, {scale}, {axis % x.rank}, {write.number(epsilon)})"
+    )
 
 
 @op(
@@ -231,6 +298,22 @@ def _(dy: TensorType, indices: TensorType, shape: Operand, *, axis: int) -> Shap
     return tuple(n if m is None else m for m, n in zip(known, around, strict=True))
 
 
+@GatherGrad.sharding
+def _(dy: TensorType, indices: Operand, shape: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
+    rank, depth = len(results[0] or ()), len(indices.shape or ())
+    first = axis % max(rank, 1)
+    before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
+    length = None if isinstance(indices, Dense) else "n"  # of what is picked by a known number, all is needed
+    positions = tuple(f"s{k}" for k in range(depth))
+    return Layout(((*before, *positions, *behind), positions, ()), ((*before, length, *behind),), stated=2)
+
+
+@GatherGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, indices: Expr, shape: Expr, *, axis: int) -> str:
+    sizes = write.results[0].shape or ()
+    return f"{write.kernel('gather_gradient')}({dy}, {indices.tensor}, {write.items(sizes)}, {axis % len(sizes)})"
+
+
 def _rank(dy: TensorType, indices: TensorType) -> int | None:
     """The rank of the tensor that was gathered from."""
     if dy.shape is None or indices.shape is None:
@@ -269,6 +352,21 @@ def _(x: TensorType, shape: Operand) -> Shape | None:
     return tuple(1 if n == 1 else m for m, n in zip(given, x.shape[extra:], strict=True))
 
 
+@ReduceTo.sharding
+def _(x: TensorType, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([x.shape])
+    given = results[0] or ()
+    own = zip(letters[len(letters) - len(given) :], given, (x.shape or ())[len(letters) - len(given) :], strict=True)
+    return Layout((letters, ()), (tuple(None if n == 1 != m else letter for letter, n, m in own),), stated=1)
+
+
+@ReduceTo.torch
+def _(write: Write, x: Expr, shape: Expr) -> str:
+    sizes = write.results[0].shape or ()
+    kept = "" if x.floating else f".to({write.dtype(x.dtype)})"
+    return f"{x.tensor}.sum_to_size({write.items(sizes)}){kept}"
+
+
 def _as_shape(name: str, shape: Operand) -> Shape | None:
     """The shape that a host operand states: known, known in rank alone, or not known."""
     sizes = known_dims(shape)
@@ -288,21 +386,3 @@ def _agree(a: Shape, b: Shape) -> bool:
 def _may_be(m: Dim, n: Dim) -> bool:
     """Whether two sizes can be one; of names that is not known."""
     return m == n or not (isinstance(m, int) and isinstance(n, int))
-
-
-@ReduceTo.sharding
-def _(x: TensorType, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
-    (letters,) = elementwise([x.shape])
-    given = results[0] or ()
-    own = zip(letters[len(letters) - len(given) :], given, (x.shape or ())[len(letters) - len(given) :], strict=True)
-    return Layout((letters, ()), (tuple(None if n == 1 != m else letter for letter, n, m in own),), stated=1)
-
-
-@GatherGrad.sharding
-def _(dy: TensorType, indices: Operand, shape: Operand, *, results: Sequence[Shape | None], axis: int) -> Layout:
-    rank, depth = len(results[0] or ()), len(indices.shape or ())
-    first = axis % max(rank, 1)
-    before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
-    length = None if isinstance(indices, Dense) else "n"  # of what is picked by a known number, all is needed
-    positions = tuple(f"s{k}" for k in range(depth))
-    return Layout(((*before, *positions, *behind), positions, ()), ((*before, length, *behind),), stated=2)

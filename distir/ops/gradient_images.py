@@ -8,16 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, Dim, Literal, Shape, TensorType, types
-from distir.ops.bridge.max_pool import pooled_with_places
 from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject
+from distir.ops.windows import dimensions, movement, padded, pooled_with_places, rounded_up
+
+if TYPE_CHECKING:
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
 
 Shapes = list[tuple[int, ...]]
 
@@ -113,6 +117,16 @@ def _(dy: TensorType, x: TensorType, *, results: Sequence[Shape | None], group: 
     return Layout((letters, letters), (("g", None, *inner),), divided={"g": ("group",)})
 
 
+@ConvWeightGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, *, kernel_shape: tuple[int, ...], group: int, **attrs: Any) -> str:
+    dimensions(write, x, "ConvWeightGrad")
+    strides, dilations, pads = movement(x, attrs, kernel_shape)
+    shape = write.items((dy.shape[1], x.shape[1] // group, *kernel_shape))
+    text, padding = padded(write, str(x), pads, 0.0)
+    given = f"{write.items(strides)}, {write.items(padding)}, {write.items(dilations)}, {group}"
+    return f"{write.kernel('conv_weight_gradient')}({dy}, {text}, {shape}, {given})"
+
+
 @op(
     "Tensor[t:float, (b, c, *o), d], Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *s), d]",
     flops=_window_comparisons,
@@ -142,7 +156,17 @@ def MaxPoolGrad(
     return dx.reshape(x.shape).astype(x.dtype, copy=False)
 
 
+@MaxPoolGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, *, kernel_shape: tuple[int, ...], **attrs: Any) -> str:
+    dimensions(write, x, "MaxPoolGrad")
+    strides, dilations, pads = movement(x, attrs, kernel_shape)
+    pads = rounded_up(x, dy.type, pads, strides, dilations, kernel_shape) if attrs.get("ceil_mode") else pads
+    windows = f"{write.items(kernel_shape)}, {write.items(strides)}, {write.items(dilations)}, {write.items(pads)}"
+    return f"{write.kernel('max_pool_gradient')}({dy}, {x}, {windows})"
+
+
 _CHANNELS = "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (b, c, *s), d], Tensor[t:float, (c,), d]"
+
 _THREE = "Tensor[t, (b, c, *s), d], Tensor[t, (c,), d], Tensor[t, (c,), d]"
 
 
@@ -173,6 +197,13 @@ def _(dy: TensorType, x: TensorType, scale: TensorType, *, results: Sequence[Sha
     """By the batch, over which the gradients of the weights are sums; by channels, as whole groups."""
     letters: Letters = ("b", "c", *(None,) * max(len(x.shape or ()) - 2, 0))
     return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), divided={"c": ("num_groups",)})
+
+
+@GroupNormalizationGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, num_groups: int, epsilon: float) -> Unpacked:
+    return write.unpacked(
+        f"{write.kernel('group_norm_gradient')}({dy}, {x}, {scale}, {num_groups}, {write.number(epsilon)})"
+    )
 
 
 @op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation)
@@ -220,6 +251,11 @@ def _(w: Parts, dy: Arg, x: Arg, scale: Arg, *, epsilon: float) -> list[Arg]:
     dx = w("Mul", w("Div", rest, deviation), factor)
     dscale = w("ReduceSum", w("Mul", slope, unit), others, keepdims=False)
     return [narrowed(dx), narrowed(dscale), narrowed(w("ReduceSum", slope, others, keepdims=False))]
+
+
+@BatchNormalizationGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, epsilon: float) -> Unpacked:
+    return write.unpacked(f"{write.kernel('batch_norm_gradient')}({dy}, {x}, {scale}, {write.number(epsilon)})")
 
 
 def _normalised_back(

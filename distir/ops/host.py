@@ -16,6 +16,9 @@ Operand = TensorType | Dense
 """An operand as rules see it: `Dense` where its value is known. Both have a `dtype` and a `shape`."""
 
 
+FAR = 2**31 - 1
+"""The end of a `Slice` that programs write for "to the end": no dimension is larger."""
+
 MOST_ENTRIES = 1 << 16
 """Entries of a shape, of axes, of sizes: lists of so many are made here, so there is an end."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from string import ascii_letters
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dim, DimensionError, Part, Shape, TensorType, types
+from distir.ir import Arg, Dim, DimensionError, Part, Shape, TensorType, types
 from distir.ops.core import op
 from distir.ops.equation import Equation, Labels, parse_equation
 from distir.ops.host import Operand
@@ -16,6 +17,10 @@ from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, broadcast
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
 
 
 @op(
@@ -33,6 +38,43 @@ def MatMul(a: Array, b: Array) -> Array:
     %c = MatMul(%a: Tensor[Float32, (5, 2, 3), 1], %b: Tensor[Float32, (3, 4), 1])
     """
     return np.matmul(wide(a), wide(b)).astype(a.dtype, copy=False)
+
+
+@MatMul.grad
+def _(g: Backward) -> Gradients:
+    a, b = g.definite(0), g.definite(1)
+    # A vector stands for a matrix of one row (left) or one column (right).
+    left = g("Unsqueeze", a, (0,)) if g.rank(a) == 1 else a
+    right = g("Unsqueeze", b, (1,)) if g.rank(b) == 1 else b
+    dy: Any = g.dy
+    if g.rank(b) == 1:
+        dy = g("Unsqueeze", dy, (-1,))
+    if g.rank(a) == 1:
+        dy = g("Unsqueeze", dy, (-2,))
+    da, db = _weighted(g, left, right, dy) if g.rank(right) == 2 else _batched(g, left, right, dy)
+    return [
+        g("Squeeze", da, (0,)) if g.rank(a) == 1 and da is not None else da,
+        g("Squeeze", db, (1,)) if g.rank(b) == 1 and db is not None else db,
+    ]
+
+
+def _weighted(g: Backward, a: Arg, w: Arg, dy: Arg) -> tuple[Arg | None, Arg | None]:
+    """The leading dimensions of `a` are one long one for the matrix `w`."""
+    rank = g.rank(a)
+    rows = a if rank == 2 else g("Flatten", a, axis=rank - 1)
+    drows = dy if rank == 2 else g("Flatten", dy, axis=rank - 1)
+    da = g.reshape_like(g("Gemm", drows, w, transB=True), a) if g.wants(0) else None
+    dw = g("Gemm", rows, drows, transA=True) if g.wants(1) else None
+    return da, dw
+
+
+def _batched(g: Backward, a: Arg, b: Arg, dy: Arg) -> tuple[Arg | None, Arg | None]:
+    da = g.sum_to(g("MatMul", dy, g.transposed(b)), a) if g.wants(0) else None
+    db = g.sum_to(g("MatMul", g.transposed(a), dy), b) if g.wants(1) else None
+    return da, db
+
+
+MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 
 
 @op(
@@ -90,6 +132,52 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, *, results: tup
     return Layout(tuple(operands), (("m", "n"),), divided={"k": ("beta",)} if c is not None else {})
 
 
+@Gemm.grad
+def _(g: Backward) -> Gradients:
+    a, b, c = g.x
+    flip_a, flip_b = g.attrs["transA"], g.attrs["transB"]
+    factor = {} if g.attrs["alpha"] == 1 else {"alpha": g.attrs["alpha"]}
+    da = db = dc = None
+    if g.wants(0):
+        # a' = dy @ b'.T, and if a is read transposed, all of it is.
+        da = _gemm(g, b, g.dy, flip_b, True, factor) if flip_a else _gemm(g, g.dy, b, False, not flip_b, factor)
+    if g.wants(1):
+        db = _gemm(g, g.dy, a, True, flip_a, factor) if flip_b else _gemm(g, a, g.dy, not flip_a, False, factor)
+    if g.wants(2):
+        scaled = g.dy if g.attrs["beta"] == 1 else g("Mul", g.dy, g.attrs["beta"])
+        dc = g.sum_to(scaled, c)
+    return [da, db, dc]
+
+
+def _gemm(g: Backward, a: Arg, b: Arg, flip_a: object, flip_b: object, factor: dict[str, Any]) -> str:
+    flips = {name: True for name, flip in (("transA", flip_a), ("transB", flip_b)) if flip}
+    return g("Gemm", a, b, **factor, **flips)
+
+
+@Gemm.torch(fresh=True)
+def _(
+    write: Write,
+    a: Expr,
+    b: Expr,
+    c: Expr | None = None,
+    *,
+    alpha: float,
+    beta: float,
+    transA: bool,
+    transB: bool,
+) -> str:
+    left, right = f"{a}.t()" if transA else str(a), f"{b}.t()" if transB else str(b)
+    if not a.floating:
+        alpha, beta = int(alpha), int(beta)
+    scale = "" if alpha == 1 else f"{write.number(alpha)} * "
+    if c is None:
+        return f"{scale}torch.mm({left}, {right})"
+    factors = ("" if beta == 1 else f", beta={write.number(beta)}") + (
+        "" if alpha == 1 else f", alpha={write.number(alpha)}"
+    )
+    return f"torch.addmm({c.tensor}, {left}, {right}{factors})"
+
+
 def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_: Any) -> int:
     """One multiplication per further operand and one addition at each point of the whole index space."""
     parsed = parse_equation(equation)
@@ -134,6 +222,63 @@ def _(*inputs: Operand, equation: str) -> Shape | None:
     return tuple(shape)
 
 
+@Einsum.sharding
+def _(*inputs: Operand, results: Sequence[Shape | None], equation: str) -> Layout:
+    parsed = parse_equation(equation)
+    operands = [_lettered(labels, x.shape) for labels, x in zip(parsed.operands, inputs, strict=True)]
+    return Layout(tuple(operands), (_lettered(parsed.result, results[0]),))
+
+
+@Einsum.grad
+def _(g: Backward) -> Gradients:
+    """The gradient of an operand is a contraction of the result's gradient with the other operands."""
+    parsed = parse_equation(cast(str, g.attrs["equation"]))
+    if any("..." in labels for labels in parsed.operands):
+        parsed = _spelled_out(g, parsed)
+    return [_contracted(g, parsed, i) if g.wants(i) else None for i in range(len(g.x))]
+
+
+def _spelled_out(g: Backward, parsed: Equation) -> Equation:
+    """The equation with letters for `...`, where all operands that have it agree on it."""
+    around = [len(labels) - 1 for labels in parsed.operands]
+    shapes = [g.known_shape(x) if "..." in labels else () for x, labels in zip(g.x, parsed.operands, strict=True)]
+    spread = [
+        shape[labels.index("...") : len(shape) - n + labels.index("...")]
+        for shape, labels, n in zip(shapes, parsed.operands, around, strict=True)
+        if "..." in labels
+    ]
+    if any(dims != spread[0] for dims in spread):
+        raise g.refuse("`Einsum` has a gradient only where the dimensions `...` of its operands agree")
+    free = [letter for letter in ascii_letters if letter not in str(parsed)]
+    letters = tuple(free[: len(spread[0])])
+
+    def spell(labels: Labels) -> Labels:
+        return tuple(letter for label in labels for letter in (letters if label == "..." else (label,)))
+
+    return Equation(tuple(map(spell, parsed.operands)), spell(parsed.result))
+
+
+def _contracted(g: Backward, parsed: Equation, index: int) -> Arg:
+    x, labels = g.x[index], parsed.operands[index]
+    if len(set(labels)) < len(labels):
+        raise g.refuse("`Einsum` has no gradient for an operand of which it takes a diagonal")
+    others = [i for i in range(len(g.x)) if i != index]
+    terms = (parsed.result, *(parsed.operands[i] for i in others))
+    kept = tuple(label for label in labels if any(label in term for term in terms))
+    dx = g("Einsum", g.dy, *(g.x[i] for i in others), equation=str(Equation(terms, kept)))
+    summed = tuple(i for i, label in enumerate(labels) if label not in kept)
+    if summed:  # a label of this operand alone was summed over: each of its elements counts alike
+        dx = g("Expand", g("Unsqueeze", dx, summed), g.shape_of(x))
+    return g.sum_to(dx, x)
+
+
+@Einsum.torch(fresh=True)
+def _(write: Write, *inputs: Expr, equation: str) -> str:
+    if len(inputs) == 1:  # a diagonal, or a rearrangement, would be a view
+        return f"torch.einsum({str(parse_equation(equation))!r}, {inputs[0].tensor}).clone()"
+    return f"torch.einsum({str(parse_equation(equation))!r}, {', '.join(x.tensor for x in inputs)})"
+
+
 def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) -> tuple[dict[str, Dim], Shape | None]:
     """What each label stands for, and what `...` does (None: unknown). Raises Reject where operands disagree."""
     sizes: dict[str, Dim] = {}
@@ -173,13 +318,6 @@ def _fitting(label: str, known: Shape, found: Shape, operand: int) -> Shape:
     except DimensionError as error:
         message = f"`Einsum` operands disagree on `{label}`: {error}"
         raise Reject(codes.SHAPE_MISMATCH, message, Part("operand", operand)) from None
-
-
-@Einsum.sharding
-def _(*inputs: Operand, results: Sequence[Shape | None], equation: str) -> Layout:
-    parsed = parse_equation(equation)
-    operands = [_lettered(labels, x.shape) for labels, x in zip(parsed.operands, inputs, strict=True)]
-    return Layout(tuple(operands), (_lettered(parsed.result, results[0]),))
 
 
 def _lettered(labels: Labels, shape: Shape | None) -> Letters:

@@ -5,18 +5,57 @@ A gradient takes `dy`, the gradient with respect to the loss: a scalar, or a ten
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import Part, Shape, TensorType, types
+from distir.ir import DTYPES, Arg, DType, Literal, Part, Shape, TensorType, types
 from distir.ops.activation import log_softmax
 from distir.ops.core import op
-from distir.ops.numeric import Array, np
+from distir.ops.layout import Layout, Letters, Parts, elementwise
+from distir.ops.numeric import Array, dense, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
+
 REDUCTIONS = ("mean", "sum", "none")
+
+ALONG_CLASSES = Literal((1,))
+
+_LABELLED_GRADIENT = (
+    "Tensor[t:float, _, d], Tensor[t:float, (n, c, *s), d], Tensor[i:int, (n, *s), d],"
+    " Optional[Tensor[t:float, (c,), d]] -> Tensor[t, (n, c, *s), d]"
+)
+"""What the gradients of losses over labels take and give."""
+
+
+def _labelled_check(name: str) -> Callable[..., None]:
+    def check(dy: TensorType, scores: TensorType, labels: TensorType, *_: object, reduction: str, **attrs: Any) -> None:
+        _check_gradient(name, dy, _labels_shape(scores, labels), reduction)
+
+    return check
+
+
+def _gradient_form(kernel: str) -> Callable[..., str]:
+    def form(
+        write: Write,
+        dy: Expr,
+        x: Expr,
+        labels: Expr,
+        weights: Expr | None = None,
+        *,
+        ignore_index: int | None = None,
+        reduction: str,
+    ) -> str:
+        given = f"{dy}, {x}, {_torch_labels(labels)}, {weights}"
+        return f"{write.kernel(kernel)}({given}, {ignore_index}, {reduction == 'mean'})"
+
+    return form
 
 
 @op(
@@ -59,9 +98,83 @@ def _(
     return [loss, _scores_shape(scores, labels)][:count]
 
 
+def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
+    """The rule for losses over labels; with `softmax` there is a rule for classes in parts, too."""
+
+    def rule(*operands: TensorType | None, results: tuple[Shape | None, ...], **attrs: Any) -> Layout:
+        scores, labels = operands[gradient : gradient + 2]
+        assert scores is not None
+        assert labels is not None
+        weighted = len(operands) > 2 + gradient or attrs.get("ignore_index") is not None
+        mean, each_alone = attrs["reduction"] == "mean", attrs["reduction"] == "none"
+        rank = len(labels.shape or ())
+        # How much the labels of one part weigh is not known.
+        examples: Letters = tuple(None if mean and weighted else f"s{k}" for k in range(rank))
+        counted = not mean or isinstance(labels.elements, int)
+        classes = "c" if softmax and not weighted and counted else None
+        full = (*examples[:1], classes, *examples[1:])
+        slope: tuple[Letters, ...] = (examples if each_alone else (),) if gradient else ()
+        weights: tuple[Letters, ...] = ((None,),) * (len(operands) - 2 - gradient)
+        first = full if gradient else examples if each_alone else ()
+        averaged = frozenset(e for e in examples if e) if mean else frozenset[str]()
+        return Layout(
+            (*slope, full, examples, *weights),
+            (first, full)[: len(results)],
+            averaged,
+            scaled=0 if gradient else None,
+            parted=classes,
+        )
+
+    return rule
+
+
+SoftmaxCrossEntropyLoss.sharding(_split_labelled(gradient=False, softmax=True))
+
+
+@SoftmaxCrossEntropyLoss.parted
+def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: Any) -> list[Arg]:
+    """Classes in parts, without bringing the scores together (Shoeybi et al., *Megatron-LM*, section 3)."""
+    shifted, logarithm = _parted_softmax(w, scores)
+    own, here = w.own(labels, _classes(w, scores))
+    at_label = w("GatherElements", shifted, w("Unsqueeze", own, ALONG_CLASSES), axis=1)
+    mine = w("Where", here, w("Squeeze", at_label, ALONG_CLASSES), Literal(0.0))
+    share = w("Mul", w("Squeeze", logarithm, ALONG_CLASSES), Literal(1 / w.size))  # the devices' shares add up
+    loss = w("Sub", share, mine)
+    if reduction != "none":
+        loss = w("ReduceSum" if reduction == "sum" else "ReduceMean", loss, keepdims=False)
+    found = [loss, w("Sub", shifted, logarithm)] if count > 1 else [loss]
+    return [_stored(w, x, scores) for x in found]
+
+
+@SoftmaxCrossEntropyLoss.grad
+def _(g: Backward) -> Gradients:
+    _no_gradient_of_weights(g)
+    parts: list[str] = []
+    if g.dys[0] is not None:
+        parts.append(g("SoftmaxCrossEntropyLossGrad", g.dy, *g.x, **g.statement.attrs))
+    if len(g.dys) > 1 and g.dys[1] is not None:
+        parts.append(g("LogSoftmaxGrad", g.dys[1], g.y[1], axis=1))
+    return [g.total(parts), None, None]
+
+
+@SoftmaxCrossEntropyLoss.torch(fresh=True)
+def _(
+    write: Write,
+    scores: Expr,
+    labels: Expr,
+    weights: Expr | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str,
+) -> str | Unpacked:
+    settings = _torch_settings(weights, ignore_index, reduction)
+    if len(write.results) == 1:
+        return write.narrowed(f"F.cross_entropy({scores.wide}, {_torch_labels(labels)}{settings})", scores.dtype)
+    return write.unpacked(f"{write.kernel('cross_entropy_and_log_prob')}({scores}, {_torch_labels(labels)}{settings})")
+
+
 @op(
-    "Tensor[t:float, _, d], Tensor[t:float, (n, c, *s), d], Tensor[i:int, (n, *s), d],"
-    " Optional[Tensor[t:float, (c,), d]] -> Tensor[t, (n, c, *s), d]",
+    _LABELLED_GRADIENT,
     flops=lambda n=1, c=1, s=1, **_: n * s * (7 * c + 1),
 )
 def SoftmaxCrossEntropyLossGrad(
@@ -84,9 +197,31 @@ def SoftmaxCrossEntropyLossGrad(
     return (scale * slope).astype(scores.dtype, copy=False)
 
 
-@SoftmaxCrossEntropyLossGrad.checks
-def _(dy: TensorType, scores: TensorType, labels: TensorType, *_: object, reduction: str, **attrs: Any) -> None:
-    _check_gradient("SoftmaxCrossEntropyLossGrad", dy, _labels_shape(scores, labels), reduction)
+SoftmaxCrossEntropyLossGrad.checks(_labelled_check("SoftmaxCrossEntropyLossGrad"))
+SoftmaxCrossEntropyLossGrad.sharding(_split_labelled(gradient=True, softmax=True))
+
+
+@SoftmaxCrossEntropyLossGrad.parted
+def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, reduction: str, **_: Any) -> list[Arg]:
+    """The softmax minus 1 at the labels, each device for its own classes."""
+    shifted, logarithm = _parted_softmax(w, scores)
+    classes = _classes(w, scores)
+    own, here = w.own(labels, classes)
+    ends = Literal(dense((0.0, 1.0), _wide_type(w, scores)))
+    ones = w("OneHot", own, Literal(classes // w.size), ends, axis=1)
+    at_labels = w("Where", w("Unsqueeze", here, ALONG_CLASSES), ones, Literal(0.0))
+    slope = w("Sub", w("Exp", w("Sub", shifted, logarithm)), at_labels)
+    scale = w("Cast", dy, to=_wide_type(w, scores)) if _is_narrow(w, scores) else dy
+    if reduction == "none":
+        scale = w("Unsqueeze", scale, ALONG_CLASSES)
+    elif reduction == "mean":
+        examples = w.type(labels).elements
+        assert isinstance(examples, int)
+        scale = w("Div", scale, Literal(float(examples)))
+    return [_stored(w, w("Mul", slope, scale), scores)]
+
+
+SoftmaxCrossEntropyLossGrad.torch(_gradient_form("cross_entropy_gradient"), fresh=True)
 
 
 @op(
@@ -118,9 +253,31 @@ def _(input: TensorType, target: TensorType, *_: object, reduction: str, **attrs
     return _reduced_shape("NegativeLogLikelihoodLoss", _labels_shape(input, target), reduction)
 
 
+NegativeLogLikelihoodLoss.sharding(_split_labelled(gradient=False, softmax=False))
+
+
+@NegativeLogLikelihoodLoss.grad
+def _(g: Backward) -> Gradients:
+    _no_gradient_of_weights(g)
+    return [g("NegativeLogLikelihoodLossGrad", g.dy, *g.x, **g.statement.attrs), None, None]
+
+
+@NegativeLogLikelihoodLoss.torch(fresh=True)
+def _(
+    write: Write,
+    input: Expr,
+    target: Expr,
+    weight: Expr | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str,
+) -> str:
+    settings = _torch_settings(weight, ignore_index, reduction)
+    return write.narrowed(f"F.nll_loss({input.wide}, {_torch_labels(target)}{settings})", input.dtype)
+
+
 @op(
-    "Tensor[t:float, _, d], Tensor[t:float, (n, c, *s), d], Tensor[i:int, (n, *s), d],"
-    " Optional[Tensor[t:float, (c,), d]] -> Tensor[t, (n, c, *s), d]",
+    _LABELLED_GRADIENT,
     flops=lambda n=1, s=1, **_: 2 * n * s,
     bytes=lambda n=1, c=1, s=1, t=1, i=1, **_: n * s * (i + t + c * t),
 )
@@ -143,9 +300,9 @@ def NegativeLogLikelihoodLossGrad(
     return (-scale * _at_labels(log_prob, target)).astype(input.dtype, copy=False)
 
 
-@NegativeLogLikelihoodLossGrad.checks
-def _(dy: TensorType, input: TensorType, target: TensorType, *_: object, reduction: str, **attrs: Any) -> None:
-    _check_gradient("NegativeLogLikelihoodLossGrad", dy, _labels_shape(input, target), reduction)
+NegativeLogLikelihoodLossGrad.checks(_labelled_check("NegativeLogLikelihoodLossGrad"))
+NegativeLogLikelihoodLossGrad.sharding(_split_labelled(gradient=True, softmax=False))
+NegativeLogLikelihoodLossGrad.torch(_gradient_form("likelihood_gradient"), fresh=True)
 
 
 @op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, _, d]", flops=lambda s, **_: 3 * s)
@@ -161,6 +318,25 @@ def MSELoss(prediction: Array, target: Array, *, reduction: str = "mean") -> Arr
 @MSELoss.shapes
 def _(prediction: TensorType, target: TensorType, *, reduction: str) -> Shape | None:
     return _reduced_shape("MSELoss", _same_shape(prediction, target), reduction)
+
+
+@MSELoss.sharding
+def _(prediction: TensorType, target: TensorType, *, results: tuple[Shape | None, ...], reduction: str) -> Layout:
+    letters, loss, averaged = _split_squares(prediction, reduction)
+    return Layout((letters, letters), (loss,), averaged)
+
+
+@MSELoss.grad
+def _(g: Backward) -> Gradients:
+    dprediction = g("MSELossGrad", g.dy, *g.x, **g.statement.attrs)
+    return [dprediction, g("Neg", dprediction)]
+
+
+@MSELoss.torch(fresh=True)
+def _(write: Write, prediction: Expr, target: Expr, *, reduction: str) -> str:
+    if not prediction.elements and reduction == "mean":
+        return f'torch.full((), float("nan"), dtype={write.dtype(prediction.dtype)}, device=DEVICE)'
+    return write.narrowed(f"F.mse_loss({prediction.wide}, {target.wide}, reduction={reduction!r})", prediction.dtype)
 
 
 @op(
@@ -180,6 +356,28 @@ def MSELossGrad(dy: Array, prediction: Array, target: Array, *, reduction: str =
 @MSELossGrad.checks
 def _(dy: TensorType, prediction: TensorType, target: TensorType, *, reduction: str) -> None:
     _check_gradient("MSELossGrad", dy, _same_shape(prediction, target), reduction)
+
+
+@MSELossGrad.sharding
+def _(
+    dy: TensorType, prediction: TensorType, target: TensorType, *, results: tuple[Shape | None, ...], reduction: str
+) -> Layout:
+    letters, loss, averaged = _split_squares(prediction, reduction)
+    return Layout((loss, letters, letters), (letters,), averaged, scaled=0)
+
+
+@MSELossGrad.torch(fresh=True)
+def _(write: Write, dy: Expr, prediction: Expr, target: Expr, *, reduction: str) -> str:
+    count = max(prediction.elements, 1) if reduction == "mean" else 1
+    scale = f"(2 * {dy.wide} / {count})" if count != 1 else f"(2 * {dy.wide})"
+    return write.narrowed(f"{scale} * ({prediction.wide} - {target.wide})", prediction.dtype)
+
+
+def _split_squares(prediction: TensorType, reduction: str) -> tuple[Letters, Letters, frozenset[str]]:
+    """Letters of the operands and of the loss, and those over which it is a mean."""
+    (letters,) = elementwise([prediction.shape])
+    averaged = frozenset(letter for letter in letters if letter) if reduction == "mean" else frozenset[str]()
+    return letters, letters if reduction == "none" else (), averaged
 
 
 def _at_labels(log_prob: Array, labels: Array) -> Array:
@@ -259,3 +457,51 @@ def _check_gradient(name: str, dy: TensorType, losses: Shape | None, reduction: 
         message = f"`{name}` expected a gradient of shape {types.show_shape(expected)}"
         hint = f'the loss has this shape where `reduction = "{reduction}"`'
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(dy.shape)}", "dy", help=hint)
+
+
+def _no_gradient_of_weights(g: Backward) -> None:
+    if g.wants(2):
+        raise g.refuse(f"`{g.op.name}` has no gradient for the weights of its classes")
+
+
+NO_LABEL = -100
+"""What torch takes as the label to ignore where none is named. No label is negative."""
+
+
+def _torch_labels(labels: Expr) -> str:
+    return labels.tensor if labels.dtype.name == "Int64" else f"{labels.tensor}.long()"
+
+
+def _torch_settings(weights: Expr | None, ignore_index: int | None, reduction: str) -> str:
+    text = "" if weights is None else f", weight={weights.wide}"
+    ignored = NO_LABEL if ignore_index is None else ignore_index
+    return f"{text}, ignore_index={ignored}, reduction={reduction!r}"
+
+
+def _parted_softmax(w: Parts, scores: Arg) -> tuple[Arg, Arg]:
+    """The scores minus the greatest one of each example; and the logarithm of the sum of their exponentials."""
+    wide = w("Cast", scores, to=_wide_type(w, scores)) if _is_narrow(w, scores) else scores
+    shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, ALONG_CLASSES), axis=1))
+    return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
+
+
+def _classes(w: Parts, scores: Arg) -> int:
+    shape = w.type(scores).shape
+    assert shape is not None
+    assert isinstance(shape[1], int)
+    return shape[1]
+
+
+def _wide_type(w: Parts, scores: Arg) -> DType:
+    dtype = w.type(scores).dtype
+    return DTYPES["Float32"] if dtype is None or _is_narrow(w, scores) else dtype
+
+
+def _is_narrow(w: Parts, scores: Arg) -> bool:
+    dtype = w.type(scores).dtype
+    return dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
+
+
+def _stored(w: Parts, x: Arg, scores: Arg) -> Arg:
+    dtype = w.type(scores).dtype
+    return w("Cast", x, to=dtype) if dtype is not None and _is_narrow(w, scores) else x

@@ -6,7 +6,7 @@ scale and the addend are applied in the operand's own element type.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
@@ -16,6 +16,10 @@ from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
 
 
 @op(
@@ -73,6 +77,40 @@ def _(
     return [whole, *[(*x.shape[:first], *(1 for _ in x.shape[first:]))] * (count - 1)]
 
 
+@LayerNormalization.sharding
+def _(x: TensorType, *weights: TensorType | None, results: tuple[Shape | None, ...], axis: int, **_: Any) -> Layout:
+    rank = len(x.shape or ())
+    first = axis % max(rank, 1)
+    letters = tuple(f"a{k}" if k < first else None for k in range(rank))
+    whole = tuple((None,) * len(w.shape or ()) if w else () for w in weights)
+    return Layout((letters, *whole), (letters,) * len(results))
+
+
+@LayerNormalization.grad
+def _(g: Backward) -> Gradients:
+    if any(dy is not None for dy in g.dys[1:]):
+        raise g.refuse("`LayerNormalization` has a gradient for its first result alone", "compute the mean by itself")
+    attrs = {name: value for name, value in g.statement.attrs.items() if name != "stash_type"}
+    return g.several("LayerNormalizationGrad", 3, g.dy, *g.x[:2], **attrs)[: len(g.x)]
+
+
+@LayerNormalization.torch(fresh=True)
+def _(
+    write: Write,
+    x: Expr,
+    scale: Expr,
+    b: Expr | None = None,
+    *,
+    axis: int,
+    epsilon: float,
+    stash_type: int,
+) -> str | Unpacked:
+    given = f"{x}, {write.items(x.shape[axis % x.rank :])}, {scale}, {b}, {write.number(epsilon)}"
+    if len(write.results) == 1:
+        return f"F.layer_norm({given})"
+    return write.unpacked(f"{write.kernel('layer_norm_and_statistics')}({given})[: {len(write.results)}]")
+
+
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (n, *b), d] -> Tensor[t, (*a, n, *b), d]",
     flops=4,
@@ -96,16 +134,18 @@ def _(x: TensorType, scale: TensorType, **attrs: Any) -> None:
     _check_stash_type("RMSNormalization", attrs["stash_type"])
 
 
+@RMSNormalization.grad
+def _(g: Backward) -> Gradients:
+    attrs = {name: value for name, value in g.statement.attrs.items() if name != "stash_type"}
+    return g.several("RMSNormalizationGrad", 2, g.dy, *g.x[:2], **attrs)
+
+
+@RMSNormalization.torch(fresh=True)
+def _(write: Write, x: Expr, scale: Expr, *, axis: int, epsilon: float, stash_type: int) -> str:
+    return f"F.rms_norm({x}, {write.items(x.shape[axis % x.rank :])}, {scale}, {write.number(epsilon)})"
+
+
 def _check_stash_type(name: str, stash_type: int) -> None:
     if stash_type != 1:
         message = f"`{name}` expected 1 (Float32) as `stash_type`, found {stash_type}"
         raise Reject(codes.BAD_VALUE, message, "stash_type")
-
-
-@LayerNormalization.sharding
-def _(x: TensorType, *weights: TensorType | None, results: tuple[Shape | None, ...], axis: int, **_: Any) -> Layout:
-    rank = len(x.shape or ())
-    first = axis % max(rank, 1)
-    letters = tuple(f"a{k}" if k < first else None for k in range(rank))
-    whole = tuple((None,) * len(w.shape or ()) if w else () for w in weights)
-    return Layout((letters, *whole), (letters,) * len(results))

@@ -6,6 +6,8 @@ the widest of the operands' element types, Float32 at least, and rounded once.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from distir.diagnostics.codes import types as codes
 from distir.ir import TensorType
 from distir.ops.core import op
@@ -13,6 +15,9 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.torch_form import Expr, Unpacked, Write
 
 
 @op(
@@ -30,6 +35,11 @@ def Optimizer(w: Array, dw: Array, *, lr: float = 0.01) -> Array:
     return (wide(w) - lr * wide(dw)).astype(w.dtype, copy=False)
 
 
+@Optimizer.torch(fresh=True)
+def _(write: Write, w: Expr, dw: Expr, *, lr: float) -> str:
+    return _descent(write, w, dw, lr, 0.0)
+
+
 @op(
     "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
     flops=lambda elements, weight_decay, **_: (4 if weight_decay else 2) * elements,
@@ -43,6 +53,11 @@ def SGD(w: Array, dw: Array, *, lr: float = 0.01, weight_decay: float = 0.0) -> 
     """
     wide_w = wide(w)
     return (wide_w - lr * (wide(dw) + weight_decay * wide_w)).astype(w.dtype, copy=False)
+
+
+@SGD.torch(fresh=True)
+def _(write: Write, w: Expr, dw: Expr, *, lr: float, weight_decay: float) -> str:
+    return _descent(write, w, dw, lr, weight_decay)
 
 
 @op(
@@ -72,6 +87,22 @@ def Momentum(
     velocity = momentum * wide(m) + gradient
     step = gradient + momentum * velocity if nesterov else velocity
     return (wide_w - lr * step).astype(w.dtype, copy=False), velocity.astype(m.dtype, copy=False)
+
+
+@Momentum.torch(fresh=True)
+def _(
+    write: Write,
+    w: Expr,
+    dw: Expr,
+    m: Expr,
+    *,
+    lr: float,
+    momentum: float,
+    nesterov: bool,
+    weight_decay: float,
+) -> Unpacked:
+    settings = f"{write.number(lr)}, {write.number(momentum)}, {nesterov}, {write.number(weight_decay)}"
+    return write.unpacked(f"{write.kernel('momentum')}({w}, {dw}, {m}, {settings}{_overwritten(write, 0, 2)})")
 
 
 @op(
@@ -118,6 +149,27 @@ def _(w: TensorType, dw: TensorType, m: TensorType, v: TensorType, step: Operand
         raise Reject(codes.BAD_VALUE, f"`Adam` expected a step from 1, found {known[0]}", "step")
 
 
+@Adam.torch(fresh=True)
+def _(
+    write: Write,
+    w: Expr,
+    dw: Expr,
+    m: Expr,
+    v: Expr,
+    step: Expr,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> Unpacked:
+    settings = ", ".join(map(write.number, (lr, beta1, beta2, epsilon, weight_decay)))
+    return write.unpacked(
+        f"{write.kernel('adam')}({w}, {dw}, {m}, {v}, {step}, {settings}{_overwritten(write, 0, 2, 3)})"
+    )
+
+
 @op(
     "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
     flops=3,
@@ -130,3 +182,26 @@ def MovingAverage(mean: Array, x: Array, *, momentum: float = 0.1) -> Array:
     %mean_new = MovingAverage(%mean: Tensor[Float32, (3,), 1], %x: Tensor[Float32, (3,), 1])
     """
     return ((1 - momentum) * wide(mean) + momentum * wide(x)).astype(mean.dtype, copy=False)
+
+
+@MovingAverage.torch(fresh=True)
+def _(write: Write, mean: Expr, x: Expr, *, momentum: float) -> str:
+    given = x if x.dtype is mean.dtype else f"{x}.to({mean}.dtype)"
+    return f"{mean}.{'lerp_' if write.may_overwrite(0) else 'lerp'}({given}, {write.number(momentum)})"
+
+
+def _descent(write: Write, w: Expr, dw: Expr, lr: float, weight_decay: float) -> str:
+    if weight_decay:
+        into = _overwritten(write, 0)
+        return f"{write.kernel('sgd')}({w}, {dw}, {write.number(lr)}, {write.number(weight_decay)}{into})"
+    if dw.value is not None:
+        dw = Expr(dw.tensor, dw.type)
+    if write.may_overwrite(0):
+        return f"{w}.sub_({dw}, alpha={write.number(lr)})"
+    kept = "" if w.dtype is dw.dtype else f".to({w}.dtype)"
+    return f"torch.sub({w}, {dw}, alpha={write.number(lr)}){kept}"
+
+
+def _overwritten(write: Write, *operands: int) -> str:
+    """Says to a kernel whether it may write into the operands."""
+    return ", overwrite=True" if all(map(write.may_overwrite, operands)) else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Shape, TensorType, types
@@ -19,6 +19,10 @@ from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
+if TYPE_CHECKING:
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
+
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 """How many networks there are, each with its own weights, by `direction`."""
 
@@ -26,7 +30,10 @@ _GIVEN = (
     "Tensor[t:float, _, d], Tensor[t:float, (_, _, i), d], Tensor[t:float, (n, g, i), d],"
     " Tensor[t:float, (n, g, h), d], Optional[Tensor[t:float, (n, _), d]]"
 )
+
 _STATE = "Optional[Tensor[t:float, (_, _, h), d]]"
+
+
 _FOUND = "Tensor[t, _, d], Tensor[t, (n, g, i), d], Tensor[t, (n, g, h), d], Tensor[t, _, d], Tensor[t, _, d]"
 
 
@@ -154,10 +161,38 @@ def _sharding(states: int) -> Any:
     return sharding
 
 
+def _form(name: str, states: int) -> Any:
+    def form(
+        write: Write,
+        dy: Expr,
+        x: Expr,
+        w: Expr,
+        r: Expr,
+        b: Expr | None = None,
+        *others: Expr | None,
+        direction: str,
+        layout: int,
+    ) -> Unpacked:
+        padded = [*others, *[None] * (2 * states - len(others))]
+        initial, last = as_arguments(*padded[:states]), as_arguments(*padded[states:])
+        network = f"{as_arguments(x, w, r, b)}, ({initial},), {direction!r}, {layout}"
+        return write.unpacked(
+            f"{write.kernel('recurrent_gradient')}({name!r}, ({as_arguments(dy)}, {last}), {network})"
+        )
+
+    return form
+
+
+def as_arguments(*operands: Expr | None) -> str:
+    """Operands as arguments, in torch."""
+    return ", ".join("None" if operand is None else operand.tensor for operand in operands)
+
+
 for _op, _gates, _states in ((LSTMGrad, 4, 2), (GRUGrad, 3, 1), (RNNGrad, 1, 1)):
     _op.checks(_check(_op.name, _gates))
     _op.shapes(_shapes(_states))
     _op.sharding(_sharding(_states))
+    _op.torch(_form(_op.name.removesuffix("Grad"), _states), fresh=True)
 
 
 # One step: from what is said of the element, what is said of the last hidden states, and the states, to new states.

@@ -6,10 +6,10 @@ Floating-point sums of elements narrower than Float32 are computed in Float32; i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Shape, TensorType
+from distir.ir import Arg, Literal, Shape, TensorType, dims
 from distir.ops.core import Op, op
 from distir.ops.elementwise import truncated_quotient
 from distir.ops.host import Operand, distinct_axes, known_ints, length
@@ -17,6 +17,59 @@ from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
+
+Along = tuple[int, ...]
+
+
+def _axes(data: Expr, axes: Expr | None, noop: bool) -> Along:
+    """The axes that are reduced, counted from 0."""
+    named = () if axes is None else axes.ints("which axes are reduced")
+    if not named:
+        return () if noop else tuple(range(data.rank))
+    return tuple(axis % data.rank for axis in named)
+
+
+def _dims(write: Write, along: Along, keepdims: bool) -> str:
+    return f"{write.items(along)}, keepdim={keepdims}"
+
+
+def _along_axes(nothing: str) -> Callable[[Callable[[Write, Expr, Along, bool], str]], Callable[..., str]]:
+    """Makes a form of a reduction of one along axes that are known. `nothing`: what it is where none are."""
+
+    def decorate(reduced: Callable[[Write, Expr, Along, bool], str]) -> Callable[..., str]:
+        def form(
+            write: Write, data: Expr, axes: Expr | None = None, *, keepdims: bool, noop_with_empty_axes: bool
+        ) -> str:
+            along = _axes(data, axes, noop_with_empty_axes)
+            return reduced(write, data, along, keepdims) if along else nothing.format(data=data)
+
+        return form
+
+    return decorate
+
+
+def _extreme_form(function: str) -> Callable[[Write, Expr, Along, bool], str]:
+    def form(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+        if not data.elements:
+            return f"{write.kernel('extreme_of_none')}({data}, {write.items(along)}, {keepdims}, {function!r})"
+        return f"torch.{function}({data}, {_dims(write, along, keepdims)})"
+
+    return form
+
+
+def _place_form(function: str) -> Callable[..., str]:
+    def form(write: Write, data: Expr, *, axis: int, keepdims: bool, select_last_index: bool) -> str:
+        if not select_last_index:
+            return f"torch.{function}({data}, {axis}, keepdim={keepdims})"
+        last = data.shape[axis] - 1
+        return f"{last} - torch.{function}(torch.flip({data}, ({axis},)), {axis}, keepdim={keepdims})"
+
+    return form
 
 
 @op(
@@ -33,6 +86,18 @@ def ReduceSum(
     %y = ReduceSum[keepdims = false](%x: Tensor[Float32, (2, 3), 1])
     """
     return _sum(data, _along(data, axes, noop_with_empty_axes), keepdims).astype(data.dtype, copy=False)
+
+
+@ReduceSum.grad
+def _(g: Backward) -> Gradients:
+    return [_spread(g, _kept(g, g.dy)), None]
+
+
+@ReduceSum.torch(fresh=True)
+@_along_axes("{data}.clone()")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+    return f"torch.sum({data}, {_dims(write, along, keepdims)}{kept})"
 
 
 @op(
@@ -54,6 +119,39 @@ def ReduceMean(
     return mean.astype(data.dtype, copy=False)
 
 
+@ReduceMean.grad
+def _(g: Backward) -> Gradients:
+    count = _share_count(g)
+    if isinstance(count, int):
+        share: Any = 1 / count if count else 0.0
+        return [_spread(g, _kept(g, g("Mul", g.dy, share))), None]
+    count = g("Cast", g("Div", g("Size", g.x[0]), g("Size", g.y[0])), to=g.dtype(g.x[0]))
+    return [_spread(g, _kept(g, g("Div", g.dy, count))), None]
+
+
+def _share_count(g: Backward) -> object:
+    """How many elements become one, where that is known: sizes of the axes that stay need not be."""
+    everything = _everything(g)
+    described = g.type(g.x[0])
+    shape = described.shape if isinstance(described, TensorType) else None
+    axes: Sequence[int] | None = () if everything is None else range(len(shape or ()))
+    if everything is False:
+        axes = g.ints(g.x[1])
+    return None if shape is None or axes is None else dims.product(tuple(shape[axis] for axis in axes))
+
+
+@ReduceMean.torch(fresh=True)
+@_along_axes("{data}.clone()")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    if data.floating:
+        return f"torch.mean({data}, {_dims(write, along, keepdims)})"
+    count = 1
+    for axis in along:
+        count *= data.shape[axis]
+    total = f"torch.sum({data}, {_dims(write, along, keepdims)})"
+    return f'torch.div({total}, {count}, rounding_mode="trunc").to({write.dtype(data.dtype)})'
+
+
 @op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", flops=lambda s, **_: s)
 def ReduceMax(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
@@ -69,6 +167,9 @@ def ReduceMax(
     return np.max(wide(data), axis=along, keepdims=keepdims, initial=least).astype(data.dtype, copy=False)
 
 
+ReduceMax.torch(_along_axes("{data}.clone()")(_extreme_form("amax")), fresh=True)
+
+
 @op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", flops=lambda s, **_: s)
 def ReduceMin(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
@@ -82,6 +183,18 @@ def ReduceMin(
     greatest = _bounds(data)[1]
     along = _along(data, axes, noop_with_empty_axes)
     return np.min(wide(data), axis=along, keepdims=keepdims, initial=greatest).astype(data.dtype, copy=False)
+
+
+@ReduceMax.grad
+@ReduceMin.grad
+def _(g: Backward) -> Gradients:
+    """Elements that are equally extreme share the gradient."""
+    mask = g("Cast", g("Equal", g.x[0], _kept(g, g.y[0])), to=g.dtype(g.x[0]))
+    share = g("Div", _kept(g, g.dy), _again(g, "ReduceSum", mask))
+    return [g("Mul", share, mask), None]
+
+
+ReduceMin.torch(_along_axes("{data}.clone()")(_extreme_form("amin")), fresh=True)
 
 
 @op(
@@ -100,6 +213,29 @@ def ReduceProd(
     return np.prod(factors, axis=along, keepdims=keepdims, dtype=factors.dtype).astype(data.dtype, copy=False)
 
 
+@ReduceProd.grad
+def _(g: Backward) -> Gradients:
+    """The product of the other elements: without division by zero where one element, and only one, is zero."""
+    x = g.x[0]
+    is_zero = g("Equal", x, 0.0)
+    others = g("Where", is_zero, 1.0, x)
+    product = _again(g, "ReduceProd", others)
+    zeros = _again(g, "ReduceSum", g("Cast", is_zero, to=g.dtype(x)))
+    at_zero = g("Where", g("Equal", zeros, 1.0), product, 0.0)
+    elsewhere = g("Where", g("Equal", zeros, 0.0), g("Div", product, others), 0.0)
+    return [g("Mul", _kept(g, g.dy), g("Where", is_zero, at_zero, elsewhere)), None]
+
+
+@ReduceProd.torch(fresh=True)
+@_along_axes("{data}.clone()")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    text = data.wide
+    for axis in sorted(along, reverse=True):
+        kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+        text = f"torch.prod({text}, {axis}, keepdim={keepdims}{kept})"
+    return write.narrowed(text, data.dtype)
+
+
 @op(
     "Tensor[t:number, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
     flops=lambda s, **_: 2 * s,
@@ -113,6 +249,18 @@ def ReduceSumSquare(
     """
     squares = np.square(wide(data))
     return _sum(squares, _along(data, axes, noop_with_empty_axes), keepdims).astype(data.dtype, copy=False)
+
+
+@ReduceSumSquare.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", g("Mul", _kept(g, g.dy), 2.0), g.x[0]), None]
+
+
+@ReduceSumSquare.torch(fresh=True)
+@_along_axes("torch.square({data})")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+    return write.narrowed(f"torch.sum(torch.square({data.wide}), {_dims(write, along, keepdims)}{kept})", data.dtype)
 
 
 @op(
@@ -131,6 +279,20 @@ def ReduceL2(
     return np.sqrt(_sum(squares, along, keepdims)).astype(data.dtype, copy=False)
 
 
+@ReduceL2.grad
+def _(g: Backward) -> Gradients:
+    """At the origin, where there is none, the gradient is taken to be 0."""
+    length = _kept(g, g.y[0])
+    share = g("Where", g("Equal", length, 0.0), 0.0, g("Div", _kept(g, g.dy), length))
+    return [g("Mul", share, g.x[0]), None]
+
+
+@ReduceL2.torch(fresh=True)
+@_along_axes("torch.abs({data})")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    return write.narrowed(f"torch.linalg.vector_norm({data.wide}, dim={_dims(write, along, keepdims)})", data.dtype)
+
+
 @op(
     "Tensor[t:float, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]",
     flops=lambda s, elements, **_: 4 * s + 2 * elements,
@@ -147,6 +309,17 @@ def ReduceLogSumExp(
     largest = np.where(np.isfinite(largest), largest, 0)  # infinities would subtract to what is not a number
     total = np.log(_sum(np.exp(wide_data - largest), along, keepdims))
     return (total + largest.reshape(total.shape)).astype(data.dtype, copy=False)
+
+
+@ReduceLogSumExp.grad
+def _(g: Backward) -> Gradients:
+    return [g("Mul", _kept(g, g.dy), g("Exp", g("Sub", g.x[0], _kept(g, g.y[0])))), None]
+
+
+@ReduceLogSumExp.torch(fresh=True)
+@_along_axes("{data}.clone()")
+def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
+    return write.narrowed(f"torch.logsumexp({data.wide}, {_dims(write, along, keepdims)})", data.dtype)
 
 
 def _along(data: Array, axes: Array | None, noop: bool) -> tuple[int, ...]:
@@ -250,6 +423,9 @@ def ArgMax(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_ind
     return _place(np.argmax, data, axis, keepdims, select_last_index)
 
 
+ArgMax.torch(_place_form("argmax"), fresh=True)
+
+
 @op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
 def ArgMin(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
     """Where the least element along `axis` is, the first or the last of several. ONNX `ArgMin`.
@@ -257,6 +433,15 @@ def ArgMin(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_ind
     %y = ArgMin[axis = 1, keepdims = false](%x: Tensor[Float32, (2, 3), 1])
     """
     return _place(np.argmin, data, axis, keepdims, select_last_index)
+
+
+@ArgMax.grad
+@ArgMin.grad
+def _(g: Backward) -> Gradients:
+    return [None]
+
+
+ArgMin.torch(_place_form("argmin"), fresh=True)
 
 
 def _place(extreme: Callable[..., Any], data: Array, axis: int, keepdims: bool, last: bool) -> Array:
@@ -306,6 +491,26 @@ def _(x: TensorType, axis: Operand, **attrs: Any) -> None:
         normal_axis(known[0], len(x.shape), "CumSum", "axis")
 
 
+@CumSum.sharding
+def _(x: TensorType, axis: Operand, *, results: Sequence[Shape | None], **_: Any) -> Layout:
+    known = known_ints(axis)
+    return _split_beside(known[0] if known else None, x, True, len(results), others=1)
+
+
+@CumSum.grad
+def _(g: Backward) -> Gradients:
+    return [g.same(g.dy, g.x[1], reverse=not g.attrs["reverse"]), None]
+
+
+@CumSum.torch(fresh=True)
+def _(write: Write, x: Expr, axis: Expr, *, exclusive: bool, reverse: bool) -> str:
+    along = int(axis.scalar("the axis")) % max(x.rank, 1)
+    if not exclusive and not reverse:
+        kept = "" if x.floating else f", dtype={write.dtype(x.dtype)}"
+        return write.narrowed(f"torch.cumsum({x.wide}, {along}{kept})", x.dtype)
+    return f"{write.kernel('cumulative_sum')}({x}, {along}, exclusive={exclusive}, reverse={reverse})"
+
+
 @op(
     "Tensor[t:number, (*a, n@axis, *b), d], Tensor[Int64, (1,), host] -> Tensor[t, _, d], Tensor[Int64, _, d]",
     flops=lambda a=1, n=1, b=1, **_: a * n * b * n.bit_length(),
@@ -338,6 +543,24 @@ def _(x: TensorType, k: Operand, *, axis: int, **attrs: Any) -> list[Shape | Non
     return [(*x.shape[:first], size, *x.shape[first + 1 :])] * 2
 
 
+@TopK.sharding
+def _(x: TensorType, k: Operand, *, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
+    return _split_beside(axis, x, True, len(results), others=1)
+
+
+@TopK.grad
+def _(g: Backward) -> Gradients:
+    if g.dys[0] is None:
+        return [None, None]
+    return [g("ScatterElements", g.zeros(g.x[0]), g.y[1], g.dy, axis=g.attrs["axis"]), None]
+
+
+@TopK.torch(fresh=True)
+def _(write: Write, x: Expr, k: Expr, *, axis: int, largest: bool, sorted: bool) -> Unpacked:
+    count = k.ints("how many elements are taken")[0]
+    return write.unpacked(f"{write.kernel('top_k')}({x}, {count}, {axis}, {largest})")
+
+
 def _split_beside(axis: object, data: Operand, keeps: bool, results: int, others: int = 0) -> Layout:
     """All dimensions but one may be split; all must be whole if it is not known which one."""
     rank = len(data.shape or ())
@@ -354,12 +577,29 @@ for _reduction in (ArgMax, ArgMin):
         return _split_beside(axis, data, keepdims, len(results))
 
 
-@CumSum.sharding
-def _(x: TensorType, axis: Operand, *, results: Sequence[Shape | None], **_: Any) -> Layout:
-    known = known_ints(axis)
-    return _split_beside(known[0] if known else None, x, True, len(results), others=1)
+def _everything(g: Backward) -> bool | None:
+    """Whether all axes are meant, or none (then None)."""
+    axes = None if g.x[1] is None else g.ints(g.x[1])
+    if g.x[1] is not None and axes != ():
+        return False
+    return None if g.attrs["noop_with_empty_axes"] else True
 
 
-@TopK.sharding
-def _(x: TensorType, k: Operand, *, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
-    return _split_beside(axis, x, True, len(results), others=1)
+def _kept(g: Backward, value: Arg) -> Arg:
+    """A result, or its gradient, with the reduced dimensions as ones, so that it broadcasts to the operand."""
+    everything = _everything(g)
+    if g.attrs["keepdims"] or everything is None:
+        return value
+    if everything:
+        return value if g.shape(value) == () else g("Reshape", value, Literal(()))
+    return g("Unsqueeze", value, g.x[1])
+
+
+def _again(g: Backward, op: str, data: Arg) -> Arg:
+    """Another reduction along the same axes, with the reduced dimensions as ones."""
+    attrs = {**g.statement.attrs, "keepdims": True}
+    return g(op, data, g.x[1], **attrs)
+
+
+def _spread(g: Backward, dy: Arg) -> Arg:
+    return dy if _everything(g) is None else g("Expand", dy, g.shape_of(g.x[0]))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dense, Dim, Part, Shape, SymbolicDim, dims, types
+from distir.ir import DTYPES, Arg, Dense, Dim, Literal, Part, Shape, SymbolicDim, dims, types
 from distir.ops.core import op
-from distir.ops.host import MOST_ENTRIES, Operand, distinct_axes, known_ints, length
+from distir.ops.host import FAR, MOST_ENTRIES, Operand, distinct_axes, known_ints, length
+from distir.ops.layout import Layout, Letters, Parts, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject, normal_axis
 
-FAR = 2**31 - 1
-"""The end of a `Slice` that programs write for "to the end": no dimension is larger."""
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
+
+Results = Sequence[Shape | None]
 
 
 @op(
@@ -57,6 +62,27 @@ def _(
     return [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]
 
 
+@Split.sharding
+def _(input: Operand, split: Operand | None = None, *, results: Results, axis: int, **_: Any) -> Layout:
+    letters, cut = _along_axis(input.shape, axis)
+    blocks = tuple(None if shape is None else shape[cut] for shape in results)
+    sizes = {} if split is None or not letters else {f"s{cut}": (1,)}
+    operands = (letters,) if split is None else (letters, ())
+    return Layout(operands, (letters,) * len(results), operand_blocks={(0, cut): blocks}, divided_operands=sizes)
+
+
+@Split.grad
+def _(g: Backward) -> Gradients:
+    parts = [g.dy_or_zeros(i) for i in range(len(g.dys))]
+    return [g("Concat", *parts, axis=g.attrs["axis"]), None]
+
+
+@Split.torch
+def _(write: Write, input: Expr, split: Expr | None = None, *, axis: int, num_outputs: int | None = None) -> Unpacked:
+    sizes = [(r.shape or ())[axis] for r in write.results]
+    return write.unpacked(f"torch.split({input}, {list(sizes)}, {axis})")
+
+
 @op(
     "*Tensor[t, (*a, n_i@axis, *b), d] -> Tensor[t, (*a, sum(n_i), *b), d]",
     flops=0,
@@ -69,6 +95,37 @@ def Concat(*inputs: Array, axis: int) -> Array:
     %y = Concat[axis = 0](%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (4, 3), 1])
     """
     return np.concatenate(inputs, axis=axis)
+
+
+@Concat.sharding
+def _(*inputs: Operand, results: Results, axis: int) -> Layout:
+    letters, joined = _along_axis(results[0], axis)
+    blocks = tuple(None if x.shape is None else x.shape[joined] for x in inputs)
+    return Layout((letters,) * len(inputs), (letters,), result_blocks={(0, joined): blocks})
+
+
+@Concat.grad
+def _(g: Backward) -> Gradients:
+    axis = cast(int, g.attrs["axis"])
+    if len(g.x) == 1:
+        return [g.dy]
+    first = normal_axis(axis, g.rank(g.x[0]), "Concat", "axis")
+    sizes = [g.known_shape(x)[first] for x in g.x]
+    if None not in sizes and all(size == sizes[0] for size in sizes):
+        return g.several("Split", len(g.x), g.dy, axis=axis, num_outputs=len(g.x))
+    if all(isinstance(size, int) for size in sizes):
+        return g.several("Split", len(g.x), g.dy, Literal(tuple(cast("list[int]", sizes))), axis=axis)
+    lengths = [g("Shape", x, start=first, end=first + 1) for x in g.x]
+    return g.several("Split", len(g.x), g.dy, g("Concat", *lengths, axis=0), axis=axis)
+
+
+@Concat.torch(fresh=True)
+def _(write: Write, *inputs: Expr, axis: int) -> str:
+    return f"torch.cat({write.items([x.tensor for x in inputs])}, {axis})"
+
+
+INDICES = ("Int64", "Int32")
+"""What torch takes as indices; a tensor of UInt8 would be taken for a mask."""
 
 
 @op(
@@ -92,6 +149,55 @@ def _(data: Operand, indices: Operand, *, axis: int) -> None:
     _check_range("Gather", data, indices, axis)
 
 
+@Gather.sharding
+def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout:
+    rank, depth = len(data.shape or ()), len(indices.shape or ())
+    first = axis % max(rank, 1)
+    before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
+    positions = tuple(f"s{k}" for k in range(depth))
+    return Layout(((*before, "n", *behind), positions), ((*before, *positions, *behind),), parted="n")
+
+
+@Gather.parted
+def _(w: Parts, data: Arg, indices: Arg, *, axis: int) -> list[Arg]:
+    """Of a table in parts, each device looks up what it has; the rows of the others count as zero."""
+    table = w.type(data)
+    shape = table.shape or ()
+    first = axis % len(shape)
+    length = shape[first]
+    assert isinstance(length, int)
+    own, here = w.own(indices, length)
+    rows = w("Gather", data, own, axis=axis)
+    behind = len(shape) - first - 1
+    mask = w("Unsqueeze", here, Literal(tuple(range(-behind, 0)))) if behind else here
+    zero = Literal(0.0 if table.dtype is not None and table.dtype.kind == "float" else 0)
+    return [w("Where", mask, rows, zero)]
+
+
+@Gather.grad
+def _(g: Backward) -> Gradients:
+    data, indices = g.x
+    return [g("GatherGrad", g.dy, indices, g.shape_of(data), axis=g.attrs["axis"]), None]
+
+
+@Gather.torch
+def _(write: Write, data: Expr, indices: Expr, *, axis: int) -> str:
+    at = axis % data.rank
+    if indices.value is None:
+        return f"{data}[{_bracketed(data.rank, at, _index(indices))}]"
+    places = [int(i) % data.shape[at] for i in indices.ints("which slices are taken")]
+    if indices.rank == 0:
+        return f"{data}.select({at}, {places[0]})"
+    known = write.constant(Dense(DTYPES["Int64"], indices.shape, tuple(places)))
+    return f"{data}[{_bracketed(data.rank, at, known)}]"
+
+
+def _index(indices: Expr) -> str:
+    """An operand as indices for torch."""
+    text = indices.tensor
+    return text if indices.dtype.name in INDICES else f"{text}.long()"
+
+
 @op(
     "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d] -> Tensor[t, s, d]",
     flops=0,
@@ -110,6 +216,27 @@ def GatherElements(data: Array, indices: Array, *, axis: int = 0) -> Array:
 @GatherElements.checks
 def _(data: Operand, indices: Operand, *, axis: int) -> None:
     _check_element_indices("GatherElements", data, indices, axis)
+
+
+@GatherElements.sharding
+def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout:
+    here, there = _beside_axis(axis, data, indices)
+    at = axis % max(len(there), 1)
+    places = (*there[:at], "places", *there[at + 1 :])
+    return Layout((here, places), (places,))
+
+
+@GatherElements.grad
+def _(g: Backward) -> Gradients:
+    data, indices = g.x
+    axis = g.attrs["axis"]
+    return [g("ScatterElements", g.zeros(data), indices, g.dy, axis=axis, reduction="add"), None]
+
+
+@GatherElements.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, *, axis: int) -> str:
+    at = axis % data.rank
+    return f"torch.gather({data}, {at}, {write.kernel('positions')}({indices}, {data.shape[at]}))"
 
 
 @op(
@@ -141,6 +268,29 @@ def _(data: Operand, indices: Operand, *, batch_dims: int) -> Shape | None:
     return None if depth is None else indices.shape[:-1] + data.shape[batch_dims + depth :]
 
 
+@GatherND.sharding
+def _(data: Operand, indices: Operand, *, results: Results, batch_dims: int) -> Layout:
+    rank, places = len(data.shape or ()), [f"i{k}" for k in range(len(indices.shape or ()) - 1)]
+    depth = indices.shape[-1] if indices.shape else None
+    if batch_dims or not isinstance(depth, int):
+        return Layout(((None,) * rank, (None,) * (len(places) + 1)), ((None,) * len(results[0] or ()),))
+    behind = [f"d{k}" for k in range(depth, rank)]
+    return Layout(((*(None,) * depth, *behind), (*places, None)), ((*places, *behind),))
+
+
+@GatherND.grad
+def _(g: Backward) -> Gradients:
+    data, indices = g.x
+    if g.attrs["batch_dims"]:
+        raise g.refuse("`GatherND` with `batch_dims` has no gradient", "use `GatherElements`, or put the batch in it")
+    return [g("ScatterND", g.zeros(data), indices, g.dy, reduction="add"), None]
+
+
+@GatherND.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, *, batch_dims: int) -> str:
+    return f"{write.kernel('gather_nd')}({data}, {indices}, {batch_dims})"
+
+
 @op(
     "Tensor[t, (*a, n@axis, *b), d], Tensor[i:int, s, d], Tensor[t, s, d] -> Tensor[t, (*a, n, *b), d]",
     flops=lambda s, reduction, **_: 0 if reduction == "none" else s,
@@ -160,6 +310,29 @@ def ScatterElements(data: Array, indices: Array, updates: Array, *, axis: int = 
 def _(data: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str) -> None:
     _check_reduction("ScatterElements", reduction)
     _check_element_indices("ScatterElements", data, indices, axis)
+
+
+@ScatterElements.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, axis: int, reduction: str) -> Layout:
+    here, there = _beside_axis(axis, data, indices)
+    return Layout((here, there, there), (here,))
+
+
+@ScatterElements.grad
+def _(g: Backward) -> Gradients:
+    _, indices, updates = g.x
+    axis = g.attrs["axis"]
+    dupdates = g("GatherElements", g.dy, indices, axis=axis)
+    if not _overwritten(g):
+        return [g.dy, None, dupdates]
+    return [g("ScatterElements", g.dy, indices, g.zeros(updates), axis=axis), None, dupdates]
+
+
+@ScatterElements.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, axis: int, reduction: str) -> str:
+    at = axis % data.rank
+    places = f"{write.kernel('positions')}({indices}, {data.shape[at]})"
+    return f"{write.kernel('scatter_elements')}({data.tensor}, {at}, {places}, {updates.tensor}, {reduction!r})"
 
 
 @op(
@@ -184,6 +357,26 @@ def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> N
     depth = _coordinates("ScatterND", data.shape, indices, 0)
     if depth is not None and updates.shape is not None:
         _check_updates(indices.shape[:-1] + data.shape[depth:], updates.shape)
+
+
+@ScatterND.sharding
+def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, reduction: str) -> Layout:
+    operands = tuple((None,) * len(x.shape or ()) for x in (data, indices, updates))
+    return Layout(operands, (operands[0],))
+
+
+@ScatterND.grad
+def _(g: Backward) -> Gradients:
+    _, indices, updates = g.x
+    dupdates = g("GatherND", g.dy, indices)
+    if not _overwritten(g):
+        return [g.dy, None, dupdates]
+    return [g("ScatterND", g.dy, indices, g.zeros(updates)), None, dupdates]
+
+
+@ScatterND.torch(fresh=True)
+def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, reduction: str) -> str:
+    return f"{write.kernel('scatter_nd')}({data.tensor}, {indices}, {updates.tensor}, {reduction!r})"
 
 
 @op(
@@ -235,6 +428,87 @@ def _(
         else:
             sliced[axis] = _sliced(sliced[axis], first[i], last[i], strides[i])
     return tuple(sliced)
+
+
+@Slice.sharding
+def _(data: Operand, starts: Operand, ends: Operand, *others: Operand | None, results: Results) -> Layout:
+    rank = len(data.shape or ())
+    axes = others[0] if others else None
+    named = range(len(known_ints(starts) or range(rank))) if axes is None else known_ints(axes)
+    cut = range(rank) if named is None else [axis % rank for axis in named]
+    letters = tuple(None if i in cut else f"s{i}" for i in range(rank))
+    return Layout((letters, *((),) * (2 + len(others))), (letters,))
+
+
+@Slice.grad
+def _(g: Backward) -> Gradients:
+    """Zeros around what was taken, or between it where steps were taken."""
+    data, starts, ends, axes, steps = g.x
+    shape = g.known_shape(data)
+    first, last = g.ints(starts), g.ints(ends)
+    strides = (1,) * len(first or ()) if steps is None else g.ints(steps)
+    named = tuple(range(len(first or ()))) if axes is None else g.ints(axes)
+    if first is None or last is None or strides is None or named is None:
+        raise g.refuse("`Slice` has a gradient only where its starts, ends, axes and steps are known")
+    normal = tuple(normal_axis(axis, len(shape), "Slice", "axes") for axis in named)
+    none: list[None] = [None] * 4
+    cuts = [_cut(shape[axis], *window) for axis, *window in zip(normal, first, last, strides, strict=True)]
+    if all(cut is not None for cut in cuts):
+        found = cast("list[tuple[int, int]]", cuts)
+        pads = (*(before for before, _ in found), *(after for _, after in found))
+        return [g("Pad", g.dy, pads, None, normal), *none]
+    dx: Arg = g.dy
+    for axis, start, end, step, cut in zip(normal, first, last, strides, cuts, strict=True):
+        dim = shape[axis]
+        if cut is not None:
+            dx = g("Pad", dx, cut, None, (axis,)) if any(cut) else dx
+        elif isinstance(dim, int):
+            places = Literal(tuple(range(dim)[start:end:step]))
+            dx = g("GatherGrad", dx, places, g.resized_shape(dx, axis, dim), axis=axis)
+        else:
+            raise g.refuse("`Slice` with steps has a gradient only where the size of its dimension is known")
+    return [dx, *none]
+
+
+def _cut(dim: object, start: int, end: int, step: int) -> tuple[int, int] | None:
+    """How much a slice leaves off before and after; None where it takes steps, or that is unknown."""
+    if step != 1:
+        return None
+    if isinstance(dim, int):
+        taken = range(dim)[start:end]
+        return (taken.start, dim - taken.stop) if taken else (dim, 0)
+    if start >= 0 and (end >= FAR or end < 0):
+        return start, 0 if end >= FAR else -end
+    return None
+
+
+@Slice.torch
+def _(
+    write: Write,
+    data: Expr,
+    starts: Expr,
+    ends: Expr,
+    axes: Expr | None = None,
+    steps: Expr | None = None,
+) -> str:
+    first, last = starts.ints("where the slice starts"), ends.ints("where the slice ends")
+    named = tuple(range(len(first))) if axes is None else axes.ints("which axes are sliced")
+    strides = (1,) * len(first) if steps is None else steps.ints("the step of the slice")
+    _bracketed = [":"] * data.rank
+    backwards: list[tuple[int, range]] = []
+    for axis, start, end, step in zip(named, first, last, strides, strict=True):
+        taken = range(*slice(start, end, step).indices(data.shape[axis]))
+        if step > 0:
+            _bracketed[axis % data.rank] = f"{taken.start}:{max(taken.start, taken.stop)}" + (
+                f":{step}" if step > 1 else ""
+            )
+        else:
+            backwards.append((axis % data.rank, taken))
+    text = f"{data.tensor}[{', '.join(_bracketed)}]" if any(part != ":" for part in _bracketed) else data.tensor
+    for axis, taken in backwards:
+        places = write.constant(Dense(DTYPES["Int64"], (len(taken),), tuple(taken)))
+        text = f"{text}.index_select({axis}, {places})"
+    return text
 
 
 def _parts(dim: Dim, count: int) -> Sequence[Dim]:
@@ -375,3 +649,29 @@ def _check_updates(expected: Shape, found: Shape) -> None:
     if not fits:
         message = f"`ScatterND` expected updates of shape {types.show_shape(expected)}"
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(found)}", "updates")
+
+
+def _overwritten(g: Backward) -> bool:
+    """Whether updates take the place of what was there; else they were added to it."""
+    reduction = g.attrs["reduction"]
+    if reduction not in ("none", "add"):
+        raise g.refuse(f'`{g.op.name}` with `reduction = "{reduction}"` has no gradient')
+    return reduction == "none"
+
+
+def _bracketed(rank: int, axis: int, inside: str) -> str:
+    """What stands in brackets to take `inside` along one axis."""
+    return ", ".join([":"] * axis + [inside])
+
+
+def _beside_axis(axis: int, data: Operand, indices: Operand) -> tuple[Letters, Letters]:
+    """Letters for dimensions that are equally long in both, but the axis."""
+    rank = len(data.shape or ())
+    pairs = enumerate(zip(data.shape or (), indices.shape or (), strict=True))
+    letters = tuple(f"s{i}" if m == n and m is not None and i != axis % rank else None for i, (m, n) in pairs)
+    return letters, letters
+
+
+def _along_axis(shape: Shape | None, axis: int) -> tuple[Letters, int]:
+    (letters,) = elementwise([shape])
+    return letters, axis % max(len(letters), 1)

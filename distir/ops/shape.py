@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dim, DimensionError, Shape, dims, types
+from distir.ir import DTYPES, Dense, Dim, DimensionError, Literal, Shape, dims, types
 from distir.ops.core import op
 from distir.ops.host import Operand, distinct_axes, known_dims, known_ints, length
 from distir.ops.layout import Layout, elementwise, regrouping
 from distir.ops.numeric import Array, np
 from distir.ops.unify import Reject, broadcast, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
 
 
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True, linear="jointly")
@@ -37,6 +41,15 @@ def _(data: Operand, shape: Operand, *, allowzero: bool) -> Shape | None:
     return _reshaped(data.shape, sizes, allowzero)
 
 
+@Reshape.sharding
+def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
+    def stated(found: Layout) -> Layout:
+        return replace(found, stated=1, relative=(-1,) if attrs["allowzero"] else (-1, 0))
+
+    found = _split_regrouping(data, shape, results=results)
+    return replace(stated(found), others=tuple(map(stated, found.others)))
+
+
 @op("Tensor[t, s, d] -> Tensor[t, (_, _), d]", view=True, linear="jointly")
 def Flatten(input: Array, *, axis: int = 1) -> Array:
     """A matrix: the dimensions before `axis` become its rows, the others its columns. ONNX `Flatten`.
@@ -50,6 +63,12 @@ def Flatten(input: Array, *, axis: int = 1) -> Array:
 @Flatten.shapes
 def _(input: Operand, *, axis: int) -> Shape:
     return (None, None) if input.shape is None else _flattened(input.shape, axis)
+
+
+@Reshape.grad
+@Flatten.grad
+def _(g: Backward) -> Gradients:
+    return [g.reshape_like(g.dy, g.x[0]), *[None] * (len(g.x) - 1)]
 
 
 @op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", view=True, linear="jointly")
@@ -83,6 +102,19 @@ def _(data: Operand, axes: Operand | None = None) -> Shape | None:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
 
 
+@Squeeze.sharding
+def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | None]) -> Layout:
+    if axes is None:  # a part of 1 would be dropped, too
+        return Layout(((None,) * len(data.shape or ()),), ((None,) * len(results[0] or ()),))
+    return _split_regrouping(data, axes, results=results)
+
+
+@Squeeze.grad
+def _(g: Backward) -> Gradients:
+    x, axes = g.x
+    return [g.reshape_like(g.dy, x) if axes is None else g("Unsqueeze", g.dy, axes), None]
+
+
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Unsqueeze(data: Array, axes: Array) -> Array:
     """`data` with new dimensions of 1 that stand at `axes` of the result. ONNX `Unsqueeze`.
@@ -103,6 +135,19 @@ def _(data: Operand, axes: Operand) -> Shape | None:
     new = distinct_axes(named, rank, "Unsqueeze")
     old = iter(data.shape)
     return tuple(1 if axis in new else next(old) for axis in range(rank))
+
+
+@Unsqueeze.grad
+def _(g: Backward) -> Gradients:
+    return [g("Squeeze", g.dy, g.x[1]), None]
+
+
+@Reshape.torch
+@Flatten.torch
+@Squeeze.torch
+@Unsqueeze.torch
+def _(write: Write, data: Expr, *_: Expr | None, **attrs: object) -> str:
+    return f"{data.tensor}.reshape({write.items(write.results[0].shape or ())})"
 
 
 @op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0, linear="jointly")
@@ -130,6 +175,29 @@ def _(data: Operand, *, perm: tuple[int, ...] | None = None) -> Shape | None:
     return tuple(data.shape[axis] for axis in perm)
 
 
+@Transpose.sharding
+def _(data: Operand, *, results: Sequence[Shape | None], perm: tuple[int, ...] | None = None) -> Layout:
+    (letters,) = elementwise([data.shape])
+    order = range(len(letters))[::-1] if perm is None else perm
+    return Layout((letters,), (tuple(letters[i] for i in order),))
+
+
+@Transpose.grad
+def _(g: Backward) -> Gradients:
+    perm = cast("tuple[int, ...] | None", g.attrs.get("perm"))
+    if perm is None:
+        return [g("Transpose", g.dy)]
+    return [g("Transpose", g.dy, perm=tuple(perm.index(i) for i in range(len(perm))))]
+
+
+@Transpose.torch
+def _(write: Write, data: Expr, *, perm: tuple[int, ...] | None = None) -> str:
+    order = tuple(reversed(range(data.rank))) if perm is None else perm
+    if order == (1, 0):
+        return f"{data}.t()"
+    return f"{data}.permute({write.items(order)})"
+
+
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0, linear="jointly")
 def Expand(input: Array, shape: Array) -> Array:
     """`input` broadcast together with the shape `shape`. ONNX `Expand`.
@@ -155,6 +223,25 @@ def _(input: Operand, shape: Operand) -> Shape | None:
         raise Reject(codes.SHAPE_MISMATCH, f"`Expand` cannot broadcast its operand: {error}", "shape") from None
 
 
+@Expand.sharding
+def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([results[0]])
+    own = letters[len(letters) - len(input.shape or ()) :]
+    operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
+    kept = tuple(letter if letter in operand else None for letter in letters)
+    return Layout((operand, ()), (kept,), stated=1, relative=(1,))
+
+
+@Expand.grad
+def _(g: Backward) -> Gradients:
+    return [g.sum_to(g.dy, g.x[0]), None]
+
+
+@Expand.torch
+def _(write: Write, input: Expr, shape: Expr) -> str:
+    return f"{input.tensor}.expand({write.items(write.results[0].shape or ())})"
+
+
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0)
 def Tile(input: Array, repeats: Array) -> Array:
     """`input` repeated `repeats[i]` times along each dimension i. ONNX `Tile`.
@@ -176,6 +263,37 @@ def _(input: Operand, repeats: Operand) -> Shape | None:
         raise Reject(codes.BAD_VALUE, message, "repeats")
     shape = (None,) * rank if input.shape is None else input.shape
     return tuple(map(dims.multiply, shape, counts or (None,) * rank))
+
+
+@Tile.sharding
+def _(input: Operand, repeats: Operand, *, results: Sequence[Shape | None]) -> Layout:
+    (letters,) = elementwise([input.shape])
+    counts = known_ints(repeats) or (0,) * len(letters)
+    kept = tuple(letter if count == 1 else None for letter, count in zip(letters, counts, strict=True))
+    return Layout((kept, (None,)), (kept,))
+
+
+@Tile.grad
+def _(g: Backward) -> Gradients:
+    """Each dimension taken apart into the copies and what was copied, and the copies summed."""
+    shape, repeats = g.known_shape(g.x[0]), g.ints(g.x[1])
+    if repeats is None or sum(not isinstance(dim, int) for dim in shape) > 1:
+        raise g.refuse("`Tile` has a gradient only where its repeats and the shape of its operand are known")
+    sizes = tuple(part for count, dim in zip(repeats, shape, strict=True) for part in (count, _size(dim)))
+    copies = tuple(range(0, len(sizes), 2))
+    if not sizes:
+        return [g.dy, None]
+    return [g("ReduceSum", g("Reshape", g.dy, sizes, allowzero=True), copies, keepdims=False), None]
+
+
+def _size(dim: object) -> int:
+    return dim if isinstance(dim, int) else -1
+
+
+@Tile.torch(fresh=True)
+def _(write: Write, input: Expr, repeats: Expr) -> str:
+    counts = repeats.ints("how often the operand is repeated")
+    return f"{input}.repeat({write.items(counts)})" if counts else f"{input.tensor}.clone()"
 
 
 @op(
@@ -236,6 +354,72 @@ def _(data: Operand, pads: Operand, constant_value: Any = None, axes: Operand | 
         before, after = (None, None) if amounts is None else _pairs(amounts)[i]
         padded[axis] = _padded(data.shape[axis], before, after, mode)
     return tuple(padded)
+
+
+@Pad.sharding
+def _(data: Operand, pads: Operand, *others: Operand | None, results: Sequence[Shape | None], **_: Any) -> Layout:
+    (letters,) = elementwise([data.shape])
+    fixed = [_unpadded(axis, pads, *others) for axis in range(len(letters))]
+    kept = tuple(letter if fits else None for letter, fits in zip(letters, fixed, strict=True))
+    return Layout((kept, *((None,) * len(o.shape or ()) if o else () for o in (pads, *others))), (kept,))
+
+
+@Pad.grad
+def _(g: Backward) -> Gradients:
+    """What was added is cut off, and what was cut off is zero."""
+    _, pads, filling, axes = g.x
+    if g.attrs["mode"] != "constant":
+        raise g.refuse(f'`Pad` with `mode = "{g.attrs["mode"]}"` has no gradient', 'use `mode = "constant"`')
+    known = g.ints(pads)
+    back = g("Neg", pads) if known is None else Literal(tuple(-n for n in known))
+    ddata = g("Pad", g.dy, back, None, axes)
+    dfilling = None
+    if filling is not None and g.wants(2):
+        kept = g("ReduceSum", ddata, keepdims=False)
+        dfilling = g("Sub", g("ReduceSum", g.dy, keepdims=False), kept)
+    return [ddata, None, dfilling, None]
+
+
+@Pad.torch
+def _(
+    write: Write,
+    data: Expr,
+    pads: Expr,
+    constant_value: Expr | None = None,
+    axes: Expr | None = None,
+    *,
+    mode: str,
+) -> str:
+    widths = _known_widths(data, pads, axes)
+    if mode == "constant":
+        flat = [n for pair in reversed(widths) for n in pair]
+        filling = "0"
+        if constant_value is not None:
+            filling = write.number(constant_value.scalar("what is padded with"))
+        return f"F.pad({data}, {write.items(flat)}, value={filling})"
+    text = str(data)
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            places = _sources(data.shape[axis], before, after, mode)
+            index = write.constant(Dense(DTYPES["Int64"], (len(places),), tuple(places)))
+            text = f"{text}.index_select({axis}, {index})"
+    return text
+
+
+def _known_widths(data: Expr, pads: Expr, axes: Expr | None) -> list[tuple[int, int]]:
+    """How many elements are added before and after each dimension; negative: cut off."""
+    amounts = pads.ints("how much is padded")
+    half = len(amounts) // 2
+    named = range(data.rank) if axes is None else [a % data.rank for a in axes.ints("which axes are padded")]
+    given = dict(zip(named, zip(amounts[:half], amounts[half:], strict=True), strict=True))
+    return [given.get(axis, (0, 0)) for axis in range(data.rank)]
+
+
+def _sources(size: int, before: int, after: int, mode: str) -> list[int]:
+    """Where each element along a padded dimension comes from."""
+    kept = np.arange(max(0, -before), size - max(0, -after))
+    width = (max(0, before), max(0, after))
+    return [int(place) for place in np.pad(kept, width, mode=cast(Any, mode))]
 
 
 def _reshaped(shape: Shape | None, sizes: Sequence[Dim], allowzero: bool) -> Shape:
@@ -324,54 +508,6 @@ def _split_regrouping(
 
 for _regrouping in (Flatten, Unsqueeze):
     _regrouping.sharding(_split_regrouping)
-
-
-@Squeeze.sharding
-def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | None]) -> Layout:
-    if axes is None:  # a part of 1 would be dropped, too
-        return Layout(((None,) * len(data.shape or ()),), ((None,) * len(results[0] or ()),))
-    return _split_regrouping(data, axes, results=results)
-
-
-@Reshape.sharding
-def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
-    def stated(found: Layout) -> Layout:
-        return replace(found, stated=1, relative=(-1,) if attrs["allowzero"] else (-1, 0))
-
-    found = _split_regrouping(data, shape, results=results)
-    return replace(stated(found), others=tuple(map(stated, found.others)))
-
-
-@Transpose.sharding
-def _(data: Operand, *, results: Sequence[Shape | None], perm: tuple[int, ...] | None = None) -> Layout:
-    (letters,) = elementwise([data.shape])
-    order = range(len(letters))[::-1] if perm is None else perm
-    return Layout((letters,), (tuple(letters[i] for i in order),))
-
-
-@Expand.sharding
-def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Layout:
-    (letters,) = elementwise([results[0]])
-    own = letters[len(letters) - len(input.shape or ()) :]
-    operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
-    kept = tuple(letter if letter in operand else None for letter in letters)
-    return Layout((operand, ()), (kept,), stated=1, relative=(1,))
-
-
-@Tile.sharding
-def _(input: Operand, repeats: Operand, *, results: Sequence[Shape | None]) -> Layout:
-    (letters,) = elementwise([input.shape])
-    counts = known_ints(repeats) or (0,) * len(letters)
-    kept = tuple(letter if count == 1 else None for letter, count in zip(letters, counts, strict=True))
-    return Layout((kept, (None,)), (kept,))
-
-
-@Pad.sharding
-def _(data: Operand, pads: Operand, *others: Operand | None, results: Sequence[Shape | None], **_: Any) -> Layout:
-    (letters,) = elementwise([data.shape])
-    fixed = [_unpadded(axis, pads, *others) for axis in range(len(letters))]
-    kept = tuple(letter if fits else None for letter, fits in zip(letters, fixed, strict=True))
-    return Layout((kept, *((None,) * len(o.shape or ()) if o else () for o in (pads, *others))), (kept,))
 
 
 def _unpadded(axis: int, pads: Operand, constant_value: Operand | None = None, axes: Operand | None = None) -> bool:

@@ -10,15 +10,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
-from distir.ops import loss_layout, select_layout
 from distir.ops.attributes import bind
 from distir.ops.core import Op
 from distir.ops.infer import Value, match_operands, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.signature import AnyPattern, Broadcast, DimVar, Operand, Segment, TensorPattern
-
-RULES = (loss_layout, select_layout)
-"""Modules whose import hangs rules on the ops of others."""
 
 
 def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Layout | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import AnyType, Part, TupleType, Type
 from distir.ops.core import op
 from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
 
 MAX_DEPTH = 100
 """As deep as brackets can be nested in a text."""
@@ -34,6 +39,16 @@ def _(tuple: Type, *, count: int) -> list[Type]:
     return list(tuple.items)
 
 
+@UnpackTuple.grad
+def _(g: Backward) -> Gradients:
+    return [g("MakeTuple", *(g.dy_or_zeros(i) for i in range(len(g.dys))))]
+
+
+@UnpackTuple.torch
+def _(write: Write, tuple: Expr) -> Unpacked:
+    return write.unpacked(str(tuple))
+
+
 @op("*T -> U", view=True, linear="jointly")
 def MakeTuple(*items: Any) -> tuple[Any, ...]:
     """A tuple of the operands.
@@ -53,3 +68,13 @@ def _(*items: Type) -> list[Type]:
         message = f"`MakeTuple` expected at most {MAX_WIDTH} leaves, found {made.width}"
         raise Reject(codes.BAD_VALUE, message, Part("callee"))
     return [made]
+
+
+@MakeTuple.grad
+def _(g: Backward) -> Gradients:
+    return g.several("UnpackTuple", len(g.x), g.dy)
+
+
+@MakeTuple.torch
+def _(write: Write, *parts: Expr) -> str:
+    return write.items([part.tensor for part in parts])

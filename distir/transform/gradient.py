@@ -51,7 +51,7 @@ from distir.transform.kept import Kept, namer
 from distir.transform.way_back import Gradient, Way, is_differentiable
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
-    from distir.ops.differentiation import Tape
+    from distir.ops.backward import Tape
 
 
 MOST_RETURNED = 200_000
@@ -84,7 +84,7 @@ class Differentiation:
     """The gradient of a module, as it grows: twins, and what forward functions must return for them."""
 
     def __init__(self, analysis: Analysis) -> None:
-        import distir.ops.differentiation as rules
+        from distir.ops import backward as rules
 
         self._rules = rules
         self.module = analysis.module

@@ -11,7 +11,7 @@ from distir.ir import DISCARD, HOST, Apply, Arg, Function, TensorType, Type, nam
 from distir.ir.builder import FunctionBuilder
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
-    from distir.ops.differentiation import Tape
+    from distir.ops.backward import Tape
 
 Gradient = Arg | None
 

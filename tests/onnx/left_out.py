@@ -11,7 +11,7 @@ from textwrap import fill
 from node_case_samples import node_cases, outcome
 
 from distir.ops import bridge
-from distir.ops.bridge.definition import DIFFERENTIABLE
+from distir.ops.bridge.gradients import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-ops.md"
 
@@ -45,7 +45,7 @@ def page_of_ops():
     ops = defaultdict(list)
     for name, reason in bridge.LEFT_OUT.items():
         ops[reason].append(name)
-    differentiable = fill(", ".join(f"`{name}`" for name in DIFFERENTIABLE), 118)
+    differentiable = fill(", ".join(f"`{name}`" for name in sorted(RULES, key=str.lower)), 118)
     listed = [f"- {', '.join(f'`{name}`' for name in sorted(names))}: {reason}." for reason, names in ops.items()]
     return "\n".join([HEAD.format(opset=bridge.OPSET, differentiable=differentiable), *listed])
 

@@ -21,7 +21,7 @@ from distir.ir import (
     types,
 )
 from distir.ops import canonical, type_of
-from distir.ops.differentiation import Tape, operand_gradients
+from distir.ops.backward import Tape, operand_gradients
 from distir.syntax import parse_example
 
 

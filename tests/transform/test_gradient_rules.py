@@ -17,10 +17,9 @@ from gradient_samples import (
     rule_gradients,
 )
 
-import distir.ops.differentiation  # noqa: F401 - hangs the rules on the ops
 from distir.ir import TensorType, dims
 from distir.ops import OPS
-from distir.ops.differentiation import NotDifferentiable
+from distir.ops.backward import NotDifferentiable
 
 OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("distir.")}
 

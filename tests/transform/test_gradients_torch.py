@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from gradient_samples import prepared, rule_gradients
 
-import distir.ops.differentiation  # noqa: F401 - hangs the rules on the ops
 from distir.ops import OPS
 
 torch = pytest.importorskip("torch")

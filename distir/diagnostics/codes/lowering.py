@@ -31,15 +31,10 @@ NO_TORCH_FORM = code(
     "no-torch-form",
     """
 The op has no form in torch, so the program cannot be lowered. The diagnostic names every such op of the program.
-Write it in terms of other ops, or give it a form where it is defined:
+Write it in terms of other ops, or give it a form beside its definition:
 
 ```python
-from distir.lower import torch_form
-
-
-@torch_form("Cube")
-def cube(write, x):
-    return f"{x} * {x} * {x}"
+Cube.torch("{x} * {x} * {x}", fresh=True)
 ```
 """,
 )

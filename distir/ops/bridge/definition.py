@@ -35,15 +35,6 @@ DATA_DECIDES = ("Compress", "NonZero")
 """Ops whose results' shape depends on their operands' values, and is no larger than those: computed ahead if known."""
 
 
-DIFFERENTIABLE = (
-    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "CastLike", "Celu"),
-    *("Conv", "ConvTranspose", "Cosh", "DepthToSpace", "Dropout", "GlobalAveragePool", "GlobalMaxPool"),
-    *("GroupNormalization", "GRU", "InstanceNormalization", "LSTM", "MaxPool", "Mish", "PRelu", "Resize", "RNN"),
-    *("Selu", "Sinh", "Softsign", "SpaceToDepth", "Tan", "ThresholdedRelu"),
-)
-"""Ops with a gradient; the rules are in `gradients`."""
-
-
 @cache
 def _installed() -> bool:
     try:
@@ -55,10 +46,12 @@ def _installed() -> bool:
 
 def _defined(name: str, meaning: Meaning) -> Op:
     """The op: a body whose signature, as Python sees it, is the schema's."""
+    from distir.ops.bridge.gradients import RULES
     from distir.ops.bridge.inference import check_operands, infer_results
     from distir.ops.bridge.reference import run_reference
     from distir.ops.bridge.schema import schema_of
     from distir.ops.bridge.sharding import layout_of
+    from distir.ops.bridge.torch_forms import FORMS
 
     def body(*operands: Any, count: int = 1, **attrs: Any) -> Any:
         results = run_reference(name, operands, _attributes(attrs), count)
@@ -95,20 +88,11 @@ def _defined(name: str, meaning: Meaning) -> Op:
     defined.sharding(sharding)
     if name in DATA_DECIDES:
         defined.partial(partial)
-    if name in DIFFERENTIABLE:
-        defined.grad(_gradient_rule(name))
+    if name in RULES:
+        defined.grad(RULES[name])
+    if name in FORMS:
+        defined.torch(FORMS[name].text, fresh=FORMS[name].fresh)
     return defined
-
-
-def _gradient_rule(name: str) -> Any:
-    """The rule, loaded when the op is differentiated."""
-
-    def rule(g: Any) -> Any:
-        from distir.ops.bridge.gradients import RULES
-
-        return RULES[name](g)
-
-    return rule
 
 
 def _attributes(attrs: dict[str, Any]) -> Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from distir.ops.differentiation.backward import Backward, Gradients
+    from distir.ops.backward import Backward, Gradients
 
 Slope = Callable[["Backward", Any], Any]
 """Writes the derivative at an operand."""

@@ -330,3 +330,6 @@ FAMILIES: dict[str, Meaning] = {
     for name, meaning in ops.items()
 }
 """By ONNX name."""
+
+NAMES = tuple(FAMILIES)
+"""The ops that the bridge gives; they exist only where onnx is installed."""

@@ -1,7 +1,7 @@
 """Gradients of the bridged ops that common networks train with: convolutions, pooling, norms, recurrent networks.
 
-Written in ops of the same families, as the rules of our own ops are; loaded when such an op is differentiated. Sizes
-along which windows move must be known; the batch need not be.
+Written in ops of the same families, as the rules of our own ops are; loaded with the ops themselves.
+Sizes along which windows move must be known; the batch need not be.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from distir.ir import Dense
 from distir.ops.bridge import elementwise_gradients
 from distir.ops.bridge.resizing import changes, interpolation
-from distir.ops.differentiation.select import resized_shape
 
 if TYPE_CHECKING:
-    from distir.ops.differentiation.backward import Backward, Gradients
+    from distir.ops.backward import Backward, Gradients
 
 
 def convolution(g: Backward) -> Gradients:
@@ -145,7 +144,7 @@ def resizing(g: Backward) -> Gradients:
         n, m = before[axis], after[axis]
         if not (isinstance(n, int) and isinstance(m, int)):
             raise g.refuse("the gradient of `Resize` needs the sizes that it changes, which are unknown")
-        shape = resized_shape(g, dx, axis, n)
+        shape = g.resized_shape(dx, axis, n)
         parts: list[Any] = []
         for places, weights in interpolation(n, m, factor, g.statement.attrs):
             ones = all(weight == 1 for weight in weights)

@@ -9,11 +9,11 @@ from typing import Any, cast
 from distir.diagnostics.codes import types as codes
 from distir.ir import Attributes, DType, TensorType
 from distir.ops.bridge.inference import infer_results
-from distir.ops.bridge.max_pool import pooled_with_places
 from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_node
 from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject
+from distir.ops.windows import pooled_with_places
 
 
 def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> list[Array]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.ir import DTYPES, Attributes, DType
-from distir.ops.core import REQUIRED, AttributeSpec, OperandSpec
+from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec
 
 if TYPE_CHECKING:
     import onnx

@@ -1,7 +1,6 @@
 """The squared rectifier of Primer (So et al. 2021, arXiv:2109.08668), with its gradient and its form in torch."""
 
 from distir import op
-from distir.lower import torch_form
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2, linear=())
@@ -21,6 +20,4 @@ def _(g):
     return [g("Mul", g.dy, g("Mul", 2.0, g("Relu", x)))]
 
 
-@torch_form("SquaredRelu", fresh=True)
-def _(write, x):
-    return f"torch.nn.functional.relu({x}).square()"
+SquaredRelu.torch("torch.nn.functional.relu({x}).square()", fresh=True)

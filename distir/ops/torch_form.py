@@ -1,27 +1,35 @@
-"""An op's form in torch: declared once per op, in `distir.lower.ops` or by whoever defines the op.
+"""How an op is written in torch: what a form sees of a statement, and what it writes with. Knows no torch.
 
-    @torch_form("MatMul", fresh=True)
-    def _(write: Write, a: Operand, b: Operand) -> str:
-        return f"torch.matmul({a}, {b})"
+A form stands beside its op. It is the text of a Python expression, in which operands and attributes stand by name, or a
+function that gives such a text:
 
-A form takes the operands (None: left out) and the attributes by keyword, as the op's body does, and gives the text of a
-Python expression; for several results a list with one text for each, or `Unpacked` for an expression that gives them
-all. Sizes and host values are known by then, so texts hold numbers. What needs more than an expression calls a
-function of the template `kernels` by `write.kernel`. Every text that stems from a program goes through `repr` or
-through names that are made here: nothing that a program says becomes code. Knows no torch.
+    Relu.torch("torch.relu({x})", fresh=True)
+
+    @Softplus.torch(fresh=True)
+    def _(write: Write, x: Expr) -> str:
+        return f"F.softplus({x}, threshold={write.number(40.0)})"
+
+A function takes the operands (None: left out) and the attributes by keyword, as the op's body does. For several results
+it gives a list with one text for each, or `write.unpacked` for an expression that gives them all. Sizes and host values
+are known by then, so texts hold numbers. What needs more than an expression calls a function of the template `kernels`
+of the room `lower`, by `write.kernel`. Every text that stems from a program goes through `repr` or through names that
+are made here: nothing that a program says becomes code.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from itertools import zip_longest
+from typing import Any, cast
 
 from distir.diagnostics import Code
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import Dense, DType, Scalar, SymbolicDim, TensorType
-from distir.ir.registry import Registry
+from distir.ops.core import Op
+from distir.ops.specs import TorchForm
 
 TORCH_DTYPES: dict[str, str] = {
     "Bool": "torch.bool",
@@ -51,7 +59,7 @@ class Unlowerable(Exception):  # noqa: N818 - a verdict on a program, not a fail
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Expr:
     """An operand as a form sees it. Formatted, it is a Python expression: a variable, a number, a constant."""
 
     text: str
@@ -108,6 +116,12 @@ class Operand:
             return self.text
         return self.constant(self.value)
 
+    @property
+    def numbers(self) -> tuple[Scalar, ...]:
+        """The elements of an operand whose value is known. Raises Unlowerable where some are symbols."""
+        assert self.value is not None
+        return known_numbers(self.value)
+
     def ints(self, what: str) -> tuple[int, ...]:
         """The integers that the operand holds. Raises Unlowerable where they are not known."""
         if self.value is None:
@@ -155,80 +169,82 @@ class Local:
 Written = str | list[str] | Unpacked | Local
 
 
-class Write(Protocol):
-    """What a form may ask of the statement that it writes."""
+class Write(ABC):
+    """What a form may ask of the statement that it writes, and the spellings that it writes with."""
 
-    @property
-    def results(self) -> Sequence[TensorType]:
-        """The types of the results."""
-        ...
+    __slots__ = ()
 
-    @property
-    def device(self) -> int:
-        """The device whose program is written."""
-        ...
+    device: int
+    """The device whose program is written."""
+    results: Sequence[TensorType]
+    """The types of the results."""
 
+    @abstractmethod
     def kernel(self, name: str) -> str:
         """The name of a function of the template `kernels`, which the program will hold."""
-        ...
 
+    @abstractmethod
     def constant(self, value: Dense) -> str:
         """An expression for a tensor that holds a constant; it is made once, when the program starts."""
-        ...
 
+    @abstractmethod
     def rank(self, device: int) -> int:
         """Torch's number of the rank of a device."""
-        ...
 
+    @abstractmethod
     def group(self, devices: Sequence[int]) -> str:
         """An expression for the process group of devices."""
-        ...
 
+    @abstractmethod
     def may_overwrite(self, operand: int) -> bool:
         """Whether nobody needs the operand any more, nor anything that shares its memory."""
-        ...
+
+    def number(self, value: Scalar | SymbolicDim) -> str:
+        """A number, fit to stand anywhere in an expression. Raises Unlowerable where it is a symbol."""
+        if isinstance(value, SymbolicDim):
+            raise unknown("a size")
+        return number(value)
+
+    def items(self, values: Sequence[object]) -> str:
+        """A tuple of integers, or of expressions."""
+        return items(values)
+
+    def dtype(self, dtype: DType | None) -> str:
+        """Torch's name of an element type. Raises Unlowerable where it has none."""
+        return dtype_name(dtype)
+
+    def narrowed(self, text: str, dtype: DType) -> str:
+        """What was computed in Float32, in the element type it is stored in."""
+        return narrowed(text, dtype)
+
+    def unpacked(self, text: str) -> Unpacked:
+        """An expression that gives all results, as a tuple."""
+        return Unpacked(text)
+
+    def local(self, results: tuple[int, ...], text: str) -> Local:
+        """A communication as this rank writes it: the results that it holds, and the expression that gives them."""
+        return Local(results, text)
+
+    def refuse(self, reason: str, help: str | None = None) -> Unlowerable:
+        """What to raise where torch cannot do this."""
+        return Unlowerable(reason, help=help)
 
 
-Form = Callable[..., Written]
+def written(
+    form: TorchForm, op: Op, write: Write, operands: Sequence[Expr | None], attrs: Mapping[str, Any]
+) -> Written:
+    """An op as its form writes it. Raises Unlowerable."""
+    if not isinstance(form.text, str):
+        return form.text(write, *operands, **attrs)
+    named = {spec.name: operand for spec, operand in zip_longest(op.operands, operands)}
+    return form.text.format_map({**named, **{name: _spelled(value) for name, value in attrs.items()}})
 
 
-@dataclass(frozen=True, slots=True)
-class TorchForm:
-    """A form and what it promises. `fresh`: each result is a tensor of its own, which shares no memory."""
-
-    write: Form
-    fresh: bool
-
-
-FORMS: Registry[TorchForm] = Registry()
-"""Forms by op: ours, and those of plugins."""
-
-TOGETHER: dict[str, Callable[..., Local]] = {}
-"""Forms of communications of tuples, which are one message: by op, of the operands of each leaf."""
-
-
-def torch_form(*names: str, fresh: bool = False) -> Callable[[Form], Form]:
-    """Declare how ops are written in torch. A later declaration takes the place of an earlier one."""
-
-    def register(form: Form) -> Form:
-        for name in names:
-            FORMS.register(name, TorchForm(form, fresh), form.__module__)
-        return form
-
-    return register
-
-
-def together(name: str) -> Callable[[Callable[..., Local]], Callable[..., Local]]:
-    """Declare how a communication of a tuple is written, all leaves at once.
-
-    The form takes a list with the operands of each leaf, all leaves having the same members, and the attributes.
-    """
-
-    def register(form: Callable[..., Local]) -> Callable[..., Local]:
-        TOGETHER[name] = form
-        return form
-
-    return register
+def _spelled(value: Any) -> str:
+    """The value of an attribute as Python spells it."""
+    if isinstance(value, DType):
+        return dtype_name(value)
+    return number(value) if isinstance(value, (int, float)) else repr(value)
 
 
 def dtype_name(dtype: DType | None) -> str:
@@ -255,8 +271,3 @@ def items(values: Sequence[object]) -> str:
 def narrowed(text: str, dtype: DType) -> str:
     """What was computed in Float32, in the element type it is stored in."""
     return f"({text}).to({dtype_name(dtype)})" if dtype.kind == "float" and dtype.bytes < 4 else text
-
-
-def keywords(attrs: Mapping[str, Any]) -> str:
-    """Attributes as keyword arguments. Their values go through `repr`."""
-    return ", ".join(f"{name}={value!r}" for name, value in attrs.items())

@@ -234,6 +234,19 @@ class Backward:
             return Literal(dim)
         return self("Squeeze", self("Shape", arg, start=axis, end=axis + 1), (0,))
 
+    def resized_shape(self, value: Arg, axis: int, dim: int) -> Arg:
+        """The shape of a value with another size along an axis, as an operand."""
+        shape = self.known_shape(value)
+        sizes = (*shape[:axis], dim, *shape[axis + 1 :])
+        if all(isinstance(size, int) for size in sizes):
+            return Literal(cast("tuple[int, ...]", sizes))
+        parts: list[Arg] = [Literal((dim,))]
+        if axis > 0:
+            parts.insert(0, self("Shape", value, start=0, end=axis))
+        if axis + 1 < len(shape):
+            parts.append(self("Shape", value, start=axis + 1))
+        return self("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+
     def reshape_like(self, value: Arg, like: Arg) -> Arg:
         """The elements of `value` in the shape of `like`."""
         shape = self.shape(like)
@@ -302,7 +315,7 @@ class Backward:
 
 def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> Gradients:
     """The gradients of an op's operands, by its rule. Raises NotDifferentiable."""
-    rule = OPS[statement.op].rules.get("grad")
+    rule = OPS[statement.op].rule("grad")
     if rule is None:
         raise NotDifferentiable(f"`{statement.op}` has no gradient", f"state one with `@{statement.op}.grad`")
     return rule(Backward(statement, dys, active, tape))
