@@ -1,11 +1,9 @@
-"""What can be set, and where it is looked for. How the file is read is in `reader`."""
+"""What can be set. Where the file is looked for is in `finding`, how it is read in `reader`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from distir.diagnostics import Report
@@ -70,43 +68,7 @@ class ConfigError(Exception):
         super().__init__("\n".join(f"{report.source.path}: {diagnostic}" for diagnostic in report.diagnostics))
 
 
-def find(start: Path) -> Config:
-    """The settings for a file or folder: the nearest `distir.toml` beside it or above it; defaults if there is none.
-
-    A file that has not changed is not read again. Raises ConfigError.
-    """
-    absolute = Path(os.path.abspath(start))
-    folder = absolute if os.path.isdir(absolute) else absolute.parent
-    for candidate in (folder, *folder.parents):
-        path = candidate / FILE_NAME
-        if os.path.lexists(path):
-            return load(path)
-    return Config()
-
-
-def load(path: Path) -> Config:
-    """The settings in one file; if it has not changed, it is not read again. Raises ConfigError."""
-    path = Path(os.path.abspath(path))
-    try:
-        status = path.stat()
-    except OSError:
-        return _read(path)  # raises the reason
-    return _remembered(path, (status.st_mtime_ns, status.st_size, status.st_ino))
-
-
 def display(path: Path) -> str:
     """A path as people name it: relative to the current folder where it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-@lru_cache(maxsize=64)
-def _remembered(path: Path, version: tuple[int, ...]) -> Config:
-    del version  # a key of the cache: changes with the file
-    return _read(path)
-
-
-def _read(path: Path) -> Config:
-    from distir.config.reader import read
-
-    return read(path)

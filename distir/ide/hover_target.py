@@ -41,7 +41,7 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     whole = written.statement(index) if index is not None else _line(syntax, written.head, offset)
     if not whole.start <= offset <= whole.end:
         return None
-    piece = words_of(syntax, written, whole)
+    piece = words_of(syntax.source, written, whole)
     number, span = _word(piece, offset - whole.start)
     if number is None:
         return None

@@ -108,7 +108,7 @@ def piece_at(syntax: Syntax, offset: int) -> TokenizedPiece | None:
 def piece(syntax: Syntax, function: FunctionSyntax, index: int | None) -> TokenizedPiece:
     """A statement of a function, or its head."""
     whole = function.head if index is None else function.statement(index)
-    return TokenizedPiece(function, index, _tokens(words_of(syntax, function, whole).text, whole.start))
+    return TokenizedPiece(function, index, _tokens(words_of(syntax.source, function, whole).text, whole.start))
 
 
 @lru_cache(maxsize=2)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 
 from distir.ir import DISCARD, Apply, Function, Module, Statement, results
 from distir.syntax import scan
-from distir.syntax.core import FunctionSyntax, Syntax
+from distir.syntax.core import Syntax
 from distir.syntax.formatting import comment_text, format_function, items_of, param_ends
+from distir.syntax.function import FunctionSyntax
 from distir.syntax.printing import INDENT, head_parts, print_head, print_statement
 
 _SPACE = re.compile(r"\s*")

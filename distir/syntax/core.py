@@ -1,59 +1,16 @@
-"""What parsing gives: `Syntax`, and what callers may hand in. Data only."""
+"""What parsing gives: `Syntax`, a text and all that reading it gave. Data only."""
 
 from __future__ import annotations
 
 import bisect
-from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from distir.diagnostics import Code, Diagnostic, ProgramError, Source, Span
-from distir.diagnostics.codes import syntax as codes
-from distir.ir import Arg, Attributes, Function, Module, Site
-
-Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
-"""From an op's name, arguments and attributes as written to the canonical ones.
-
-`Send(%x, 2)` becomes `Send[device = 2](%x)`.
-
-It is called once for all statements that differ only in the names of values, with names that are not the real ones;
-it may move, group and drop them, not look at them. It never raises: what fits no op stays as it is.
-"""
-
-
-class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
-    """A type, constant or example that does not parse; `message` says why, `span` where in the given text."""
-
-    def __init__(self, message: str, span: Span, help: str | None = None, code: Code = codes.UNEXPECTED) -> None:
-        super().__init__([Diagnostic(code, span, message, help=help)])
-        self.message, self.span, self.help = message, span, help
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctionSyntax:
-    """A function and where it stands. Offsets are those of the whole text.
-
-    `span` is from `func` to after the body's `}`, `head` up to before its `{`, `name` that of `@name` (empty where it
-    is missing). `comments` are those from `func` to `}`.
-    """
-
-    function: Function
-    span: Span
-    head: Span
-    name: Span
-    starts: array[int]
-    ends: array[int]
-    comments: tuple[tuple[int, int], ...]
-
-    def statement(self, index: int) -> Span:
-        """The span of statement `index` of the body."""
-        return Span(self.starts[index], self.ends[index])
-
-    def statement_at(self, offset: int) -> int | None:
-        """The number of the statement at an offset; at an end it still counts."""
-        index = bisect.bisect_right(self.starts, offset) - 1
-        return index if index >= 0 and offset <= self.ends[index] else None
+from distir.diagnostics import Diagnostic, Source, Span
+from distir.ir import Module, Site
+from distir.syntax.function import FunctionSyntax
+from distir.syntax.locate import locate
+from distir.syntax.statements import Spelling
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +52,5 @@ class Syntax:
 
     def source_map(self, site: Site) -> Span | None:
         """The span of a site; of all of it for a part that is not written; `None` for what is not in the text."""
-        from distir.syntax.locate import locate
-
-        return locate(self, site)
+        found = self.by_name.get(site.function)
+        return None if found is None else locate(self.source, found, self.spelling, site)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from distir.diagnostics import ProgramError, Severity
 from distir.syntax import scan
-from distir.syntax.core import FunctionSyntax, Syntax
+from distir.syntax.core import Syntax
+from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Node, shape
 from distir.syntax.locate import words_of
 from distir.syntax.printing import INDENT, head_parts, print_head, print_statement
@@ -122,7 +123,7 @@ def _head(syntax: Syntax, function: FunctionSyntax, text: str) -> list[str]:
 
 def param_ends(syntax: Syntax, function: FunctionSyntax) -> list[tuple[int, int]]:
     """Where each parameter starts and ends."""
-    piece = words_of(syntax, function, function.head)
+    piece = words_of(syntax.source, function, function.head)
     node = shape("head", piece.kinds)
     assert isinstance(node, Node)
     params = node.children[1]

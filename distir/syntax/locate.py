@@ -8,55 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from distir.diagnostics import Span
+from distir.diagnostics import Source, Span
 from distir.ir import Arg, Attributes, Call, Constant, Literal, Part, Site, identity
 from distir.syntax import scan
 from distir.syntax.fault import Fault
+from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.reading import Written, evaluate
-from distir.syntax.statements import Words, canonical, numbered, words
-
-if TYPE_CHECKING:
-    from distir.syntax.core import FunctionSyntax, Spelling, Syntax
+from distir.syntax.statements import Spelling, Words, canonical, numbered, words
 
 Tokens = tuple[int, int]
 """The numbers of the first and the last token of something."""
 
 
-def locate(syntax: Syntax, site: Site) -> Span | None:
-    """The span of a site; the whole statement for a part that is not written; `None` for what is not in the text."""
-    found = syntax.by_name.get(site.function)
-    if found is None:
-        return None
+def locate(source: Source, found: FunctionSyntax, spelling: Spelling | None, site: Site) -> Span | None:
+    """Where a site stands that is in `found`; the whole statement for a part that is not written.
+
+    None for what is not in the text.
+    """
     if site.index is None:
         whole = Span(found.span.start, max(found.name.end, found.span.start + 4))
         if site.part == Part("name") and found.name.start < found.name.end:
             return found.name  # known from the parse: heads can be long
-        return whole if site.part is None else _placed(syntax, found, found.head, site.part) or whole
+        return whole if site.part is None else _placed(source, found, spelling, found.head, site.part) or whole
     if not 0 <= site.index < len(found.starts):
         return None
     whole = found.statement(site.index)
-    return whole if site.part is None else _placed(syntax, found, whole, site.part) or whole
+    return whole if site.part is None else _placed(source, found, spelling, whole, site.part) or whole
 
 
-def _placed(syntax: Syntax, function: FunctionSyntax, whole: Span, part: Part) -> Span | None:
-    piece = words_of(syntax, function, whole)
+def _placed(
+    source: Source, function: FunctionSyntax, spelling: Spelling | None, whole: Span, part: Part
+) -> Span | None:
+    piece = words_of(source, function, whole)
     is_head = whole is function.head
     node = shape("head" if is_head else "line", piece.kinds)
     if isinstance(node, Unexpected):
         return None
-    tokens = _part_of_head(node, piece, part) if is_head else _part_of_line(node, piece, part, syntax.spelling)
+    tokens = _part_of_head(node, piece, part) if is_head else _part_of_line(node, piece, part, spelling)
     if tokens is None:
         return None
     span = piece.span(*tokens)
     return Span(whole.start + span.start, whole.start + span.end)
 
 
-def words_of(syntax: Syntax, function: FunctionSyntax, whole: Span) -> Words:
+def words_of(source: Source, function: FunctionSyntax, whole: Span) -> Words:
     """The tokens of a head or statement; their spans count from its start."""
-    text = scan.normalized(syntax.source.text[whole.start : whole.end])
+    text = scan.normalized(source.text[whole.start : whole.end])
     inside = [(a - whole.start, b - whole.start) for a, b in function.comments if whole.start <= a < whole.end]
     return _words(scan.blanked(text, 0, len(text), inside))
 

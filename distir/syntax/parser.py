@@ -17,10 +17,11 @@ from distir.diagnostics.codes import syntax as codes
 from distir.ir import Broken, Function, Module, Statement
 from distir.ir.collection import paused_collection
 from distir.syntax import grammar, heads, scan
-from distir.syntax.core import FunctionSyntax, Spelling, Syntax
+from distir.syntax.core import Syntax
+from distir.syntax.function import FunctionSyntax
 from distir.syntax.problems import TokenProblem
 from distir.syntax.reuse import Earlier, Piece, Prefix, Tail
-from distir.syntax.statements import TOO_DEEP_MESSAGE, Words, defined, statement, words
+from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Words, defined, statement, words
 from distir.syntax.templates import Line, Template, template
 from distir.syntax.tokens import NAME
 

@@ -16,7 +16,8 @@ from itertools import pairwise
 from distir.diagnostics import Diagnostic, Span
 from distir.ir import Broken, Statement
 from distir.syntax import scan
-from distir.syntax.core import FunctionSyntax, Syntax
+from distir.syntax.core import Syntax
+from distir.syntax.function import FunctionSyntax
 
 _BLOCK = 1 << 16
 _LINES = 16

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from distir.diagnostics import Span
+from distir.diagnostics import Code, Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import DISCARD, UNKNOWN, Apply, Call, Constant, Param, Return, Type
+from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Constant, Param, Return, Type
 from distir.syntax import scan
-from distir.syntax.core import Spelling, SyntaxProblem
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
 from distir.syntax.reading import Written, evaluate
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
+
+Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
+"""From an op's name, arguments and attributes as written to the canonical ones.
+
+`Send(%x, 2)` becomes `Send[device = 2](%x)`.
+
+It is called once for all statements that differ only in the names of values, with names that are not the real ones;
+it may move, group and drop them, not look at them. It never raises: what fits no op stays as it is.
+"""
+
+
+class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
+    """A type, constant or example that does not parse; `message` says why, `span` where in the given text."""
+
+    def __init__(self, message: str, span: Span, help: str | None = None, code: Code = codes.UNEXPECTED) -> None:
+        super().__init__([Diagnostic(code, span, message, help=help)])
+        self.message, self.span, self.help = message, span, help
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Each, Item, Joint, is_plain, repeated
-from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.rewrite import restated, rewritten
+from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
 from distir.transform.sharding.state import (
     PARTIAL,
     WHOLE,
@@ -84,7 +83,7 @@ class Callees(Protocol):
         ...
 
 
-class Body(Resharding):
+class Body(Rewriting):
     """The body of a function for arguments in certain states, as items."""
 
     def __init__(
@@ -96,10 +95,9 @@ class Body(Resharding):
         instance: Instance,
         states: Sequence[State],
     ) -> None:
-        super().__init__(size, [*(p.name for p in function.params), *(n for s in function.body for n in results(s))])
-        self.callees, self.domain, self.function, self.instance = callees, domain, function, instance
-        self.concrete = False
-        """Whether sizes that the function calls by name are now written as numbers in it."""
+        taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
+        super().__init__(size, taken, domain)
+        self.callees, self.function, self.instance = callees, function, instance
         self._complete: set[Arg] = set()
         """Arguments that hold no partial sums; a stage's weights are asked for with each microbatch."""
         self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}

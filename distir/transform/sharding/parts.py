@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from distir.ir import DTYPES, UNKNOWN, Apply, Arg, Attributes, Constant, Literal, TensorType
 from distir.ops import OPS, Value, bind, type_of
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Collective, Each, Ranked
+from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.state import PARTIAL
 
-if TYPE_CHECKING:
-    from distir.transform.sharding.body import Body
 
-
-def in_parts(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
+def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
     """Append what the op's rule says it is."""
     op = OPS[statement.op]
     attrs = dict(bind(op, statement.attrs))
@@ -32,7 +29,7 @@ def in_parts(body: Body, statement: Apply, args: Sequence[Arg], ws: Sequence[Val
 class Writer:
     """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Resharding) -> None:
         self._body = body
         self.size = body.size
 
@@ -73,7 +70,7 @@ class Writer:
         return name
 
 
-def _rename_results(body: Body, names: dict[str, str]) -> None:
+def _rename_results(body: Resharding, names: dict[str, str]) -> None:
     """Give results of items just written the names that the statement has for them."""
     left = len(names)
     for index in range(len(body.items) - 1, -1, -1):

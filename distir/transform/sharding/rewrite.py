@@ -5,9 +5,9 @@ Attributes and host operands that hold sizes, means over what is split, and ops 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from distir.analysis import Checker
 from distir.ir import (
     Apply,
     Arg,
@@ -23,14 +23,22 @@ from distir.ops.layout import Layout
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.parts import in_parts
+from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
 
-if TYPE_CHECKING:
-    from distir.transform.sharding.body import Body
+
+class Rewriting(Resharding):
+    """Items under way, of which ops are asked what they give of parts of their operands."""
+
+    def __init__(self, size: int, taken: Iterable[str], domain: Checker) -> None:
+        super().__init__(size, taken)
+        self.domain = domain
+        self.concrete = False
+        """Whether sizes that the function calls by name are now written as numbers in it."""
 
 
 def rewritten(
-    body: Body, statement: Apply, args: list[Arg], vs: Sequence[Value], ws: Sequence[Value], decision: Decision
+    body: Rewriting, statement: Apply, args: list[Arg], vs: Sequence[Value], ws: Sequence[Value], decision: Decision
 ) -> None:
     """Append the statement for what each device has of its operands, one letter being split."""
     layout, letter = decision.layout, decision.letter
@@ -60,7 +68,7 @@ def rewritten(
         body.define(statement.results[j], ws[j], PARTIAL)
 
 
-def restated(body: Body, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
+def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> None:
     """A host value that is made of the type of a split one (`Shape`), as it is in the whole program."""
     (name,), (w,) = statement.results, ws
     if isinstance(w, Dense) and not w.symbolic:
@@ -99,7 +107,7 @@ def _attributes(statement: Apply, layout: Layout, letter: str, size: int) -> Att
     return Attributes(found)
 
 
-def _scaled(body: Body, arg: Arg) -> Arg:
+def _scaled(body: Rewriting, arg: Arg) -> Arg:
     """An operand divided by the number of devices."""
     if isinstance(arg, Literal) and isinstance(arg.value, (int, float)):
         return Literal(arg.value / body.size)
@@ -107,14 +115,14 @@ def _scaled(body: Body, arg: Arg) -> Arg:
     return body.new(f"{hint}_mean", "Mul", (arg, Literal(1 / body.size)), body.value(arg), body.state(arg))
 
 
-def _divided(body: Body, arg: Arg) -> Arg:
+def _divided(body: Rewriting, arg: Arg) -> Arg:
     """Sizes divided by the number of devices."""
     if isinstance(arg, Literal) and isinstance(arg.value, tuple):
         return Literal(tuple(v // body.size for v in arg.value if isinstance(v, int)))
     return body.new("sizes", "Div", (arg, Literal(body.size)), body.value(arg), WHOLE)
 
 
-def _stated(body: Body, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
+def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
     """The host operand that states the result's shape, for the part of the result that is here."""
     arg, value, given, layout = statement.args[place], vs[place], decision.given[0], decision.layout
     here = part_of(whole, given, body.size)
@@ -148,7 +156,13 @@ def _sizes(value: Value) -> Sequence[object] | None:
 
 
 def _gives(
-    body: Body, statement: Apply, vs: Sequence[Value], place: int, stated: Literal, decision: Decision, shape: Shape
+    body: Rewriting,
+    statement: Apply,
+    vs: Sequence[Value],
+    place: int,
+    stated: Literal,
+    decision: Decision,
+    shape: Shape,
 ) -> bool:
     """Whether the op gives the shape, as far as can be told, of parts of its operands and of what states it."""
     parts = [
