@@ -51,17 +51,17 @@ def main() -> None:
     parts = [
         "## Table 2: the best configurations of the MLPs\n",
         markdown(columns, rows),
-        f"In brackets what the paper prints, for MLP 1B alone: its rows for the larger models are not in the text that "
-        f"we have. {same} of its {len(PAPER_MLP_1B)} choices for MLP 1B are ours; the others take at most "
-        f"{100 * (behind - 1):.1f} % longer here than what we find best. Its speedups are measured, ours simulated; a "
+        f"The paper's figures are in brackets, only for MLP 1B: our copy of the paper lacks the rows for the larger "
+        f"models. {same} of its {len(PAPER_MLP_1B)} choices for MLP 1B are ours; the others take at most "
+        f"{100 * (behind - 1):.1f} % longer here than our best. Its speedups are measured, ours simulated; a "
         "dash is a baseline that does not fit into memory.\n",
         _memory_of_tensor_parallelism(),
         "## Table 3: the best configurations of the GPT-2s\n",
         markdown(["model", "batch", "D/T/P/K", *columns[4:]], [_inference(name) for name in INFERENCE]),
-        "The paper's rows are not in the text that we have. What it says of them holds by construction, since pure "
-        "strategies are part of the grid: the best is never slower than they are. Of 175B nothing fits that keeps "
-        f"replicas ({_kinds('gpt2-175b')} do). The smaller models are fastest as 16 replicas, which need not talk to "
-        "each other where nothing is trained.\n",
+        "Our copy of the paper lacks its rows. Its claim about them holds by construction: the grid contains the pure "
+        "strategies, so the best is never slower than they are. No strategy with replicas fits 175B "
+        f"({_kinds('gpt2-175b')} do). The smaller models are fastest as 16 replicas, which do not communicate in "
+        "inference.\n",
     ]
     write("best", "\n".join(parts))
 
@@ -73,14 +73,15 @@ def _memory_of_tensor_parallelism() -> str:
     here = (pure[65536].peak_memory_bytes or 0) / 1e9
     return (
         f"Pure tensor parallelism runs out of memory from batch 65,536 on in the paper; here it fits up to {most:,}, "
-        f"and needs {here:.1f} GB at 65,536. Every second activation is split here, as each column-wise product is "
-        "followed by a row-wise one; the sixteen whole activations and their sixteen inputs to `Relu` that a transform "
-        f"keeps which gathers after each layer are {32 * 65536 * 8192 * 2 / 1e9:.0f} GB, more than a device has.\n"
+        f"and needs {here:.1f} GB at 65,536. Our transform shards every second activation, since a row-parallel "
+        "product follows each column-parallel one. A transform that gathers after each layer saves sixteen full "
+        f"activations and their sixteen inputs to `Relu`: {32 * 65536 * 8192 * 2 / 1e9:.0f} GB, more than a device "
+        "has.\n"
     )
 
 
 def _kinds(name: str) -> str:
-    """What the strategies that fit are made of."""
+    """The kinds of parallelism of the strategies that fit."""
     return ", ".join(sorted({kind(row) for row in table_1_grid(name).table if row.fits}))
 
 

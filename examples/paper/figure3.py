@@ -51,10 +51,11 @@ def main() -> None:
     write(
         "figure3",
         f"## Figure 3: the traces of two schedules\n\n{picture('figure3', lambda path: save(figure, path))}\n\n"
-        "A bar is a statement of `@mlpPP`, named by its first result; sends are orange. The paper prints its traces "
-        "not to scale and without numbers. The order of the bars is the same, and so is the point: where `%ar_2` is "
-        f"sent before `%p_1` is computed, device 2 waits for it, and the step takes {slower:.3f} times as long. On "
-        "`dgx-a100`. What the paper cannot show: backward layers are three products long, sends a fifth of one.\n",
+        "A bar is a statement of `@mlpPP`, named by its first result; sends are orange. The paper's traces are "
+        "not to scale and have no numbers. The order of the bars is the same, and so is the conclusion: if `%ar_2` is "
+        f"sent before `%p_1` is computed, device 2 waits for it, and the step takes {slower:.3f} times as long on "
+        "`dgx-a100`. To scale, a backward layer takes as long as three matrix products, a send as long as a fifth of "
+        "one.\n",
     )
 
 

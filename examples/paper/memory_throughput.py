@@ -16,7 +16,7 @@ from distir.search.rows import show_rate
 
 
 def main() -> None:
-    """A picture to print and a page to point at for each model."""
+    """A static figure and an interactive page for each model."""
     capacity = load(HARDWARE).capacity(0)
     parts = ["## Figures 4 and 5: peak memory against throughput\n"]
     for name in (*TRAINING, *INFERENCE):
@@ -30,7 +30,7 @@ def main() -> None:
         parts.append(
             f"{shown}\n\n{title}: {fitting:,} of {len(found.table):,} fit into {capacity / 1e9:.0f} GB; {text}.\n"
         )
-    parts += ["What the paper says of these figures, and what they say here:\n", _claims()]
+    parts += ["The paper's conclusions from these figures, and ours:\n", _claims()]
     write("memory_throughput", "\n".join(parts))
 
 

@@ -48,10 +48,11 @@ def main() -> None:
         "scaling",
         f"## Scaling: time against size\n\n{shown}\n\n"
         + markdown(["ops", "transform, CPU s", "simulate, CPU s", "ops/s"], rows)
-        + "\nGPT-2 1.6B and 175B in growing D/T/P/K, batch 16,384. The paper measures that its simulator is linear in "
-        f"the number of ops, which it looks at one by one. Here {most / least:,.0f} times as many ops take "
-        f"{last / first:,.0f} times as long: microbatches and layers are calls of the same functions, and what a call "
-        "does to clocks and memory is found once. `benchmarks/bench_summaries.py --plot` goes on to 10⁸ ops:\n\n"
+        + "\nGPT-2 1.6B and 175B in growing D/T/P/K, batch 16,384. The paper's simulator visits each op, and its "
+        f"time is linear in the number of ops. Here {most / least:,.0f} times as many ops take "
+        f"{last / first:,.0f} times as long: microbatches and layers are calls of the same functions, and the effect "
+        "of a call on clocks and memory is computed once. `benchmarks/bench_summaries.py --plot` continues to 10⁸ "
+        "ops:\n\n"
         "![ops from 10³ to 10⁸](paper/summaries.svg)\n",
     )
 

@@ -17,7 +17,7 @@ PAPER = {
     "gpt2-13b": (5140, 25.8, 1035, "58 min"),
     "gpt2-175b": (12288, 394.4, 1035, "138 min"),
 }
-"""The paper's widths, sizes in GB, configurations, and how long it took to simulate them."""
+"""The paper's widths, sizes in GB, configurations, and simulation times."""
 
 
 def main() -> None:
@@ -47,12 +47,12 @@ def main() -> None:
         "table1",
         "## Table 1: simulating all configurations\n\n"
         + markdown(columns, rows)
-        + f"\nWhere the paper prints another figure it stands in brackets. All six grids take {total:.0f} seconds of "
-        "one core, transforms included; the paper's are minutes on the clock, on 56 cores of 2.6 GHz. "
-        f"MLP 103B has {large} configurations and not 75: its batch of {batch} cannot be cut into D·K equal parts "
-        f"where D·K is more than {batch}. Sizes are weights in 16 bits; the paper's for GPT-2 do not follow from its "
-        "layers and widths (175B parameters are 350 GB, not 394); `distir.models.named` says which of its figures were "
-        "taken.\n",
+        + f"\nFigures of the paper that differ are in brackets. All six grids take {total:.0f} seconds on "
+        "one core, transforms included; the paper's times are wall-clock minutes on 56 cores of 2.6 GHz. "
+        f"MLP 103B has {large} configurations instead of 75: its batch of {batch} cannot be split into D·K equal parts "
+        f"if D·K exceeds {batch}. Sizes are 16-bit weights; the paper's sizes for GPT-2 do not follow from its layers "
+        "and widths (175B parameters are 350 GB, not 394); the documentation of `distir.models.named` says which of "
+        "its figures we use.\n",
     )
 
 
