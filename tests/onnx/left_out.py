@@ -53,31 +53,31 @@ def page_of_ops():
 HEAD = """\
 # ONNX's ops
 
-Every op of the standard ONNX domain, at operator set {opset}, can be used in a program by its ONNX name. `distir ops`
-lists them: first those that have definitions of their own, then by name alone those that come from ONNX itself
-(`pip install 'distir[onnx]'`), with operands, attributes and documentation from its schemas (`distir ops Conv`), result
-types from its shape inference, values from its reference implementation. Of the latter these have gradients:
+Programs can use every op of the standard ONNX domain, at operator set {opset}, by its ONNX name. `distir ops` lists
+first the ops that DistIR defines, then the names of those that the `onnx` package provides (`pip install
+'distir[onnx]'`): operands, attributes and documentation come from its schemas (`distir ops Conv`), result types from
+its shape inference, values from its reference implementation. Of the latter these have gradients:
 {differentiable}.
 
-Where ONNX leaves something open, this is how it is settled:
+Where ONNX leaves behaviour unspecified, DistIR defines it:
 
-- Random ops without a `seed` have one: a program gives the same results every time.
-- An attribute that ONNX declares as an integer and means as a flag is written `true` or `false`; one that it means as
-  an element type is written as that type: `output_dtype = Float16`.
-- An operand that decides a shape (`sizes` of `Resize`) must be a host value.
-- `MaxPool`, `GroupNormalization` and grouped `ConvTranspose` are computed here, where ONNX's implementation (1.23) errs
-  or rounds more than it need.
-- All operands that live on a device live on the same one, and so do the results; of host values alone the results are
-  host values.
+- Random ops without a `seed` get a fixed random seed: a program has the same results every time.
+- An integer attribute of ONNX that is a flag is `true` or `false`; one that is an element type is that type:
+  `output_dtype = Float16`.
+- An operand that determines a shape (`sizes` of `Resize`) must be a host value.
+- DistIR computes `MaxPool`, `GroupNormalization` and grouped `ConvTranspose` itself, because ONNX's implementation
+  (1.23) has errors or rounds more than necessary.
+- All operands on a device, and all results, are on the same device; if all operands are host values, so are the
+  results.
 
-## Ops that are left out
+## Ops that are not supported
 """
 
 CASES = """
-## Backend cases that are left out
+## Backend cases that are not supported
 
-ONNX's own backend tests for single ops are {total} cases; {passed} of them are imported and run with the results
-expected, and {missing} are not, for these reasons.
+ONNX has {total} backend test cases for single ops; {passed} of them are imported and give the expected results, and
+{missing} do not, for these reasons.
 """
 
 if __name__ == "__main__":
