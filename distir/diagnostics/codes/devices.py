@@ -6,7 +6,7 @@ DEVICE_MISMATCH = code(
     "DIR401",
     "device-mismatch",
     """
-A compute op needs all of its inputs on one device. Moving a value is an op of its own, because it takes time.
+A compute op needs all of its operands on one device. Moving a value is an op, because it takes time.
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
@@ -31,7 +31,7 @@ REPEATED_DEVICE = code(
     "DIR402",
     "repeated-device",
     """
-A collective has one operand per device; here two live on the same one.
+A collective has one operand per device; here two operands are on the same device.
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 1]) {
@@ -40,7 +40,7 @@ func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-Combine what is on one device without a collective, or spread the operands:
+Combine values on one device without a collective, or place the operands on different devices:
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
@@ -64,7 +64,7 @@ func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
 }
 ```
 
-Name one of the devices that take part:
+Name one of the participating devices:
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float32, (2,), 2]) {
@@ -79,7 +79,7 @@ BAD_DEVICE = code(
     "DIR404",
     "bad-device",
     """
-A device is not a number from 0, or a value is sent to the device where it is.
+A device is not a non-negative number, or a value is sent to its own device.
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1]) {
@@ -88,7 +88,7 @@ func @f(%a: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-Name another device, or use the value as it is:
+Name another device, or use the value without a `Send`:
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1]) {

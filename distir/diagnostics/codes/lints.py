@@ -1,4 +1,4 @@
-"""DIR9xx: what is allowed, but is seldom meant."""
+"""DIR9xx: valid code that is probably a mistake."""
 
 from distir.diagnostics.core import Severity, code
 
@@ -6,7 +6,7 @@ UNUSED_VALUE = code(
     "DIR901",
     "unused-value",
     """
-A value is computed and never used. It costs time and memory all the same.
+A value is computed and never used. It still costs time and memory.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -15,7 +15,7 @@ func @f(%x: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-Remove the statement, or write `_` for a result that is not wanted:
+Remove the statement, or write `_` for an unused result:
 
 ```dir
 func @f(%x: Tensor[Float32, (4,), 1]) {

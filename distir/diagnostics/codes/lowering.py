@@ -1,4 +1,4 @@
-"""DIR7xx: what stands in the way of taking a program apart into ranks, and of writing them as torch programs."""
+"""DIR7xx: why a program cannot be projected to ranks or lowered to torch."""
 
 from distir.diagnostics.core import code
 
@@ -6,7 +6,7 @@ UNPLACED = code(
     "DIR701",
     "unplaced-statement",
     """
-The statement runs on devices, but on which is not known, so it belongs to no rank's program.
+The statement's devices are unknown, so it belongs to no rank's program.
 
 ```python
 distir.parse("func @main(%x: Tensor[Float32, (64, 768)]) { %y = Relu(%x) return %y }")
@@ -20,9 +20,9 @@ ORDER = code(
     "DIR702",
     "communication-order",
     """
-The programs of the ranks do not communicate in the same order: started together, they would wait for each other for
-ever, or a message would arrive in the place of another. Projections of one program always agree, so the program of a
-rank was changed by hand. The message names what each rank is about to do when nothing can go on.
+The programs of the ranks communicate in different orders: they would deadlock, or receive messages in the wrong order.
+Projections of one program are always consistent, so a rank's program was edited by hand. The message names the next op
+of each rank at the deadlock.
 """,
 )
 
@@ -30,8 +30,8 @@ NO_TORCH_FORM = code(
     "DIR703",
     "no-torch-form",
     """
-The op has no form in torch, so the program cannot be lowered. The diagnostic names every such op of the program.
-Write it in terms of other ops, or give it a form beside its definition:
+The op has no torch form, so the program cannot be lowered. The diagnostic names every such op of the program. Express
+it with other ops, or declare a torch form with its definition:
 
 ```python
 Cube.torch("{x} * {x} * {x}", fresh=True)
@@ -43,9 +43,9 @@ UNKNOWN_VALUE = code(
     "DIR704",
     "unknown-when-lowered",
     """
-The torch program is written for fixed sizes, and this statement needs a number (a shape, an axis, an amount) that is
-not known when it is written. Give sizes to named dimensions and values to host parameters with `--bind`; let shapes
-follow from constants and from the shapes of other values.
+Torch programs have fixed sizes, and this statement needs a number (a shape, an axis, a count) that is unknown at
+lowering. Set named dimensions and host parameters with `--bind`; compute shapes from constants and from the shapes of
+other values.
 """,
 )
 
@@ -53,7 +53,7 @@ UNSUPPORTED = code(
     "DIR705",
     "no-torch-counterpart",
     """
-torch cannot do what this statement asks for: it lacks the element type, or the op takes an attribute that torch's own
-does not know. The message says which. Choose another element type, or write the statement in terms of other ops.
+torch does not support this statement: it lacks the element type, or the torch function lacks an attribute of the op.
+The message says which. Choose another element type, or express the statement with other ops.
 """,
 )

@@ -6,8 +6,8 @@ UNDEFINED_VALUE = code(
     "DIR201",
     "undefined-value",
     """
-A value is used that no earlier statement and no parameter defines. Program order is the schedule, so a use must
-stand after the definition.
+No parameter and no earlier statement defines this value. Program order is the schedule, so a definition must come
+before its uses.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -31,7 +31,7 @@ REDEFINED_VALUE = code(
     "DIR202",
     "redefined-value",
     """
-A value is defined twice. Programs are in single-assignment form: every name has one definition.
+A value is defined twice. Programs are in SSA form: every name has one definition.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -41,7 +41,7 @@ func @f(%x: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-Give the second value a name of its own:
+Give the second value another name:
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -57,7 +57,7 @@ UNDEFINED_FUNCTION = code(
     "DIR203",
     "undefined-function",
     """
-A call names a function that the module does not hold. Functions may stand in any order, but in the same file.
+A call names a function that the module does not define. Functions may be in any order, but must be in the same file.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -86,7 +86,7 @@ DUPLICATE_FUNCTION = code(
     "DIR204",
     "duplicate-function",
     """
-Two functions have the same name. The first one is meant by every call.
+Two functions have the same name. Every call refers to the first one.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -141,7 +141,7 @@ OPERAND_COUNT = code(
     "DIR206",
     "operand-count",
     """
-An op or a function is given too few or too many operands.
+An op or a function has too few or too many operands.
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 2), 1]) {
@@ -165,7 +165,7 @@ RESULT_COUNT = code(
     "DIR207",
     "result-count",
     """
-A statement names more or fewer results than the op or function gives. A result that is not wanted is written `_`.
+A statement names more or fewer results than the op or function has. Write `_` for an unused result.
 
 ```dir
 func @f(%x: Tensor[Float32, (4,), 1]) {
@@ -213,7 +213,7 @@ MISSING_ATTRIBUTE = code(
     "DIR209",
     "missing-attribute",
     """
-An attribute without a default is not given.
+An attribute without a default is missing.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -222,7 +222,7 @@ func @f(%x: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-State it:
+Add it:
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {
@@ -237,7 +237,7 @@ ATTRIBUTE_TYPE = code(
     "DIR210",
     "attribute-type",
     """
-An attribute's value is of the wrong kind.
+An attribute's value has the wrong type.
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -246,7 +246,7 @@ func @f(%x: Tensor[Float32, (2, 3), 1]) {
 }
 ```
 
-Give a value of the kind that the op expects:
+Use a value of the expected type:
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -270,7 +270,7 @@ func @f(%x: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-Write the repetition out:
+Write out the repetition:
 
 ```dir
 func @layer(%x) {
@@ -291,7 +291,7 @@ RETURN_PLACE = code(
     "DIR212",
     "return-place",
     """
-Every function ends in one `return`: it is missing, or statements stand after it.
+Every function ends in one `return`: it is missing, or statements follow it.
 
 ```dir
 func @f(%x: Tensor[Float32, (2,), 1]) {  // error: DIR212
@@ -314,10 +314,10 @@ ROLE = code(
     "DIR213",
     "bad-role",
     """
-A role of a parameter is unknown, or its value does not fit. The braces after a parameter's type hold roles that
-strategies rely on: `{param}` (a weight), `{param, frozen}` (a weight that is not trained), `{buffer}` (a tensor of the
-model that is no weight), `{state}` (optimizer state), `{batch = 0}` (the dimension along which samples stand),
-`{remote}` (in the program of one rank: a value that another rank holds).
+A role of a parameter is unknown, or its value is invalid. The roles in braces after a parameter's type tell transforms
+how to treat it: `{param}` (a weight), `{param, frozen}` (a weight that is not trained), `{buffer}` (a tensor of the
+model that is not a weight), `{state}` (optimizer state), `{batch = 0}` (the batch dimension), `{remote}` (in the
+program of one rank: a value of another rank).
 
 ```dir
 func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 2}) {  // error: DIR213
@@ -339,7 +339,7 @@ NO_FUNCTION = code(
     "DIR214",
     "no-function",
     """
-The text holds no function, so there is nothing to check, run or simulate.
+The text has no function, so there is nothing to check, run or simulate.
 
 ```dir
 // All that is left of a program.  // error: DIR214

@@ -6,8 +6,8 @@ UNREADABLE_SETTINGS = code(
     "DIR151",
     "unreadable-settings",
     """
-A `distir.toml` exists but cannot be read, or is not UTF-8. It stands beside the program or in a folder above it, and
-no folder further up is looked at: settings that are silently passed over would be worse than none.
+A `distir.toml` beside the program or in a parent folder exists, but is unreadable or not UTF-8. DistIR does not fall
+back to the settings of folders further up, which would ignore this file silently.
 """,
 )
 
@@ -15,11 +15,11 @@ SETTINGS_SYNTAX = code(
     "DIR152",
     "settings-syntax",
     """
-`distir.toml` is not valid TOML. A correct one, with everything that can be set:
+`distir.toml` is not valid TOML. This is a valid one:
 
 ```toml
 hardware = "dgx-a100"          # a known profile, or the path of one, relative to this file
-entry = "main"                 # the function that is simulated and run
+entry = "main"                 # the function to simulate and run
 
 [bind]
 B = 64                         # a named dimension
@@ -42,8 +42,8 @@ UNKNOWN_SETTING = code(
     "DIR153",
     "unknown-setting",
     """
-`distir.toml` sets something that does not exist, so it would have no effect. Often the name is misspelt, or stands in
-the wrong table: a key after a `[table]` line belongs to that table, so `hardware` and `entry` come first in the file.
+`distir.toml` has an unknown setting, which would have no effect. Often the name is a typo, or the setting is in the
+wrong table: a key after a `[table]` line belongs to that table, so put `hardware` and `entry` first in the file.
 
 ```toml
 [budget]
@@ -58,15 +58,15 @@ SETTING_VALUE = code(
     "DIR154",
     "setting-value",
     """
-A setting has a value of the wrong kind. Times and sizes are text with a unit, switches are `true` or `false`, a
-dimension is an integer, and a host parameter is a literal as text.
+A setting has a value of the wrong type. Times and sizes are strings with a unit, flags are `true` or `false`, a
+dimension is an integer, and a host parameter is a string with a literal.
 
 ```toml
 [budget]
 max_latency = 5
 ```
 
-Say five of what:
+Add the unit:
 
 ```toml
 [budget]

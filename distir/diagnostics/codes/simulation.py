@@ -6,7 +6,7 @@ UNKNOWN_COST = code(
     "DIR501",
     "unknown-cost",
     """
-An op's time, or a value's size, cannot be told, because a dimension, a shape or an element type is unknown.
+An op's time, or a value's size, is unknown, because a dimension, a shape or an element type is unknown.
 
 ```dir
 func @main(%x: Tensor[Float32, (?, 768), 1]) {  // error: DIR501
@@ -15,8 +15,8 @@ func @main(%x: Tensor[Float32, (?, 768), 1]) {  // error: DIR501
 }
 ```
 
-Type the entry function's parameters, with a name for what is to be chosen later, and give that a size with
-`--bind B=64` or under `[bind]` in `distir.toml`:
+Annotate the entry function's parameters with types. Use names for symbolic dimensions, and set their sizes with `--bind
+B=64` or under `[bind]` in `distir.toml`:
 
 ```dir
 func @main(%x: Tensor[Float32, (B, 768), 1]) {
@@ -31,8 +31,8 @@ NO_COST_RULE = code(
     "DIR502",
     "no-cost-rule",
     """
-The op declares no work: neither `flops` nor `communication` nor `view`. Without one of them there is no honest time
-for it. State it where the op is defined:
+The op declares no work: neither `flops` nor `communication` nor `view`. Without one of them its time is unknown.
+Declare its work in its definition:
 
 ```python
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
@@ -46,7 +46,7 @@ UNPLACED = code(
     "DIR503",
     "unplaced-value",
     """
-The op runs on devices, but on which is not known: a parameter of the entry function leaves its device open.
+The op's devices are unknown, because a parameter of the entry function has no device.
 
 ```dir
 func @main(%x: Tensor[Float32, (64, 768)]) {  // error: DIR503
@@ -70,8 +70,8 @@ DEVICE_NOT_IN_HARDWARE = code(
     "DIR504",
     "device-not-in-hardware",
     """
-The program uses a device that the hardware lacks. Devices are numbered from 1, or from 0 where a program uses
-device 0. On a machine of 8:
+The program uses a device that the hardware does not have. Devices are numbered from 1, or from 0 if the program uses
+device 0. On a machine with 8 devices:
 
 ```dir
 func @main(%x: Tensor[Float32, (64, 768), 1]) {
@@ -80,8 +80,8 @@ func @main(%x: Tensor[Float32, (64, 768), 1]) {
 }
 ```
 
-Choose a larger machine with `--hardware`, or fewer devices. The help names one that is large enough: `8x-dgx-a100` are
-8 nodes of a `dgx-a100`, and so for each profile of which there is one of two nodes.
+Choose a larger machine with `--hardware`, or fewer devices. The help names a machine that is large enough:
+`8x-dgx-a100` is 8 nodes of `dgx-a100`; every profile with a two-node version has such names.
 """,
 )
 
@@ -89,8 +89,8 @@ OUT_OF_MEMORY = code(
     "DIR505",
     "out-of-memory",
     """
-At this op the values that are live on a device, and the memory that the op needs while it runs, exceed the device's
-memory. The notes name the largest live values. On a device of 80 GB:
+At this op the live values on a device and the op's temporary memory exceed the device's memory. The notes name the
+largest live values. On a device with 80 GB:
 
 ```dir
 func @main(%x: Tensor[Float32, (131072, 131072), 1]) {
@@ -99,8 +99,8 @@ func @main(%x: Tensor[Float32, (131072, 131072), 1]) {
 }
 ```
 
-Spread the values over more devices, or compute again what can be computed again. The help names a machine whose devices
-have enough memory, if one is known.
+Distribute the values over more devices, or recompute activations. The help names a machine whose devices have enough
+memory, if there is one.
 """,
     severity=Severity.ERROR,
 )
@@ -119,7 +119,7 @@ func @main(%x: Tensor[Float32, (8192, 8192), 1]) {  // error: DIR506
 }
 ```
 
-`distir simulate` shows the critical path: what to make faster, or to spread over devices.
+`distir simulate` shows the critical path: the ops to make faster or to distribute.
 """,
 )
 
@@ -137,7 +137,7 @@ func @main(%x: Tensor[Float16, (16384, 16384), 1]) {
 }
 ```
 
-The diagnostic stands at the first op at which the budget is exceeded; its notes name the largest live values.
+The diagnostic is at the first op that exceeds the budget; its notes name the largest live values.
 """,
 )
 
@@ -154,7 +154,7 @@ func @main(%x: Tensor[Float32, (B, 768), 1]) {  // error: DIR508
 }
 ```
 
-Give one with `--bind B=64`, or in `distir.toml`:
+Set it with `--bind B=64`, or in `distir.toml`:
 
 ```toml
 [bind]
@@ -167,7 +167,7 @@ MOSTLY_IDLE = code(
     "DIR509",
     "mostly-idle",
     """
-A device waits most of the time in the function that is simulated. It makes no program wrong: a check still succeeds.
+A device is idle most of the time in the simulated function. This is only a warning: a check still succeeds.
 
 ```dir
 func @main(%x: Tensor[Float32, (4096, 4096), 1], %y: Tensor[Float32, (16, 16), 2]) {
@@ -177,8 +177,8 @@ func @main(%x: Tensor[Float32, (4096, 4096), 1], %y: Tensor[Float32, (16, 16), 2
 }
 ```
 
-Here device 2 is done long before device 1. `distir simulate` lists the longest waits and what each waits for; more
-microbatches, another schedule or another split of the work even them out.
+Here device 2 finishes long before device 1. `distir simulate` lists the longest waits and their causes; more
+microbatches, another schedule or another split of the work balance the devices.
 """,
     severity=Severity.WARNING,
 )
@@ -187,8 +187,8 @@ TOO_MANY_OPS = code(
     "DIR510",
     "too-many-ops",
     """
-With all its calls written out, a function has more ops than can be dealt with. Calls of calls multiply: here `@four`
-has 4 ops, and with 60 more functions like it, each calling the one before twice, there would be 2 to the 62.
+With all calls inlined, a function has more ops than the limit. Nested calls multiply: here `@four` has 4 ops, and with
+60 more functions like it, each calling the previous one twice, there would be 2 to the 62.
 
 ```dir
 func @one(%x) {
@@ -209,8 +209,9 @@ func @four(%x: Tensor[Float32, (2,), 1]) {
 }
 ```
 
-A program of up to 9,223,372,036,854,775,807 ops (63 bits) checks, and its latency, memory and use of devices are found
-at once, for equal calls are simulated once. What must take each op by itself has a limit of its own, and says which:
-`inline` writes a million statements into a function, `run` runs a hundred million, a trace lists two million.
+A program of up to 9,223,372,036,854,775,807 ops (63 bits) checks, and its latency, memory and utilization are computed
+quickly, since equal calls are simulated once. Commands that process each op have lower limits, which their messages
+state: `inline` writes at most a million statements into a function, `run` runs a hundred million, a trace lists two
+million.
 """,
 )

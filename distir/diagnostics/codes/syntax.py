@@ -1,4 +1,4 @@
-"""DIR1xx: text that cannot be read as a program."""
+"""DIR1xx: syntax errors."""
 
 from distir.diagnostics.core import Severity, code
 
@@ -6,7 +6,7 @@ UNEXPECTED = code(
     "DIR101",
     "unexpected-token",
     """
-Something stands where the language wants something else.
+The parser found an unexpected token.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -15,8 +15,8 @@ func @f(%x: Float32[1]) {
 }
 ```
 
-A statement is `%result, … = Op[attribute = value](%operand, …)`, `%result, … = @function(%operand, …)` or
-`return %value`, each on its own line. Only inside brackets may a statement go on in the next line.
+A statement is `%result, … = Op[attribute = value](%operand, …)`, `%result, … = @function(%operand, …)` or `return
+%value`, each on its own line. Only inside brackets may a statement continue on the next line.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -31,7 +31,7 @@ BAD_CHARACTER = code(
     "DIR102",
     "bad-character",
     """
-A character that the language has no use for outside strings and comments.
+The character is not allowed outside strings and comments.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -58,7 +58,7 @@ func @f(%x: Float32[1]) {
 }
 ```
 
-The diagnostic stands at the opening bracket. Every other statement is read as if this one were whole.
+The diagnostic is at the opening bracket. All other statements are parsed normally.
 """,
 )
 
@@ -83,7 +83,7 @@ OUTSIDE_FUNCTION = code(
     "DIR105",
     "outside-function",
     """
-A text stands outside every function. A program consists of functions only.
+There is text outside of functions. A program consists only of functions.
 
 ```dir
 %y = Relu(%x)  // error: DIR105
@@ -99,7 +99,7 @@ ELIDED = code(
     "DIR106",
     "elided",
     """
-A part of the program was left out and `...` written in its place, as in papers. There is nothing to check or to run.
+The body is elided as `...`, as in papers, so it cannot be checked or run.
 
 ```dir
 func @f(%x: Float32[1]) { ... }  // error: DIR106
@@ -129,7 +129,7 @@ UNCLOSED_COMMENT = code(
     "DIR108",
     "unclosed-comment",
     """
-A comment that `/*` begins never ends: `*/` is missing. The rest of the text counts as part of the comment.
+A `/*` comment is not closed: `*/` is missing. The rest of the text is part of the comment.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -144,7 +144,7 @@ BAD_STRING = code(
     "DIR109",
     "bad-string",
     r"""
-A string is not closed on its line, or a `\` in it means nothing.
+A string is not closed on its line, or has an invalid `\` escape.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -153,7 +153,7 @@ func @f(%x: Float32[1]) {
 }
 ```
 
-Strings are written as in JSON: `\"` is a quotation mark, `\\` a backslash, `\n` the end of a line.
+Strings are written as in JSON: `\"` is a quotation mark, `\\` a backslash, `\n` a newline.
 """,
 )
 
@@ -198,7 +198,7 @@ BAD_DENSE = code(
     "bad-dense",
     """
 The values of a `dense` tensor do not fit its element type or its shape: rows differ in length, an integer is outside
-the element type's range, or a tensor of integers holds a number with a point.
+the element type's range, or a tensor of integers has a floating-point number.
 
 ```dir
 func @f() {
@@ -222,8 +222,7 @@ BAD_REFERENCE = code(
     "DIR113",
     "bad-reference",
     """
-An `external` tensor is named by a path that leaves the program's own folder: an absolute path, one with `..`, with a
-drive or with backslashes.
+The path of an `external` tensor is outside the program's folder: it is absolute, or has `..`, a drive or backslashes.
 
 ```dir
 func @f() {
@@ -232,7 +231,7 @@ func @f() {
 }
 ```
 
-Put the file beside the program. A program from elsewhere must not be able to read any other file.
+Put the file beside the program. An untrusted program must not be able to read any other file.
 """,
 )
 
@@ -240,7 +239,7 @@ UNKNOWN_TYPE = code(
     "DIR114",
     "unknown-type",
     """
-A word stands in the place of a type, or of an element type, and is none.
+A word is used as a type or element type, but does not name one.
 
 ```dir
 func @f(%x: Tensor[float32, (2,), 1]) {  // error: DIR114
@@ -248,7 +247,7 @@ func @f(%x: Tensor[float32, (2,), 1]) {  // error: DIR114
 }
 ```
 
-Element types are spelled as in ONNX: `Float32`, `Int64`, `Bool`.
+Element types have their ONNX names: `Float32`, `Int64`, `Bool`.
 """,
 )
 
@@ -256,7 +255,7 @@ UNKNOWN_WORD = code(
     "DIR115",
     "unknown-word",
     """
-A word stands in the place of a constant and is none. Often a `%` or quotation marks were forgotten.
+A word is used as a constant, but is not one. Often a `%` or quotation marks are missing.
 
 ```dir
 func @f(%x: Float32[1]) {
@@ -286,7 +285,7 @@ TOO_DEEP = code(
     "DIR118",
     "too-deep",
     """
-Brackets are nested more than 100 deep. No program needs that; a text that does it is damaged.
+Brackets are nested more than 100 deep. No program needs this; the text is probably damaged.
 """,
 )
 
@@ -294,8 +293,8 @@ NOT_TEXT = code(
     "DIR119",
     "not-text",
     """
-The file is not a text in UTF-8: a byte in it stands for no character, or it holds NUL bytes, as binary files do.
+The file is not UTF-8 text: it has an invalid byte, or NUL bytes, as binary files do.
 
-Save it as UTF-8. A safetensors or ONNX file is read by other commands.
+Save it as UTF-8. Other commands read safetensors and ONNX files.
 """,
 )

@@ -1,4 +1,4 @@
-"""DIR3xx: element types, shapes, and what annotations claim of them."""
+"""DIR3xx: element types, shapes and annotations."""
 
 from distir.diagnostics.core import code
 
@@ -6,7 +6,7 @@ SHAPE_MISMATCH = code(
     "DIR301",
     "shape-mismatch",
     """
-Two dimensions that must agree are different. An op's signature says which: the same letter stands for the same size.
+Two dimensions that must agree are different. In an op's signature, dimensions with the same letter must agree.
 
 ```dir
 func @f(%a: Tensor[Float32, (2, 65), 1], %b: Tensor[Float32, (64, 3), 1]) {
@@ -30,7 +30,7 @@ DTYPE_MISMATCH = code(
     "DIR302",
     "dtype-mismatch",
     """
-An element type is not the one expected. Nothing is converted silently; `Cast` converts.
+An element type is not the expected one. There are no implicit conversions; use `Cast`.
 
 ```dir
 func @f(%a: Tensor[Float32, (2,), 1], %b: Tensor[Float16, (2,), 1]) {
@@ -55,7 +55,7 @@ CLAIM_REFUTED = code(
     "DIR303",
     "refuted-annotation",
     """
-An annotation says something else than inference finds. Annotations are optional, but always checked.
+An annotation contradicts the inferred type. Annotations are optional, but always checked.
 
 ```dir
 func @f(%a: Tensor[Float32, (2, 3), 1]) {
@@ -64,7 +64,7 @@ func @f(%a: Tensor[Float32, (2, 3), 1]) {
 }
 ```
 
-State what the op gives, or nothing:
+Correct the annotation, or remove it:
 
 ```dir
 func @f(%a: Tensor[Float32, (2, 3), 1]) {
@@ -88,7 +88,7 @@ func @f(%a: Tensor[Float32, (2, 3, 4), 1], %b: Tensor[Float32, (4, 5), 1]) {
 }
 ```
 
-Bring it to the rank that the signature shows:
+Use a tensor of the rank in the signature:
 
 ```dir
 func @f(%a: Tensor[Float32, (6, 4), 1], %b: Tensor[Float32, (4, 5), 1]) {
@@ -103,7 +103,7 @@ KIND_MISMATCH = code(
     "DIR305",
     "kind-mismatch",
     """
-A tuple stands where a tensor is needed, or the other way round.
+A tuple is used as a tensor, or a tensor as a tuple.
 
 ```dir
 func @f(%w: Tuple[Float32[1], Float32[1]], %x: Tensor[Float32, (2,), 1]) {
@@ -129,8 +129,8 @@ BAD_VALUE = code(
     "DIR306",
     "bad-value",
     """
-An attribute or a host value is out of range for the types that the op is given: an axis that the tensor lacks, a
-permutation that is none, a shape with another number of elements.
+An attribute or a host value is invalid for the operands' types: an axis out of range, an invalid permutation, a shape
+with another number of elements.
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -139,7 +139,7 @@ func @f(%x: Tensor[Float32, (2, 3), 1]) {
 }
 ```
 
-Stay in range; negative axes count from the end:
+Use an axis in range; negative axes count from the end:
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -154,7 +154,7 @@ INDIVISIBLE = code(
     "DIR307",
     "indivisible",
     """
-A dimension is to be divided into equal parts and does not divide.
+A dimension cannot be split into this number of equal parts.
 
 ```dir
 func @f(%x: Tensor[Float32, (5,), 1]) {
@@ -163,7 +163,7 @@ func @f(%x: Tensor[Float32, (5,), 1]) {
 }
 ```
 
-Choose parts that divide the dimension:
+Choose a number of parts that divides the dimension:
 
 ```dir
 func @f(%x: Tensor[Float32, (6,), 1]) {
@@ -178,8 +178,8 @@ NOT_HOST = code(
     "DIR308",
     "not-a-host-value",
     """
-The op needs a value that is known before the program runs (a shape, an axis), but this one lives on a device. Host
-values come from literals, `Constant`, `Shape`, and ops on such values alone.
+The op needs a value that is known before the program runs (a shape, an axis), but this one is on a device. Host values
+come from literals, `Constant`, `Shape`, and ops on only such values.
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1], %s: Tensor[Int64, (2,), 1]) {
@@ -188,7 +188,7 @@ func @f(%x: Tensor[Float32, (2, 3), 1], %s: Tensor[Int64, (2,), 1]) {
 }
 ```
 
-Give it as a host value:
+Use a host value:
 
 ```dir
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -211,7 +211,7 @@ func @f(%x: Tensor[Float32, (4294967296, 4294967296), 1]) {  // error: DIR309
 }
 ```
 
-Use sizes that a memory can hold:
+Use smaller sizes:
 
 ```dir
 func @f(%x: Tensor[Float32, (65536, 65536), 1]) {
@@ -225,8 +225,8 @@ BAD_CALL = code(
     "DIR310",
     "bad-call",
     """
-A function does not check for the arguments of this call, though it may for others. The message says why, and stands at
-the argument that what is wrong comes from; the note shows the statement in the function's body.
+The function's body has an error for the arguments of this call, though it may be correct for others. The diagnostic is
+at the argument that causes the error; the note shows the statement in the function's body.
 
 ```dir
 func @dense(%x, %w) {
@@ -274,7 +274,7 @@ func @f(%x: Tensor[Float32, (2, 3), 1]) {
 }
 ```
 
-Pass an argument of the stated type:
+Pass an argument of the annotated type:
 
 ```dir
 func @dense(%x: Tensor[Float32, (B, 4), 1]) {
