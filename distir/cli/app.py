@@ -1,7 +1,7 @@
-"""All commands, and how a run ends: exit codes, and the one line that an error is.
+"""All commands, exit codes, and error messages.
 
-0: done, and nothing wrong. 1: a program was read and found wrong. 2: the request could not be carried out; also a bug
-of ours. 130: interrupted. 141: nobody read the output to its end.
+0: success. 1: the program has errors. 2: the command could not run; also a bug in DistIR. 130: interrupted. 141: the
+reader closed the pipe.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
 
 INTERRUPTED = 130
 UNREAD = 141
-"""What a shell reports of a program that a closed pipe ends."""
+"""The exit code of a program that a closed pipe ends."""
 
 TRACEBACK = "--traceback"
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNREAD
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except Exception as error:  # whatever it is, no traceback reaches a user who did not ask for it
+    except Exception as error:  # show no traceback unless requested
         if _interrupted(error):
             return INTERRUPTED
         if wants_traceback:
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
-            reconfigure(errors="backslashreplace")  # what the terminal cannot show is shown by number
+            reconfigure(errors="backslashreplace")  # escape what the terminal cannot encode
     with warnings.catch_warnings():
         warnings.showwarning = _warn(warnings.showwarning)
         code = call(arguments, COMMANDS, _global)
@@ -101,7 +101,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _warn(others: Callable[..., None]) -> Callable[..., None]:
-    """Show what is wrong with a plugin as our own warnings are shown, and any other warning as it was."""
+    """Show plugin warnings in the format of our own warnings, and other warnings unchanged."""
     from distir.ir.registry import PluginWarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
@@ -125,24 +125,24 @@ def _global(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
-    traceback: Annotated[bool, typer.Option(TRACEBACK, help="Show where in DistIR an error came up.")] = False,
+    traceback: Annotated[bool, typer.Option(TRACEBACK, help="Show a traceback with errors.")] = False,
 ) -> None:
     """A workbench for distributed neural-network programs.
 
-    Exit codes: 0 done and nothing wrong, 1 the program was read and found wrong, 2 the request could not be carried
-    out, 130 interrupted. Settings come from the nearest distir.toml beside or above the program; flags win.
+    Exit codes: 0 success, 1 the program has errors, 2 the command could not run, 130 interrupted. Settings come from
+    the nearest distir.toml beside or above the program; flags override it.
 
-    For instance:
+    For example:
 
         distir check program.dir
 
         distir simulate program.dir --hardware dgx-a100
     """
-    del version, traceback  # seen to already
+    del version, traceback  # handled already
 
 
 def _explained(error: Exception) -> int:
-    """Say what went wrong in a line or two, and give the exit code for it."""
+    """Report an error in a line or two, and return its exit code."""
     from distir.config import ConfigError
     from distir.cost import HardwareError
     from distir.diagnostics import terminal
@@ -173,7 +173,7 @@ def _explained(error: Exception) -> int:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is behind an error: what is written in C may make something else of it."""
+    """Whether an interrupt caused an error: extensions in C may raise another one instead."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -190,11 +190,11 @@ def _where_to_report() -> str:
         urls = []
     pages = dict[str, str](url.split(", ", 1) for url in urls if ", " in url)  # pyright: ignore[reportArgumentType]
     page = pages.get("Issues")
-    return f"please report it{f' at {page}' if page else ' to the maintainers'}; `{TRACEBACK}` shows where it came up"
+    return f"please report it{f' at {page}' if page else ' to the maintainers'}; `{TRACEBACK}` shows the traceback"
 
 
 def _abandon(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere, so that the end of the process does not complain again."""
+    """Discard buffered output, so that the interpreter does not fail again at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):  # no file of the system's, as in tests

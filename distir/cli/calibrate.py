@@ -24,25 +24,28 @@ QUICK_ELEMENTS = 1 << 18
 def calibrate(
     out: Annotated[str, typer.Option("--output", "-o", metavar="OUT.toml", help="The profile to write.")],
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
-    devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many ranks work at the same time.")] = 1,
-    dtypes: Annotated[str, typer.Option(metavar="A,B", help="Element types; all ops in the first.")] = "Float32",
-    rounds: Annotated[int, typer.Option(metavar="N", min=2, help="How often everything is measured.")] = 3,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many ranks run at the same time.")] = 1,
+    dtypes: Annotated[
+        str, typer.Option(metavar="A,B", help="Element types; all ops are measured in the first.")
+    ] = "Float32",
+    rounds: Annotated[int, typer.Option(metavar="N", min=2, help="The number of measurement rounds.")] = 3,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="CPU threads per rank; else the cores are shared.")
+        int | None, typer.Option(metavar="N", min=1, help="CPU threads per rank. [default: an equal share of cores]")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small operands and messages only, up to 1 MB.")] = False,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take.")] = "900s",
+    quick: Annotated[bool, typer.Option("--quick", help="Only small operands and messages, up to 1 MB.")] = False,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="The time limit.")] = "900s",
     as_json: options.AsJson = False,
 ) -> int:
-    """Measure this machine as a hardware profile.
+    """Measure this machine and write a hardware profile.
 
-    Ops are measured in lowered programs, on all ranks at the same time, and messages among 2, 4, 8 … of them, in
-    rounds. The profile says when and on what, and how far each figure may be off; simulations with it give a band. If
-    rounds differ too much, the machine is called too noisy. Under torchrun, the ranks that it started are measured:
+    Measures ops in lowered programs, on all ranks at the same time, and messages among 2, 4, 8 … ranks, in rounds. The
+    profile records the date, the machine, and the uncertainty of each figure; simulations with it report a band. If
+    rounds differ too much, a warning says that the machine is too noisy. Under torchrun, measures the ranks that it
+    started:
 
         torchrun --nnodes 2 --nproc-per-node 8 --master-addr HOST --no-python distir calibrate -o cluster.toml
 
-    For instance:
+    For example:
 
         distir calibrate --devices 2 -o here.toml
 
@@ -77,7 +80,7 @@ def calibrate(
         _print(calibration, machine, out)
     if calibration.too_noisy:
         message = f"this machine is too noisy: half of all figures differ by {_percent(calibration.noise)} or more"
-        output.complain("warning", message + " between rounds", "end what else runs here, and try again")
+        output.complain("warning", message + " between rounds", "stop other processes on this machine, and try again")
     return 0
 
 
@@ -158,7 +161,7 @@ def _as_rank(folder: Path, backend: str, limit: float, words: Sequence[str]) -> 
     command = [sys.executable, str(folder / SCRIPT), "--backend", backend, "--timeout", str(limit)]
     done = subprocess.run([*command, "--report", str(report), *words], check=False)
     if done.returncode:
-        raise Refused(f"rank {os.environ.get('RANK', '0')} did not end well")
+        raise Refused(f"rank {os.environ.get('RANK', '0')} failed")
     return json.loads(read_bytes(report, REPORT)) if report.exists() else None
 
 

@@ -44,7 +44,7 @@ class Demands:
 def check(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files, folders, or `-` for standard input.")],
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMAT_NAMES), help="How diagnostics are written; all but text to stdout.")
+        str, typer.Option(metavar="|".join(FORMAT_NAMES), help="The output format; all but text go to stdout.")
     ] = "text",
     hardware: options.HardwareName = None,
     max_latency: options.MaxLatency = None,
@@ -52,11 +52,11 @@ def check(
 ) -> int:
     """Parse and check programs.
 
-    Diagnostics go to standard error, under --format to standard output. With --hardware, --max-latency or --max-memory,
-    or with a [budget] in distir.toml, each program is simulated too, and must fit into memory and budget. Warnings
-    alone leave the exit code 0.
+    Diagnostics go to standard error, with --format to standard output. With --hardware, --max-latency or --max-memory,
+    or with a [budget] in distir.toml, each program is also simulated, and must fit into memory and budget. The exit
+    code is 0 if there are only warnings.
 
-    For instance:
+    For example:
 
         distir check program.dir
 

@@ -77,8 +77,8 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {
-    "latency": Metric(SECONDS, lambda side: side.latency_s, "how long it takes"),
-    "memory": Metric(BYTES, lambda side: side.most_memory_bytes, "the peak of the device that needs most"),
+    "latency": Metric(SECONDS, lambda side: side.latency_s, "the simulated latency"),
+    "memory": Metric(BYTES, lambda side: side.most_memory_bytes, "the largest peak memory of a device"),
     "communication": Metric(BYTES, lambda side: side.total_communication_bytes, "the payload of all messages"),
     "bubble": Metric(SHARE, lambda side: side.bubble, "the share of the devices' time that is idle"),
     "exposed-communication": Metric(
@@ -88,8 +88,8 @@ METRICS: dict[str, Metric] = {
     "cost": Metric(
         MONEY,
         lambda side: None if side.cost is None else side.cost.step.amount,
-        "what one run costs, in the currency of the profile's prices",
-        'the hardware profile states no price of the devices: write `price = "2.5USD/h"` into each of its `kinds`',
+        "the cost of one run, in the currency of the profile's prices",
+        'the hardware profile has no prices: add `price = "2.5USD/h"` to each of its `kinds`',
     ),
 }
 """By name: all that conditions can speak of."""
@@ -158,7 +158,7 @@ def _measured(condition: Condition, side: Side) -> float:
     metric = METRICS[condition.metric]
     found = metric.of(side)
     if found is None:
-        raise Refused(f"`--fail-if '{condition.text}'`: the {condition.metric} is not known", metric.needs)
+        raise Refused(f"`--fail-if '{condition.text}'`: the {condition.metric} is unknown", metric.needs)
     return found
 
 
@@ -198,7 +198,9 @@ def _parsed(text: str) -> Condition:
     part = _PERCENT.fullmatch(amount)
     if part is not None and not unit.is_share:
         if not against:
-            hint = f"write `{metric}{sign}+{amount}` for more than A by so much, `{metric}{sign}-{amount}` for less"
+            hint = (
+                f"write `{metric}{sign}+{amount}` for an amount above A, `{metric}{sign}-{amount}` for an amount below"
+            )
             raise _refused(text, f"`{amount}` of what?", hint)
         number = float(part[1]) / 100
     else:

@@ -31,30 +31,30 @@ def diff(
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Of traces: how many ops are shown.")] = 20,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown, as for a pull request.")] = False,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Traces: how many ops to list.")] = 20,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Write Markdown, for example for a pull request.")
+    ] = False,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="'CONDITION'", help="End with exit code 1 if this holds of B; may be given several times."
-        ),
+        typer.Option(metavar="'CONDITION'", help="Exit with code 1 if B meets this condition; repeatable."),
     ] = None,
 ) -> int:
-    """Compare two programs, as simulated.
+    """Compare two programs by simulation.
 
-    Latency, memory, communication, and where their critical paths part. Settings are those of A's distir.toml. A size
-    that --bind gives need be known to one of the programs only.
+    Compares latency, memory, communication, and where the critical paths diverge. Settings come from A's distir.toml.
+    --bind may set sizes that only one of the programs has.
 
     A condition of --fail-if is a metric (latency, memory, communication, bubble, exposed-communication, ops, cost), >
-    or <, and an amount: latency>+5% is more than 5 % above A, latency>+1ms more than 1 ms above A, latency>20ms is
-    about B alone. A bubble is a percentage itself: bubble>+2% is more than 2 points above A. Quotes keep the shell from
-    reading > as a redirection.
+    or <, and an amount: latency>+5% is more than 5 % above A, latency>+1ms more than 1 ms above A, latency>20ms is B's
+    own latency. The bubble is itself a percentage: bubble>+2% is more than 2 points above A. Quote conditions, since
+    the shell reads > as a redirection.
 
-    With a trace (.json), as launch --trace and simulate --trace write it, the other is a trace too, or the program,
-    which is simulated then: how long each op and each device took, simulated and measured. Measured ops are watched one
-    by one, which makes small ones longer by about a microsecond.
+    If one file is a trace (.json) from launch --trace or simulate --trace, the other is a trace or the program, which
+    is then simulated. This compares the time of each op and each device, simulated and measured. Profiling adds about a
+    microsecond to each measured op.
 
-    For instance:
+    For example:
 
         distir diff sequential.dir pipeline.dir --hardware dgx-a100
 

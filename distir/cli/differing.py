@@ -143,7 +143,7 @@ def _sections(compared: Compared) -> list[Section]:
                     ],
                 ),
                 Section(
-                    "ops that run more or less often",
+                    "ops with different counts",
                     ("op", "A", "B"),
                     [
                         (op, *_both(str, a.op_counts, b.op_counts, op))
@@ -159,7 +159,7 @@ def _sections(compared: Compared) -> list[Section]:
 def _totals(a: Side, b: Side) -> list[tuple[str, ...]]:
     return [
         _total("latency", show_seconds, a.latency_s, b.latency_s),
-        _total("most memory of a device", show_bytes, a.most_memory_bytes, b.most_memory_bytes),
+        _total("peak memory of a device", show_bytes, a.most_memory_bytes, b.most_memory_bytes),
         _total("communication", show_bytes, a.total_communication_bytes, b.total_communication_bytes),
         _shares("bubble", a.bubble, b.bubble),
         _shares("exposed communication", a.exposed_communication, b.exposed_communication),
@@ -205,17 +205,21 @@ def _parting(compared: Compared) -> Sequence[str]:
     """Where the critical paths go different ways, in words."""
     found = compared.difference
     if found.shared is None:
-        return [f"they are not followed in programs of more than {MOST_FOLLOWED:,} ops"]
+        return [f"not computed for programs of more than {MOST_FOLLOWED:,} ops"]
     if found.parting == (None, None):
         return ["they are the same"]
-    said = [f"they share their first {found.shared} ops, and part here:" if found.shared else "they part at once:"]
+    said = [
+        f"they share their first {found.shared} ops, and differ from here:"
+        if found.shared
+        else "they differ from the first op:"
+    ]
     for letter, side, event in zip("AB", compared.sides, found.parting, strict=True):
         if event is None:
-            said.append(f"{letter} has ended")
+            said.append(f"{letter} ends")
         else:
             place = placed(event, lines(side.program))
             times = f"at {show_seconds(event.start)} for {show_seconds(event.effect.cost.seconds)}"
-            said.append(f"{letter} goes on with {place}, {times}")
+            said.append(f"{letter} continues with {place}, {times}")
     return said
 
 

@@ -14,13 +14,13 @@ from distir.cli.endings import Refused
 def explain(
     code: Annotated[
         str | None,
-        typer.Argument(metavar="CODE", help="The number or name of a diagnostic; without it, all are listed."),
+        typer.Argument(metavar="CODE", help="The number or name of a diagnostic. [default: list all]"),
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Explain a diagnostic, with an example.
 
-    For instance:
+    For example:
 
         distir explain DIR301
 

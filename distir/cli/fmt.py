@@ -25,10 +25,10 @@ def fmt(
 ) -> int:
     """Rewrite programs in canonical form.
 
-    Comments are kept. A file is replaced at once or not at all, and left alone if it is canonical already or has syntax
-    errors.
+    Comments are preserved. Files are replaced atomically; files in canonical form and files with syntax errors are
+    unchanged.
 
-    For instance:
+    For example:
 
         distir fmt models/
 
@@ -59,7 +59,7 @@ def fmt(
     for refused in unread:
         output.complain("error", refused.message, refused.help)
     verb = "would change" if check or diff else "changed"
-    output.tell_terminal(f"{changed} file{'' if changed == 1 else 's'} {verb}, {unchanged} left as they are")
+    output.tell_terminal(f"{changed} file{'' if changed == 1 else 's'} {verb}, {unchanged} unchanged")
     return REFUSED if unread else WRONG if wrong or (check and changed) else 0
 
 

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 def hardware(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A profile, or the path of one; without it, all are listed.")
+        str | None, typer.Argument(metavar="NAME", help="A profile, or the path of one. [default: list all]")
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """List hardware profiles, or one with its figures.
 
-    Each figure with its source. A profile of your own is named by its path.
+    Shows each figure with its source. Name a custom profile by its path.
 
-    For instance:
+    For example:
 
         distir hardware
 

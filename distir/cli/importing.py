@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="onnx|torch|hf", help="Where the model comes from.")],
+    kind: Annotated[str, typer.Argument(metavar="onnx|torch|hf", help="The model's format.")],
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="An ONNX file; a Python module:function; a config.json or a family.")
     ],
@@ -26,37 +26,48 @@ def import_(
         str | None,
         typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here, and its weights beside it."),
     ] = None,
-    no_weights: Annotated[bool, typer.Option("--no-weights", help="Keep the types of the weights only.")] = False,
+    no_weights: Annotated[
+        bool, typer.Option("--no-weights", help="Import only the types of weights, not their data.")
+    ] = False,
     batch: Annotated[
         list[str] | None,
-        typer.Option(metavar="INPUT=AXIS", help="Where an input carries the batch; a fixed size is freed."),
+        typer.Option(metavar="INPUT=AXIS", help="The batch dimension of an input; its size becomes symbolic."),
     ] = None,
     bind: Annotated[
         list[str] | None, typer.Option(metavar="NAME=SIZE", help="The size of a named dimension of the model.")
     ] = None,
-    no_outline: Annotated[bool, typer.Option("--no-outline", help="Leave repeated blocks as they are.")] = False,
-    training: Annotated[bool, typer.Option("--training", help="torch: the loss and the gradients.")] = False,
-    layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="hf: with so many layers.")] = None,
-    sequence: Annotated[int, typer.Option("--seq", metavar="TOKENS", min=1, help="hf: tokens of a sequence.")] = 128,
-    dtype: Annotated[str, typer.Option(metavar="TYPE", help="hf: the elements of weights, as bfloat16.")] = "float32",
+    no_outline: Annotated[
+        bool, typer.Option("--no-outline", help="Do not outline repeated blocks as functions.")
+    ] = False,
+    training: Annotated[
+        bool, typer.Option("--training", help="torch: also import the loss and the gradients.")
+    ] = False,
+    layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="hf: the number of layers.")] = None,
+    sequence: Annotated[
+        int, typer.Option("--seq", metavar="TOKENS", min=1, help="hf: the sequence length in tokens.")
+    ] = 128,
+    dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="hf: the element type of weights, such as bfloat16.")
+    ] = "float32",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="hf: a setting of the configuration.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="hf: override a setting of the configuration."),
     ] = None,
-    mask: Annotated[bool, typer.Option("--mask", help="hf: take a mask of padding.")] = False,
-    labels: Annotated[bool, typer.Option("--labels", help="hf: take labels, and give the loss.")] = False,
+    mask: Annotated[bool, typer.Option("--mask", help="hf: add a padding mask as an input.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="hf: add labels as an input, and return the loss.")] = False,
 ) -> int:
-    """Make a program of a model in ONNX or PyTorch.
+    """Import a model from ONNX or PyTorch.
 
-    Weights become {param} parameters. Their data is written beside the program, as OUT.safetensors, and is read when
-    the program is run. Without --output the program goes to standard output, without weights.
+    Weights become {param} parameters. Their data is written beside the program, as OUT.safetensors; give it to run with
+    --inputs. Without --output the program goes to standard output, without weights.
 
-    A PyTorch model is named by a function of a module that can be imported from here; it is called, and gives the
-    nn.Module and a tuple of example inputs. With --no-weights no memory is taken for its tensors.
+    For a PyTorch model, name a function in an importable module that returns the nn.Module and a tuple of example
+    inputs; it is called. --no-weights allocates no memory for the model's tensors.
 
-    A model of transformers (hf) is named by its config.json, or by its family for that one's defaults (llama); its
-    weights are random, or with --no-weights none. Nothing is fetched.
+    For a model of transformers (hf), name its config.json, or its family (llama) for the default configuration; its
+    weights are random, or missing with --no-weights. Nothing is downloaded.
 
-    For instance:
+    For example:
 
         distir import onnx gpt2.onnx -o gpt2.dir
 
@@ -180,9 +191,7 @@ def _write(imported: Imported, out: str | None, weights: bool, origin: str) -> N
         beside = (out.removesuffix(SUFFIX) if out.endswith(SUFFIX) else out) + ".safetensors"
         name = os.path.basename(beside)
         if not weights_file.is_ours(beside):
-            raise Refused(
-                f"`{beside}` is there already, and was not written by DistIR", "choose another name with `-o`"
-            )
+            raise Refused(f"`{beside}` already exists, and was not written by DistIR", "choose another name with `-o`")
         try:
             with replacing(beside) as temporary, open(temporary, "wb") as file:
                 weights_file.write(file, imported.weights.entries)

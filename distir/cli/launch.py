@@ -25,42 +25,40 @@ if TYPE_CHECKING:
 def launch(
     file: options.File,
     backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="gloo: CPUs; nccl: a GPU per rank.")] = "gloo",
-    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="How often it is timed.")] = 1,
-    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="How often it runs before that.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="The number of timed runs.")] = 1,
+    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="The number of warm-up runs.")] = 1,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with the reference executor.")] = False,
     trace: Annotated[
-        str | None, typer.Option(metavar="OUT.json", help="Write what was measured as a Chrome trace, for Perfetto.")
+        str | None,
+        typer.Option(metavar="OUT.json", help="Write the measured timeline as a Chrome trace, for Perfetto."),
     ] = None,
     input: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="A parameter's value; may be given several times.")
+        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="A parameter's value; repeatable.")
     ] = None,
     inputs: Annotated[
         str | None, typer.Option(metavar="FILE", help="An .npz or .safetensors file with values by parameter.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The random seed for all other parameters.")] = 0,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="The most that all of it may take, as in 90s.")] = "300s",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="The time limit, such as 90s.")] = "300s",
     compile: Annotated[
         bool, typer.Option("--compile", help="torch.compile for functions that do not communicate.")
     ] = False,
     cuda_graphs: Annotated[
         bool, typer.Option("--cuda-graphs", help="nccl: replay ranks without communication as CUDA graphs.")
     ] = False,
-    any_core: Annotated[
-        bool, typer.Option("--any-core", help="gloo: do not keep each rank to cores of its own.")
-    ] = False,
+    any_core: Annotated[bool, typer.Option("--any-core", help="gloo: do not pin ranks to cores.")] = False,
     max_memory: options.RunMemory = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """Run a program here, a process per device.
+    """Run a program on this machine, one process per device.
 
-    Prints the median time of the runs. One more run is watched op by op, which makes it slower: for each rank, how long
-    it was busy in that run, and its peak memory. When a rank fails, its error is shown and the others are ended. With
-    --verify, the results are compared with those of the reference executor on the same inputs, and a difference ends
-    with exit code 1.
+    Prints the median time of the runs and, from one more run that is profiled op by op and therefore slower, each
+    rank's busy time and peak memory. If a rank fails, its error is shown and the others are terminated. --verify
+    compares the results with those of the reference executor on the same inputs; different results give exit code 1.
 
-    For instance:
+    For example:
 
         distir launch program.dir --verify
 
@@ -269,7 +267,7 @@ def _print(document: Mapping[str, Any], compared: list[Verdict] | None) -> None:
     runs = len(document["latencies_s"])
     latency = f"@{document['function']}: {show_seconds(document['latency_s'])} per run"
     output.write(latency + (f", the median of {runs} runs\n" if runs > 1 else "\n"))
-    output.write(f"\none more run, watched op by op, which slows it down: {show_seconds(document['observed_s'])}\n")
+    output.write(f"\none more run, profiled op by op and therefore slower: {show_seconds(document['observed_s'])}\n")
     listed = output.table("rank", "busy", "communicating", "peak memory", right="0123")
     for device, own in document["ranks"].items():
         memory = show_bytes(own["peak_memory_bytes"])

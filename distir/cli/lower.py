@@ -18,17 +18,16 @@ def lower(
     function: options.FunctionName = None,
     bind: options.Bindings = None,
 ) -> int:
-    """Write the program as torch programs.
+    """Lower a program to torch programs.
 
-    One function per rank and per function; they need nothing but torch. The folder holds program.py, straight-line
-    torch with the statement behind each line, run.py, which torchrun starts on one machine or several, with gloo on
-    CPUs or nccl on GPUs, and a README.md. It may be moved elsewhere. Ops that torch has no form for are refused, all at
-    once.
+    Writes one function per rank and per function; they depend only on torch. The folder has program.py, straight-line
+    torch code with the source statement on each line; run.py, which torchrun starts on one or more machines, with gloo
+    on CPUs or nccl on GPUs; and a README.md. It can be moved. Ops without a torch form are refused, all at once.
 
-    A training step, whose results take over its parameters, comes with training.py, which holds state, steps and
-    checkpoints, and with train.py, a loop around it.
+    For a training step, whose parameters are donated to its results, the folder also has training.py, with state, steps
+    and checkpoints, and train.py, a training loop.
 
-    For instance:
+    For example:
 
         distir lower program.dir -o lowered --bind B=64
 

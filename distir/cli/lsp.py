@@ -12,15 +12,15 @@ from distir.cli.endings import Refused
 def lsp(
     tcp: Annotated[
         int | None,
-        typer.Option(metavar="PORT", min=1, max=65535, help="Listen for one editor on this port of 127.0.0.1 instead."),
+        typer.Option(metavar="PORT", min=1, max=65535, help="Listen on this port of 127.0.0.1 for one editor."),
     ] = None,
-    stdio: Annotated[bool, typer.Option("--stdio", help="Standard input and output: the default.")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Use standard input and output, the default.")] = False,
 ) -> int:
-    """Serve editors, on standard input and output.
+    """Run the language server on standard input and output.
 
-    Editors start it themselves; docs/editors.md says how to tell them. `distir-lsp` does the same.
+    Editors start it; docs/editors.md explains how to configure them. `distir-lsp` is the same.
 
-    For instance:
+    For example:
 
         distir lsp
 

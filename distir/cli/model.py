@@ -15,37 +15,42 @@ if TYPE_CHECKING:
 
 
 def model(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="mlp, gpt2, or a model of the paper, as gpt2-175b.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="mlp, gpt2, or a model of the paper, such as gpt2-175b.")],
     layers: Annotated[
-        int | None, typer.Option(metavar="N", help="How many layers. [default: mlp 2, gpt2 12]", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="The number of layers. [default: mlp 2, gpt2 12]", show_default=False),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(metavar="N", help="Width of a layer. [default: mlp 512, gpt2 768]", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="The hidden dimension. [default: mlp 512, gpt2 768]", show_default=False),
     ] = None,
     heads: Annotated[
         int | None, typer.Option(metavar="N", help="gpt2: attention heads. [default: 12]", show_default=False)
     ] = None,
     sequence: Annotated[
-        int | None, typer.Option(metavar="N", help="gpt2: tokens in a sequence. [default: 8]", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="gpt2: the sequence length in tokens. [default: 8]", show_default=False),
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(metavar="N", help="gpt2: different tokens. [default: 50257]", show_default=False)
+        int | None, typer.Option(metavar="N", help="gpt2: the vocabulary size. [default: 50257]", show_default=False)
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size; without it, the dimension B.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="The batch size. [default: the named dimension B]")
+    ] = None,
     dtype: Annotated[
         str | None, typer.Option(metavar="DTYPE", help="Element type. [default: Float16]", show_default=False)
     ] = None,
-    training: Annotated[bool, typer.Option("--training", help="mlp: a step of training.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="mlp: write a training step.")] = False,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")
     ] = None,
 ) -> int:
-    """Write a perceptron or GPT-2 of a given size.
+    """Write an MLP or GPT-2 of a given size.
 
-    A sequential program, with the types of its weights and no data. The models of the paper are mlp-1b, mlp-17b,
-    mlp-103b (a step of training) and gpt2-1.6b, gpt2-13b, gpt2-175b (inference on 8 tokens), all in Float16.
+    Writes a sequential program, with the types of its weights but no data. The models of the paper are mlp-1b, mlp-17b,
+    mlp-103b (a training step) and gpt2-1.6b, gpt2-13b, gpt2-175b (inference on 8 tokens), all in Float16.
 
-    For instance:
+    For example:
 
         distir model gpt2-175b -o gpt2-175b.dir
 
@@ -89,7 +94,7 @@ def _made(name: str, given: dict[str, int], batch: int | None, dtype: str | None
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, ["mlp", "gpt2", *models.NAMED])
-    known = f"there are mlp, gpt2, {', '.join(models.NAMED)}"
+    known = f"the models are mlp, gpt2, {', '.join(models.NAMED)}"
     raise Refused(f"there is no model `{name}`", f"did you mean `{near}`?" if near else known)
 
 
@@ -97,8 +102,8 @@ def _refuse(name: str, options: list[str]) -> None:
     """Raises Refused for options that the model does not take."""
     if options:
         hint = (
-            "its sizes are fixed; `mlp` and `gpt2` are of any size"
+            "its sizes are fixed; `mlp` and `gpt2` have options for sizes"
             if "-" in name
             else f"see `distir model {name} --help`"
         )
-        raise Refused(f"the model `{name}` takes no `--{options[0]}`", hint)
+        raise Refused(f"the model `{name}` has no option `--{options[0]}`", hint)

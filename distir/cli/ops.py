@@ -14,17 +14,15 @@ if TYPE_CHECKING:
 
 
 def ops(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An op; without it, all are listed by family.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An op. [default: list all, by family]")] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """List the ops, or document one.
+    """List the ops, or show the documentation of one.
 
-    In a signature, a repeated letter must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
-    The other ops of the standard ONNX domain are there by name; their documentation comes from the onnx package.
+    In a signature, repeated letters must agree; `d` is a device, `t` an element type, `*a` any number of dimensions.
+    The other ops of the standard ONNX domain are listed by name; their documentation comes from the onnx package.
 
-    For instance:
+    For example:
 
         distir ops MatMul
 
@@ -90,7 +88,12 @@ def _show(op: Op) -> None:
 
     documentation = Markdown(op.documentation) if _to_terminal() else Text(op.documentation)
     parts: list[Any] = [Text(f"{op.name} ({op.family})", style="bold"), "", documentation, ""]
-    parts += [Text("signature" if len(op.signature_texts) == 1 else "signatures, the first that fits", style="bold")]
+    parts += [
+        Text(
+            "signature" if len(op.signature_texts) == 1 else "signatures, of which the first match applies",
+            style="bold",
+        )
+    ]
     parts += [Padding(Text(text), (0, 0, 0, 2)) for text in op.signature_texts]
     operands = ", ".join(f"{'*' if o.variadic else ''}{o.name}{'?' if o.optional else ''}" for o in op.operands)
     parts += [Padding(Text(f"operands: {operands}"), (0, 0, 0, 2))] if operands else []

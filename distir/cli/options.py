@@ -10,12 +10,12 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A .dir program; `-` i
 
 HardwareName = Annotated[
     str | None,
-    typer.Option("--hardware", metavar="H", help="A known profile, or the path of one (.toml).", show_default=False),
+    typer.Option("--hardware", metavar="H", help="A built-in profile, or the path of one (.toml).", show_default=False),
 ]
 
 FunctionName = Annotated[
     str | None,
-    typer.Option("--function", metavar="@F", help="The function to start from, instead of the program's entry."),
+    typer.Option("--function", metavar="@F", help="The function to start from, instead of the entry function."),
 ]
 
 Bindings = Annotated[
@@ -23,13 +23,13 @@ Bindings = Annotated[
     typer.Option("--bind", metavar="NAME=VALUE", help="The size of a named dimension, or a host parameter's value."),
 ]
 
-MaxLatency = Annotated[str | None, typer.Option(metavar="TIME", help="The most that it may take, as in 5ms.")]
+MaxLatency = Annotated[str | None, typer.Option(metavar="TIME", help="The latency budget, such as 5ms.")]
 
-MaxMemory = Annotated[str | None, typer.Option(metavar="SIZE", help="The most that a device may hold, as in 32GB.")]
+MaxMemory = Annotated[str | None, typer.Option(metavar="SIZE", help="The memory budget per device, such as 32GB.")]
 
 RunMemory = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="SIZE", help="The most memory to take, as in 8GB. [default: what is free]"),
+    typer.Option("--max-memory", metavar="SIZE", help="The memory limit, such as 8GB. [default: the free memory]"),
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 def project(
     file: options.File,
     rank: Annotated[
-        int | None, typer.Option(metavar="N", help="Whose program: the rank's device.", show_default=False)
+        int | None, typer.Option(metavar="N", help="The rank, named by its device.", show_default=False)
     ] = None,
     function: options.FunctionName = None,
-    out: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write it here.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")
+    ] = None,
 ) -> int:
     """Show the program of one rank.
 
-    It holds what runs on the rank's device, in the order of the program. A communication stays whole: its operands and
-    results name all members of the group. What other ranks hold is a parameter marked {remote}, which has a type and no
-    value. Without --rank, the ranks are listed.
+    It has the statements that run on the rank's device, in program order. A communication op keeps the operands and
+    results of all members of its group. Values of other ranks are {remote} parameters, which have a type but no value.
+    Without --rank, lists the ranks.
 
-    For instance:
+    For example:
 
         distir project program.dir --rank 2
 

@@ -163,7 +163,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
         if section.row_count:
             parts += ["", Text(title, style="bold underline"), section]
     if simulation.timeline().is_long:
-        said = f"of more than {MOST_FOLLOWED:,} ops, the critical path's end is listed, and no waits are looked for"
+        said = f"for more than {MOST_FOLLOWED:,} ops, only the end of the critical path is listed, and no waits"
         parts += ["", Text(said)]
     return parts
 

@@ -27,7 +27,7 @@ VALUES_SHOWN = 8
 def run(
     file: options.File,
     input: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="A parameter's value; may be given several times.")
+        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="A parameter's value; repeatable.")
     ] = None,
     inputs: Annotated[
         str | None, typer.Option(metavar="FILE", help="An .npz or .safetensors file with values by parameter.")
@@ -43,15 +43,15 @@ def run(
 ) -> int:
     """Run a program with the reference executor.
 
-    The program is run as a sequential one. Prints each result's name, element type, shape, device and digest: SHA-256
-    of the elements' bytes, little-endian, in row-major order. Small results are printed with their values. Parameters
-    that no file gives are random, the same for the same seed; --bind gives the sizes of named dimensions, and values of
-    host parameters. What needs more memory than --max-memory, by default than this machine has free, is not run.
+    Runs the program sequentially. Prints each result's name, element type, shape, device and digest: SHA-256 of the
+    elements' bytes, little-endian, in row-major order, and the values of small results. Parameters without a file are
+    random, determined by --seed; --bind sets named dimensions and host parameters. Programs that need more than
+    --max-memory, by default the machine's free memory, are refused.
 
-    The parts of a tuple are called w.0, w.1, and so on. BFloat16 and 8-bit floats, which numpy's files cannot hold, are
-    stored as their bits under the name with the type's, as in y.bfloat16, and are read back so.
+    The elements of a tuple are named w.0, w.1, and so on. BFloat16 and 8-bit floats, which numpy files do not support,
+    are stored as their bits under the name with the type, as in y.bfloat16.
 
-    For instance:
+    For example:
 
         distir run program.dir --seed 1
 

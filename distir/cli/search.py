@@ -18,66 +18,70 @@ if TYPE_CHECKING:
     from distir.search import Log, Row, Search, Space, Table
 
 METHODS = ("grid", "bounded", "anneal")
-NUMBERS = "numbers with commas between them, as in 128,256"
+NUMBERS = "comma-separated numbers, such as 128,256"
 
 
 def search(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model by name, as mlp-1b.")
+        str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model name, such as mlp-1b.")
     ],
     devices: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many: D·T·P; without it, all of the hardware.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="The number of devices, D·T·P. [default: all of the hardware]"),
     ] = None,
     hardware: options.HardwareName = None,
     batch_size: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try; they bind the program's batch dimension.")
+        str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
     microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
     schedule: Annotated[
-        str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try: 1f1b, gpipe, interleaved, zb-h1.")
+        str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
     ] = "1f1b",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
-    fix: Annotated[
-        list[str] | None, typer.Option(metavar="D=2", help="Hold a degree at one or several values.")
-    ] = None,
-    all_divisors: Annotated[bool, typer.Option("--all-divisors", help="Try other degrees than powers of two.")] = False,
-    method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="How to search.")] = "grid",
-    steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: how many steps.")] = 200,
+    fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
+    all_divisors: Annotated[
+        bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
+    ] = False,
+    method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="The search method.")] = "grid",
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="anneal: the number of steps.")] = 200,
     seed: Annotated[int, typer.Option(metavar="N", help="anneal: the random seed.")] = 0,
     bind: options.Bindings = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="Processes; 0 for as many as there are cores.")] = 0,
+    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
     backend: Annotated[
         str, typer.Option(metavar="B", help="processes, dask://HOST:PORT or ray://HOST:PORT.")
     ] = "processes",
-    csv: Annotated[str | None, typer.Option(metavar="OUT.csv", help="Write rows here as they are found.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the rows that the CSV file has.")] = False,
-    plot: Annotated[
-        list[str] | None, typer.Option(metavar="OUT", help="Throughput over memory: .png, .svg, .pdf or .html.")
+    csv: Annotated[
+        str | None, typer.Option(metavar="OUT.csv", help="Write each row here as soon as it is found.")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows are listed.")] = 10,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the rows in the CSV file.")] = False,
+    plot: Annotated[
+        list[str] | None, typer.Option(metavar="OUT", help="Plot throughput over memory: .png, .svg, .pdf or .html.")
+    ] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows to list.")] = 10,
     pareto: Annotated[bool, typer.Option("--pareto", help="List the Pareto front of memory and throughput.")] = False,
     measure: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and time them.")
+        int, typer.Option(metavar="N", min=0, help="Run the best N here, one process per device, and measure them.")
     ] = 0,
     measure_backend: Annotated[str, typer.Option(metavar="gloo|nccl", help="--measure: CPUs or GPUs.")] = "gloo",
     export: Annotated[
-        str | None, typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as a framework's options.")
+        str | None,
+        typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as options for another framework."),
     ] = None,
-    row: Annotated[int, typer.Option(metavar="N", min=1, help="Which of the listed rows --export takes.")] = 1,
+    row: Annotated[int, typer.Option(metavar="N", min=1, help="--export: which of the listed rows.")] = 1,
     as_json: options.AsJson = False,
     progress: Annotated[
-        str, typer.Option(metavar="text|json", help="json: a line on standard error per configuration, for programs.")
+        str, typer.Option(metavar="text|json", help="json: one line per configuration on standard error.")
     ] = "text",
 ) -> int:
-    """Find the best way to distribute a program.
+    """Search for the best strategy to distribute a program.
 
-    Tries data (D), tensor (T) and pipeline (P) parallelism, microbatches (K) and batch sizes. A configuration that
-    does not fit into the devices' memory is kept, and not ranked; an infeasible one is a row with its reason. `bounded`
-    skips what its lower bounds exclude and finds the grid's best; `anneal` goes on from there, to stages of unequal
-    size. With --csv, a search that was interrupted goes on with --resume.
+    Tries data (D), tensor (T) and pipeline (P) parallelism, microbatches (K) and batch sizes. Configurations that do
+    not fit into the devices' memory are recorded but not ranked; infeasible ones are rows with a reason. `bounded`
+    skips configurations that lower bounds exclude and finds the grid's best; `anneal` starts from it and tries stages
+    of unequal size. With --csv, --resume continues an interrupted search.
 
-    For instance:
+    For example:
 
         distir search mlp-1b --batch-size 8192 --hardware dgx2-v100
 
@@ -209,7 +213,9 @@ def _subject(model: str, bind: Any, batch_given: bool) -> tuple[Module, Config, 
 
         bound.pop(batch_dimension(entry) or "", None)
     if module.entry() is not entry:
-        raise Refused(f"`@{entry.name}` is not the last function nor `@main`", "name the function to search `@main`")
+        raise Refused(
+            f"`@{entry.name}` is neither the last function nor `@main`", "name the function to search `@main`"
+        )
     return module, config, bound
 
 
@@ -229,7 +235,7 @@ def _log(csv: str | None, resume: bool) -> Generator[Log | None]:
 
     if csv is None:
         if resume:
-            raise Refused("`--resume` needs `--csv`, the file with the rows that are there")
+            raise Refused("`--resume` needs `--csv`, the file with the earlier rows")
         yield None
         return
     try:
@@ -268,7 +274,7 @@ def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> 
     except OSError as error:
         if csv is None or error.filename != csv:
             raise
-        kept = f"its {len(known) + len(found)} rows are kept; once there is room, go on with --resume"
+        kept = f"its {len(known) + len(found)} rows are saved; free some space and continue with --resume"
         raise Refused(f"cannot write `{csv}`: {why_not(error)}", kept if found else None) from None
     return found
 

@@ -52,10 +52,10 @@ class Bar:
 
 
 class Lines(Bar):
-    """A line of JSON on standard error for each configuration, for a program that shows progress itself.
+    """A line of JSON on standard error for each configuration, for programs that show progress themselves.
 
-    `done`: how many rows there are, those known before included; `of`: how many the grid has, which `bounded` may not
-    reach and `anneal` passes; `best`: the plan with the highest throughput (examples/s) so far, or null.
+    `done`: the number of rows, including earlier ones; `of`: the size of the grid, of which `bounded` may skip some and
+    which `anneal` exceeds; `best`: the plan with the highest throughput (examples/s) so far, or null.
     """
 
     def __enter__(self) -> Callable[[Row], None]:
@@ -83,10 +83,10 @@ def interrupted(rows: list[Row], total: int, csv: str | None) -> str:
     """What an interrupted search leaves."""
     from distir.search.rows import Table, show_rate
 
-    text = f"interrupted: {len(rows)} of {total} configurations were tried"
+    text = f"interrupted: tried {len(rows)} of {total} configurations"
     best = Table(tuple(rows)).best
     text += f", the best is {best.plan}, {show_rate(best.throughput)}" if best else ""
-    return text + (f"; `--csv {csv} --resume` goes on from there" if csv is not None and rows else "")
+    return text + (f"; `--csv {csv} --resume` continues from there" if csv is not None and rows else "")
 
 
 def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
@@ -149,9 +149,7 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     text += f", {over} need more memory than there is" if over else ""
     text += f", {failed} infeasible" if failed else ""
     uneven = chosen.uneven
-    text += (
-        f"\n{uneven} more {'is' if uneven == 1 else 'are'} left out: D·K does not divide the batch" if uneven else ""
-    )
+    text += f"\n{uneven} more {'is' if uneven == 1 else 'are'} skipped: D·K does not divide the batch" if uneven else ""
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}

@@ -22,13 +22,13 @@ def show(
     function: options.FunctionName = None,
     bind: options.Bindings = None,
 ) -> int:
-    """Show a program with all that is known of it.
+    """Annotate a program with its types, known values and times.
 
-    Every inferred type and device is annotated. What holds for one call alone stands in comments, for each function as
-    it is first called: types, known host values, and how long each op takes, when it starts and on which devices. The
-    result is a .dir program again. One that cannot be simulated is shown without times, the reason on standard error.
+    Every inferred type and device is annotated. Facts about a single call are in comments, for the first call of each
+    function: types, known host values, and each op's duration, start and devices. The result is again a .dir program.
+    If it cannot be simulated, it is shown without times, with the reason on standard error.
 
-    For instance:
+    For example:
 
         distir show program.dir
 

@@ -29,19 +29,19 @@ def simulate(
         str | None, typer.Option(metavar="OUT.json", help="Write a trace for chrome://tracing or ui.perfetto.dev.")
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="OUT.html", help="Write the timeline and the memory as a page to look at.")
+        str | None, typer.Option(metavar="OUT.html", help="Write the timeline and the memory as a web page.")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many ops and waits are listed.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many ops and waits to list.")] = 10,
     max_latency: options.MaxLatency = None,
     max_memory: options.MaxMemory = None,
 ) -> int:
     """Simulate a program on a machine.
 
-    Latency, bubble and exposed communication, use and peak memory of each device, the costliest ops, the critical path
-    and the longest waits. A program that does not fit into the devices' memory is simulated all the same, with a
-    warning; with a budget, by flags or by [budget] in distir.toml, what exceeds it is an error (exit code 1).
+    Prints latency, bubble and exposed communication, utilization and peak memory of each device, the costliest ops, the
+    critical path and the longest waits. A program that does not fit into the devices' memory is simulated with a
+    warning; exceeding a budget, from flags or from [budget] in distir.toml, is an error (exit code 1).
 
-    For instance:
+    For example:
 
         distir simulate program.dir --hardware dgx-a100 --bind B=64
 

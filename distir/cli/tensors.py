@@ -1,7 +1,7 @@
-"""Tensors in files: inputs and results of `distir run`, and the constants that stand beside a program.
+"""Tensors in files: inputs and results of `distir run`, and the constants of a program.
 
-numpy's files have no type for BFloat16 and the 8-bit floats. What is stored of these are their bits, as unsigned
-integers, under the tensor's name and the type's: `y.bfloat16`. Such names are read back.
+numpy's files have no type for BFloat16 and the 8-bit floats. These are stored as their bits, as unsigned integers,
+under the tensor's name and the type's: `y.bfloat16`. Such names are read back.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def loader(folder: Path) -> Callable[[External], Any]:
             files[path] = _tensors_of(path)
         found = files[path].get(name)
         if found is None:
-            raise Refused(f"`{file}` holds no tensor `{name}`", suggestion(name, files[path]))
+            raise Refused(f"`{file}` has no tensor `{name}`", suggestion(name, files[path]))
         expected, actual = (TensorType(t.dtype, t.shape, None) for t in (constant, found))
         if expected != actual:
             raise Refused(f"`{constant.reference}`: expected `{expected}`, found `{actual}` in the file")
@@ -106,7 +106,7 @@ def _tensors_of(path: str) -> dict[str, safetensors.Tensor]:
     except OSError as error:
         raise _unread(path, error) from None
     except safetensors.FormatError as error:
-        raise Refused(f"`{path}` is no safetensors file: {error}") from None
+        raise Refused(f"`{path}` is not a safetensors file: {error}") from None
 
 
 def _array_of(tensor: safetensors.Tensor) -> Any:
@@ -133,7 +133,7 @@ def _read_array(path: str) -> Any:
         if bytes(whole[:2]) == b"PK":
             advised = "give an archive with `--inputs`"
             raise Refused(f"expected one array in `{path}`, found an archive", advised) from None
-        raise Refused(f"`{path}` is no .npy file: {_brief(error)}") from None
+        raise Refused(f"`{path}` is not a .npy file: {_brief(error)}") from None
 
 
 def _npy(whole: memoryview) -> Any:
@@ -144,14 +144,14 @@ def _npy(whole: memoryview) -> Any:
     from numpy.lib import format as npy
 
     if bytes(whole[: len(_NPY)]) != _NPY:
-        raise ValueError("it holds something else than numbers")
+        raise ValueError("it has non-numeric elements")
     head = BytesIO(whole[:LARGEST_HEADER])
     version = npy.read_magic(head)
     if version not in _HEADERS:
-        raise ValueError(f"of version {version[0]}.{version[1]} of the format")
+        raise ValueError(f"it has the unsupported format version {version[0]}.{version[1]}")
     shape, by_columns, dtype = getattr(npy, _HEADERS[version])(head)
     if dtype.hasobject:
-        raise ValueError("it holds objects")
+        raise ValueError("it has Python objects")
     order = "F" if by_columns else "C"
     count = math.prod(shape)
     if not count:
@@ -179,7 +179,7 @@ def _read_archive(path: str) -> dict[str, Any]:
     except OSError as error:
         raise _unread(path, error) from None
     except Exception as error:  # of a broken file, numpy and zipfile raise whatever they meet first
-        raise Refused(f"`{path}` is no .npz file: {_brief(error)}") from None
+        raise Refused(f"`{path}` is not a .npz file: {_brief(error)}") from None
 
 
 _NPY = b"\x93NUMPY"
@@ -192,7 +192,7 @@ def _array(archive: Mapping[str, Any], name: str) -> Any:
 
     found = archive[name]
     if not isinstance(found, np.ndarray):
-        raise ValueError(f"`{name}` in it is no array")  # noqa: TRY004
+        raise ValueError(f"its entry `{name}` is not an array")  # noqa: TRY004
     return cast("Any", found)
 
 
@@ -206,7 +206,7 @@ def _no_array(file: IO[bytes], path: str) -> None:
 def _brief(error: Exception) -> str:
     text = str(error).split("\n")[0].rstrip(".").lower()
     if "pickle" in text or "object" in text:
-        return "it holds something else than numbers"
+        return "it has non-numeric elements"
     return text or type(error).__name__
 
 
@@ -260,7 +260,7 @@ def _taken(name: str, type: Type, arrays: dict[str, Any]) -> Any:
     items = [_taken(f"{name}.{index}", item, arrays) for index, item in enumerate(type.items)]
     lacking = [index for index, item in enumerate(items) if item is None]
     if lacking and len(lacking) < len(items):
-        raise Refused(f"`{name}.{lacking[0]}` is missing, other parts of `{name}` are given")
+        raise Refused(f"`{name}.{lacking[0]}` is missing, but other elements of `{name}` are given")
     return None if lacking or not items else tuple(items)
 
 

@@ -1,8 +1,8 @@
-"""What `distir diff` says of traces: a run as simulated beside the same run as measured, op by op.
+"""`distir diff` with traces: compares a simulated and a measured run, op by op.
 
-A trace is what `distir simulate --trace` and `distir launch --trace` write. Both list the ops of a device in the order
-of the program; a measured one leaves out what was known before the program ran, and names of other ranks' results. So
-the ops of a measured run are found, one after the other, among those of the simulated one. Times are in seconds.
+`distir simulate --trace` and `distir launch --trace` write traces. Both list the ops of a device in program order; a
+measured trace omits host values and names of other ranks' results. So the ops of a measured run are matched, in order,
+with those of the simulated one. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def lay_beside(one: Run, other: Run) -> Beside:
     first, second = (other, one) if one.measured and not other.measured else (one, other)
     if first.pieces.keys() != second.pieces.keys():
         here, there = (", ".join(map(str, sorted(run.pieces))) for run in (first, second))
-        raise _different(first, second, f"the one runs on the devices {here}, the other on {there}")
+        raise _different(first, second, f"one runs on the devices {here}, the other on {there}")
     pairs = [pair for device in sorted(first.pieces) for pair in _matched(first, second, device)]
     rows: dict[tuple[object, ...], Row] = {}
     for a, b in pairs:
@@ -166,7 +166,7 @@ def judged(asked: Sequence[Condition], beside: Beside) -> list[Judged]:
     for condition in asked:
         if condition.metric != TIMED:
             hint = f"traces have `{TIMED}`; give two programs for the others"
-            raise Refused(f"`--fail-if '{condition.text}'`: a trace does not say `{condition.metric}`", hint)
+            raise Refused(f"`--fail-if '{condition.text}'`: a trace has no `{condition.metric}`", hint)
     return [condition.judged(beside.first.latency, beside.second.latency) for condition in asked]
 
 
@@ -276,9 +276,9 @@ def _is_view(op: str) -> bool:
 
 
 def _different(first: Run, second: Run, why: str) -> Refused:
-    message = f"{second.name} is no run of the program of {first.name}: {why}"
+    message = f"{second.name} is not a run of the program of {first.name}: {why}"
     if why.startswith("`"):
-        message += " has no place there"
+        message += " is not in it"
     return Refused(message, "give the program that was launched, with the same function")
 
 
@@ -289,8 +289,8 @@ def _head(beside: Beside) -> str:
     a, b = beside.titles
     first, second = beside.first, beside.second
     times = f"{show_seconds(first.latency)} {a}, {show_seconds(second.latency)} {b}"
-    alone = f"; {beside.alone} ops are only {a}: known before the program runs, or of no use" if beside.alone else ""
-    views = f"; {beside.views} ops are only {b}: views, which are simulated as free" if beside.views else ""
+    alone = f"; {beside.alone} ops are only {a}: known before the program runs, or unused" if beside.alone else ""
+    views = f"; {beside.views} ops are only {b}: views, which are free in simulations" if beside.views else ""
     return f"{a} is {first.name}, {b} is {second.name}: {times}{alone}{views}."
 
 

@@ -32,18 +32,17 @@ def transform(
     bind: options.Bindings = None,
     max_memory: options.RunMemory = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="An error where tensor parallelism leaves something heavy whole.")
+        bool, typer.Option("--strict", help="Fail if tensor parallelism replicates something expensive.")
     ] = False,
-    list_steps: Annotated[bool, typer.Option("--list", help="The steps and their options.")] = False,
+    list_steps: Annotated[bool, typer.Option("--list", help="List the steps and their options.")] = False,
 ) -> int:
-    """Make another program of one, step by step.
+    """Apply transforms to a program.
 
-    Gradients, data, tensor and pipeline parallelism, ZeRO, recomputation, and smaller steps: --list says which. Steps
-    are applied in turn; a step is a name or name=value, and words that are options belong to the step before them. With
-    --verify, both programs are run with the reference executor on the same random inputs, and a difference ends with
-    exit code 1.
+    Steps are gradients, data, tensor and pipeline parallelism, ZeRO, activation checkpointing, and smaller ones; --list
+    lists them. Steps are applied in order; a step is a name or name=value, followed by its options. With --verify, the
+    reference executor runs both programs on the same random inputs, and different results give exit code 1.
 
-    For instance:
+    For example:
 
         distir transform grad loss=mse optimizer=sgd model.dir -o training.dir
 
@@ -142,12 +141,12 @@ def _text(module: Module) -> str:
 
 
 def _commented(result: Module, program: Program) -> str:
-    """The text of the result, with the program's comments; says how many have no place there."""
+    """The text of the result with the program's comments; reports how many are omitted."""
     from distir.syntax import carried
 
     found = carried(result, program.syntax)
     if count := len(found.left_out):
-        output.tell(f"left out: {count} comment{'s' * (count > 1)} of what is not in the result")
+        output.tell(f"omitted {count} comment{'s' * (count > 1)} on statements that are not in the result")
     return found.text
 
 

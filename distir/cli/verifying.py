@@ -1,11 +1,10 @@
-"""What `--verify` says: whether results are those that they should be.
+"""`--verify`: compares results with a reference.
 
-`distir transform` compares two programs. `distir launch` compares with what the reference executor gives: a result may
-be off by what its element type allows, relative to the largest element (`transform/verification.py`). Where it is off
-by more, it is asked how well the program determines it: the reference executor runs again, on inputs that differ in
-their last digits. What that changes an element by, rounding may change it by too: the sign of a sum near zero, which
-decides what passes a ReLU, depends on the order of its terms. A program that is wrong is off where the reference does
-not move.
+`distir transform` compares two programs. `distir launch` compares with the reference executor, with a tolerance for the
+element type, relative to the largest element (`transform/verification.py`). If a result exceeds it, the reference
+executor runs again on inputs perturbed in their last digits: rounding may change an element as much as such a
+perturbation does. For instance, the sign of a sum near zero, and thus what passes a ReLU, depends on the order of its
+terms. A wrong program has errors where the reference does not change.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One result: the largest difference of an element from what it should be, and whether that is allowed.
+    """One result: the largest error of an element, and whether it is within the tolerance.
 
-    `rounding`: how far rounding may move an element of it, where that was asked. `difference`: of a result that is
-    wrong, where and by how much.
+    `rounding`: how far rounding may move an element, if this was tested. `difference`: where a wrong result differs,
+    and by how much.
     """
 
     name: str
@@ -55,7 +54,7 @@ def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
     wrong = sorted((v for v in verdicts if not v.same), key=lambda v: -v.error)
     if not wrong:
         worst = max(verdicts, key=lambda v: v.error, default=None)
-        most = f"apart by at most {worst.error:.1e} in %{worst.name}" if worst and worst.error else "no difference"
+        most = f"largest difference {worst.error:.1e} in %{worst.name}" if worst and worst.error else "no difference"
         output.tell(f"verified: {agree} ({len(verdicts)}, {most})")
         return
     lines = [f"  %{v.name}: {v.difference}" for v in wrong[:SHOWN]]

@@ -119,7 +119,7 @@ def test_a_cost_is_known_where_devices_have_prices(distir, both, priced):
     assert distir("diff", *files, "--hardware", priced, "--fail-if", "cost>1000").code == 0
     ended = distir("diff", *files, "--hardware", MACHINE, "--fail-if", "cost>+5%")
     assert ended.code == 2
-    assert "the cost is not known" in ended.err
+    assert "the cost is unknown" in ended.err
     assert "price = " in ended.err
 
 
@@ -164,4 +164,4 @@ def test_traces_have_latencies(distir, both, tmp_path):
     assert distir("diff", program, trace, *BOUND, "--fail-if", "latency>1ns").code == 1
     ended = distir("diff", program, trace, *BOUND, "--fail-if", "memory>1GB")
     assert ended.code == 2
-    assert "a trace does not say `memory`" in ended.err
+    assert "a trace has no `memory`" in ended.err

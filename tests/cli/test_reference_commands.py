@@ -33,7 +33,7 @@ def test_the_list_of_commands_leaves_nothing_out(distir):
 
 def test_the_help_says_what_exit_codes_mean(distir):
     text = " ".join(distir("--help").out.split())
-    for code in ("0 done", "1 the program", "2 the request", "130 interrupted"):
+    for code in ("0 success", "1 the program has errors", "2 the command", "130 interrupted"):
         assert code in text
 
 

@@ -145,7 +145,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
     [
         (("mlp-1c", "--batch-size", "8"), "did you mean `mlp-1b`?"),
         (("mlp-1b",), "the batch dimension `B` has no size"),
-        (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected numbers"),
+        (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected comma-separated numbers"),
         (("mlp-1b", "--batch-size", "8", "--devices", "6"), "are no product of powers of two"),
         (("mlp-1b", "--batch-size", "8", "--devices", "32"), "has 16 devices, 32 are asked for"),
         (("mlp-1b", "--batch-size", "8", "--fix", "Q=2"), "`--fix` expected D, T, P or K"),

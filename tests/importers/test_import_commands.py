@@ -126,8 +126,8 @@ def test_models_of_any_size_check(call, words):
     [
         (("gpt3",), "there is no model `gpt3`"),
         (("gpt2", "--width", "10", "--heads", "3"), "expected `heads` to divide"),
-        (("mlp", "--heads", "3"), "takes no `--heads`"),
-        (("mlp-1b", "--layers", "3"), "takes no `--layers`"),
+        (("mlp", "--heads", "3"), "has no option `--heads`"),
+        (("mlp-1b", "--layers", "3"), "has no option `--layers`"),
         (("mlp", "--dtype", "Int8"), "floating-point"),
     ],
 )

@@ -134,7 +134,7 @@ def test_what_was_measured_is_said_with_the_run_that_it_is_of(distir, pipeline):
     median, nothing, watched, head, *ranks = ended.out.splitlines()
     assert re.fullmatch(r"@main: \S+ per run, the median of 3 runs", median)
     assert nothing == ""
-    assert re.fullmatch(r"one more run, watched op by op, which slows it down: \S+", watched)
+    assert re.fullmatch(r"one more run, profiled op by op and therefore slower: \S+", watched)
     assert head.split() == ["rank", "busy", "communicating", "peak", "memory"]
     assert [rank.split()[0] for rank in ranks] == ["1", "2"]
 

@@ -96,7 +96,7 @@ def test_traces_of_other_programs_are_refused(traces, capsys):
     for words in (("p.json", "other.json"), ("other.dir", "p.json", "--bind", "B=4")):
         code, ended = said(capsys, *words)
         assert code == 2
-        assert "is no run of the program of" in ended.err
+        assert "is not a run of the program of" in ended.err
         assert "`%a` of `@layer` on device" in ended.err
 
 

@@ -79,7 +79,7 @@ def test_what_is_wrong_is_not_allowed(step, wrong):
 def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):
     fine = [Verdict(f"r{i}", i * 1e-9, same=True) for i in range(52)]
     tell(fine, "the same", "not the same")
-    assert capsys.readouterr().err == "verified: the same (52, apart by at most 5.1e-08 in %r51)\n"
+    assert capsys.readouterr().err == "verified: the same (52, largest difference 5.1e-08 in %r51)\n"
     tell([*fine, Verdict("w", 2.0, same=False, difference="3 of 4 elements differ")], "the same", "not the same")
     assert capsys.readouterr().err == "error: not the same: 1 of 53\n  %w: 3 of 4 elements differ\n"
     tell([Verdict("w", 1e-2, same=True, rounding=2e-2)], "the same", "not the same")

@@ -76,7 +76,7 @@ def test_a_batch_smaller_than_its_parts(search):
     found = search("mlp.dir", "--devices", "4", "--batch-size", "2", "--microbatches", "2,4", *HARDWARE)
     assert found.code == 0
     assert "4 configurations\n" in found.out
-    assert "5 more are left out: D·K does not divide the batch" in found.out
+    assert "5 more are skipped: D·K does not divide the batch" in found.out
     none = search("mlp.dir", "--devices", "4", "--batch-size", "3", "--fix", "D=4", *HARDWARE)
     assert none.code == 2
     assert "no batch of 3 can be cut into D·K equal parts" in none.err
@@ -132,7 +132,7 @@ def test_a_disk_that_fills_up_keeps_the_rows(search, tmp_path):
     assert done.returncode == 2
     kept = Path("rows.csv").read_text().count("\n") - 1
     assert kept >= 2
-    assert f"error: cannot write `rows.csv`: file too large\n  help: its {kept} rows are kept" in done.stderr
+    assert f"error: cannot write `rows.csv`: file too large\n  help: its {kept} rows are saved" in done.stderr
     assert "Warning" not in done.stderr
     before = Path("rows.csv").read_text().splitlines()[: kept + 1]
     assert search(*words[1:], "--resume").code == 0

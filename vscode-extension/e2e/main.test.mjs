@@ -322,7 +322,7 @@ inWindow("a text of 50 MB opens when the user insists, is not looked at, and kee
     await large.line("//   %y = Relu(%x)");
     await page.waitForSelector('#status\\.editor\\.mode:has-text("DistIR")');
     await large.message("turned off for this large file"); // the editor's own
-    await large.message("is longer than 20,000,000 characters and not looked at", 90_000);
+    await large.message("is longer than 20,000,000 characters and not analysed", 90_000);
     const own = servers().find((pid) => pid !== server);
     assert.ok(spent(own) < 10, `the server has worked for ${spent(own)} s`); // to read such a text takes it a minute
   } finally {
@@ -477,7 +477,7 @@ inWindow("a server that is killed comes back by itself", "mlp.dir", async (windo
   await window.page.keyboard.insertText("%slow: D2 = Relu(%p_1)");
   await window.line("%slow: D2 f32[8192,1024]@2");
   assert.deepEqual((await window.messages()).filter((text) => /server/i.test(text)), []);
-  assert.match(bench.logs(), /the server stopped by itself; it is started again/);
+  assert.match(bench.logs(), /the server crashed; restarting it/);
 });
 
 /** The language servers of this workbench: known by the home that they were given. */

@@ -110,7 +110,7 @@ test("no server, one that is too old, one that always crashes: each is told once
     });
     await context.test("crashing", async () => {
       const window = await openIn(bench, join(bench.workspace, "crashing"), "mlp.dir");
-      await window.message("The DistIR server stopped three times in a row.");
+      await window.message("The DistIR server crashed three times in a row.");
       await window.page.waitForTimeout(2000); // whatever else might come
       assert.equal(readFileSync(starts, "utf8"), "start\n".repeat(3));
       assert.equal((await window.messages()).length, 1);

@@ -45,14 +45,14 @@ async function compare(context: Context, document: vscode.TextDocument, server: 
 }
 
 async function saved(uri: vscode.Uri): Promise<string> {
-  if (uri.scheme === "untitled") throw new Refused("the program was never saved");
+  if (uri.scheme === "untitled") throw new Refused("the program has not been saved");
   return new TextDecoder().decode(await vscode.workspace.fs.readFile(uri));
 }
 
 async function head(uri: vscode.Uri): Promise<string> {
   const extension = vscode.extensions.getExtension<{ readonly enabled: boolean; getAPI(version: 1): GitApi }>("vscode.git");
   const git = extension && (extension.isActive ? extension.exports : await extension.activate());
-  if (!git?.enabled) throw new Refused("git is switched off in this editor, or not installed");
+  if (!git?.enabled) throw new Refused("git is disabled in this editor, or not installed");
   const api = git.getAPI(1);
   let repository = api.getRepository(uri);
   const folder = vscode.workspace.getWorkspaceFolder(uri);
@@ -60,7 +60,7 @@ async function head(uri: vscode.Uri): Promise<string> {
     await api.openRepository?.(folder.uri); // git looks for repositories on its own, but perhaps has not come to this one
     repository = api.getRepository(uri);
   }
-  if (repository === null) throw new Refused(`\`${nameOf(uri)}\` is in no git repository`);
+  if (repository === null) throw new Refused(`\`${nameOf(uri)}\` is not in a git repository`);
   try {
     return await repository.show("HEAD", uri.fsPath);
   } catch {

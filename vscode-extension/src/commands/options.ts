@@ -10,18 +10,18 @@ export interface Option {
 }
 
 const whole = (value: string): string | undefined => (/^[1-9]\d*$/.test(value) ? undefined : "expected a number from 1");
-const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected numbers with commas between them");
+const list = (value: string): string | undefined => (/^(\d+(\s*,\s*\d+)*)?$/.test(value.trim()) ? undefined : "expected comma-separated numbers");
 
 /** Fields with their defaults; `schedules` are those that there are, `before` has values of an earlier search. */
 export function options(devices: number, schedules: readonly string[], before: Readonly<Record<string, string>> = {}): Option[] {
   const fields: Option[] = [
-    { name: "devices", label: "Devices", detail: "How many; data, tensor and pipeline parallelism multiply to it.", value: String(devices), check: whole },
-    { name: "batch-size", label: "Batch sizes", detail: "As in 128,256; they bind the batch dimension. Empty where the program says its size.", value: "", check: list },
+    { name: "devices", label: "Devices", detail: "The product of the data, tensor and pipeline degrees.", value: String(devices), check: whole },
+    { name: "batch-size", label: "Batch sizes", detail: "Such as 128,256, for the batch dimension. Empty if the program has a fixed batch size.", value: "", check: list },
     { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
-    { name: "schedule", label: "Schedules", detail: `Of pipelines, with commas between them: ${schedules.join(", ")}.`, value: "1f1b" },
-    { name: "zero", label: "ZeRO stages", detail: "Of 0 to 3, with commas between them.", value: "0", check: list },
+    { name: "schedule", label: "Schedules", detail: `Pipeline schedules, comma-separated: ${schedules.join(", ")}.`, value: "1f1b" },
+    { name: "zero", label: "ZeRO stages", detail: "From 0 to 3, comma-separated.", value: "0", check: list },
     { name: "checkpoint", label: "Checkpointing", detail: "Whether activations are recomputed.", value: "off", choices: ["off", "on", "both"] },
-    { name: "method", label: "Method", detail: "All; all but what bounds exclude; or from there on to unequal stages.", value: "grid", choices: ["grid", "bounded", "anneal"] },
+    { name: "method", label: "Method", detail: "grid: all; bounded: skips what bounds exclude; anneal: continues to stages of unequal size.", value: "grid", choices: ["grid", "bounded", "anneal"] },
   ];
   return fields.map((field) => ({ ...field, value: before[field.name] ?? field.value }));
 }

@@ -59,7 +59,7 @@ async function fileOf(document: vscode.TextDocument, folder: string): Promise<st
 /** Run it, with progress: how many configurations are tried, and the best so far. Undefined where the user cancels. */
 async function run(context: Context, words: readonly string[], name: string): Promise<Found | undefined> {
   const { state } = context.server;
-  if (state.kind !== "running") throw new Refused("the server does not run");
+  if (state.kind !== "running") throw new Refused("the server is not running");
   const [python, ...first] = state.argv;
   const args = [...first, "-c", MAIN, "search", ...words];
   context.log.info(`running: ${[python, ...args].join(" ")}`);

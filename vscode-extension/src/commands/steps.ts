@@ -51,7 +51,7 @@ function stepField(step: Step): StepField {
 }
 
 function optionField(step: Step, option: Choice): StepField {
-  const detail = option.required ? `Of ${step.name}.` : `Of ${step.name}; ${option.default || "none"} if left out.`;
+  const detail = option.required ? `Option of ${step.name}.` : `Option of ${step.name}; default ${option.default || "none"}.`;
   const choices = option.choices === null ? {} : { choices: option.choices };
   return { name: `${step.name} ${option.name}`, label: `    ${option.name}`, detail, value: "", partOf: step.name, ...choices };
 }

@@ -59,7 +59,7 @@ export class Transforms implements vscode.Disposable {
     const preview = await this.context.previews.open(document.uri, name, found.text);
     this.origins.set(preview.uri.toString(), { source: document.uri, name });
     const said = found.comparison ? inShort(found.comparison) : `cannot be simulated: ${found.why ?? "no reason"}`;
-    const without = found.left_out.length === 0 ? "" : `; ${found.left_out.length} ${found.left_out.length === 1 ? "comment" : "comments"} of what is gone left out`;
+    const without = found.left_out.length === 0 ? "" : `; ${found.left_out.length} ${found.left_out.length === 1 ? "comment" : "comments"} on removed statements omitted`;
     await vscode.commands.executeCommand("vscode.diff", document.uri, preview.uri, `${nameOf(document.uri)} ↔ ${words.join(" ")}: ${said}`, { viewColumn: columnOf(document.uri) });
     void this.offer(preview.uri, document.uri, `${words.join(" ")}: ${said}${without}`);
     return preview.uri;

@@ -164,8 +164,8 @@ function numbers(version: string): number[] {
 
 function whyNot(error: (Error & { code?: unknown; killed?: boolean }) | null, stderr: string): string {
   if (error?.code === "ENOENT") return "there is no such program";
-  if (error?.code === "EACCES") return "it may not be run";
-  if (error?.killed) return "it does not answer";
+  if (error?.code === "EACCES") return "permission denied";
+  if (error?.killed) return "it does not respond";
   const last = stderr.trim().split("\n").at(-1);
-  return last ? `it fails: ${last}` : "it is no Python";
+  return last ? `it fails: ${last}` : "it is not a Python interpreter";
 }

@@ -24,7 +24,7 @@ export function tellOfTrouble(server: Server): vscode.Disposable {
 
 /** The message of a state and its buttons; none where all is well. */
 export function messageOf(state: State): string[] {
-  if (state.kind === "crashed") return [`${state.why} Its log says why.`, RESTART, LOGS];
+  if (state.kind === "crashed") return [`${state.why} See its log.`, RESTART, LOGS];
   if (state.kind !== "missing") return [];
   const { choice } = state;
   if (choice.kind === "old") {
@@ -35,7 +35,7 @@ export function messageOf(state: State): string[] {
   const only = tried.length === 1 ? tried[0] : undefined;
   if (only?.candidate.from.includes("distir.interpreter")) return [`DistIR cannot start: ${describe(only)}.`, INSTALL, SELECT, LOGS];
   if (tried.length === 0) {
-    const trust = vscode.workspace.isTrusted ? "" : " In a workspace that is not trusted its own environments are not run.";
+    const trust = vscode.workspace.isTrusted ? "" : " Environments in an untrusted workspace are not used.";
     return [`DistIR needs Python 3.11 or later, and none was found.${trust}`, SELECT, LOGS];
   }
   const where = only ? `in the only Python found, \`${only.candidate.argv.join(" ")}\`` : `in any of the ${tried.length} Pythons found`;

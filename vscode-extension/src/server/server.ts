@@ -137,11 +137,11 @@ export class Server implements vscode.Disposable {
 
   private async stoppedByItself(): Promise<void> {
     if (this.crashes.again()) {
-      this.log.warn("the server stopped by itself; it is started again");
+      this.log.warn("the server crashed; restarting it");
       return this.startAnew();
     }
-    this.log.error("the server stopped three times within three minutes; it is not started again");
-    this.become({ kind: "crashed", why: "The DistIR server stopped three times in a row." });
+    this.log.error("the server crashed three times within three minutes; not restarting it");
+    this.become({ kind: "crashed", why: "The DistIR server crashed three times in a row." });
   }
 
   private options(self: () => LanguageClient): LanguageClientOptions {

@@ -43,7 +43,7 @@ export class RankView implements vscode.TextDocumentContentProvider, vscode.Docu
   async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     const { uri: source, rank } = sourceOf(uri);
     const server = this.context.server.running;
-    if (server === undefined) return "// The server does not run.\n";
+    if (server === undefined) return "// The server is not running.\n";
     try {
       const found = await ask<RankProgram>(server, "rankProgram", source, { rank, shownAs: uri.toString() });
       this.found.set(uri.toString(), found);

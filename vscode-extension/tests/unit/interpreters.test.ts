@@ -50,9 +50,9 @@ test("what does not run, is no Python or hangs is told apart, and never rejects"
   const why = async (argv: string[], ms?: number): Promise<string> => (await probe({ argv, from: "here" }, ms)).why ?? "";
   assert.equal(await why([]), "the command is empty");
   assert.equal(await why([join(folder, "absent")]), "there is no such program");
-  assert.equal(await why([program(join(folder, "echo"), "echo hello")]), "it is no Python");
+  assert.equal(await why([program(join(folder, "echo"), "echo hello")]), "it is not a Python interpreter");
   assert.equal(await why([program(join(folder, "broken"), "echo 'bad interpreter' >&2; exit 3")]), "it fails: bad interpreter");
-  assert.equal(await why([program(join(folder, "slow"), "exec sleep 5")], 200), "it does not answer");
+  assert.equal(await why([program(join(folder, "slow"), "exec sleep 5")], 200), "it does not respond");
 });
 
 test("the first candidate whose server is new enough is taken; else one that is too old is named", async () => {
