@@ -1,4 +1,4 @@
-"""The functions of the Python API. Small: each says in terms of texts and modules what a room below does."""
+"""The functions of the Python API: thin wrappers of the packages below, in terms of texts and modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def parse(text: str, path: str = "<text>") -> Module:
-    """The module that a text holds. Raises ProgramError if the text is broken; it is not checked further."""
+    """Parse a text to a module. Raises ProgramError for syntax errors; does not check further."""
     found = syntax.parse(text, path, canonical)
     broken = [d for d in found.diagnostics if d.severity is Severity.ERROR]
     if broken or found.duplicates:
@@ -35,17 +35,17 @@ def parse(text: str, path: str = "<text>") -> Module:
 
 
 def check(module: Module) -> list[Diagnostic]:
-    """What is wrong with a module; sites say where in the module."""
+    """The diagnostics of a module; their sites refer to the module."""
     return list(check_module(module).diagnostics)
 
 
 def check_text(text: str, path: str | None = None) -> list[Diagnostic]:
-    """What is wrong with a text; sites are spans of it. The same as `distir check` prints."""
+    """The diagnostics of a text, as `distir check` prints them; their sites are spans of the text."""
     return list(read(text, path or "<text>").diagnostics)
 
 
 def format(module: Module) -> str:  # noqa: A001 - the verb users know
-    """The canonical text of a module; `parse` gives the module back."""
+    """The canonical text of a module; `parse` returns the same module."""
     return print_module(module)
 
 
@@ -55,12 +55,12 @@ def simulate(
     function: str | None = None,
     bind: Bind | None = None,
 ) -> Simulation:
-    """Time and memory of a module's entry function (or `function`) on a machine: a profile's name or file.
+    """Simulate a module's entry function (or `function`) on a machine: a profile's name or file.
 
-    `bind` gives sizes to named dimensions and values to host parameters. `result.latency_s` is in seconds,
-    `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program does not check or an op's cost
-    cannot be told, cost.HardwareError for an unknown or broken profile, simulate.BindError (a ValueError) for a bad
-    `bind`, LookupError if there is no such function.
+    `bind` sets named dimensions and host parameters. `result.latency_s` is in seconds,
+    `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program has errors or an op's cost is
+    unknown, cost.HardwareError for an unknown or invalid profile, simulate.BindError (a ValueError) for a bad `bind`,
+    LookupError if there is no such function.
     """
     from distir.simulate.simulation import simulate
 
@@ -70,20 +70,20 @@ def simulate(
 def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str, Any]:
     """Run the entry function (or `function`) with the reference executor.
 
-    `inputs`: numpy arrays by parameter, or in the order of the parameters; tuples of arrays for tuples. Gives the
-    results by name, in the order of `return`. Raises ProgramError if the program does not check for these inputs,
-    InputError (a ValueError) if they do not fit the parameters, LookupError if there is no such function.
+    `inputs`: numpy arrays by parameter, or in the order of the parameters; tuples of arrays for tuples. Returns the
+    results by name, in the order of `return`. Raises ProgramError if the program has errors for these inputs,
+    InputError (a ValueError) if they do not match the parameters, LookupError if there is no such function.
     """
     return {output.name: output.value for output in execute(module, inputs, function)}
 
 
 def transform(module: Module, *steps: str, **options: Any) -> Module:
-    """Apply steps in turn, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
+    """Apply steps in order, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
 
-    A step is `name` or `name=value`; words that are no steps are options of the step before them, and keywords go to
-    every step that takes them. What steps have to say beside the result (the shares of tensor parallelism, say) is
-    heard `with distir.transform.listening() as notes`. Raises transform.StepError (a ValueError) for a step or option
-    that does not exist, ProgramError where a step cannot be applied.
+    A step is `name` or `name=value`; other words are options of the step before them, and keywords apply to every step
+    that has them. `with distir.transform.listening() as notes` collects the messages of steps (for example the shares
+    of tensor parallelism). Raises transform.StepError (a ValueError) for an unknown step or option, ProgramError if a
+    step cannot be applied.
     """
     from distir.transform.all_steps import transform
 
@@ -101,14 +101,14 @@ def search(
     bind: Mapping[str, Constant] | None = None,
     workers: Workers | None = None,
 ) -> Table:
-    """Try every D/T/P/K of a sequential program, or of a model of the paper by name, on `devices` devices.
+    """Try every D/T/P/K for a sequential program, or for a model of the paper by name, on `devices` devices.
 
-    Without `devices`, as many as the machine has.
-    `batch_sizes` bind the named dimension of the program's `{batch}` parameters; `space` says more of what is tried
-    than `devices` and `batch_sizes` do. Gives rows with the columns of `distir search --csv`: seconds, examples per
-    second, bytes; `table.best` is the fastest that fits in memory. An infeasible configuration is a row with its
-    reason. Raises search.SpaceError (a ValueError) where there is nothing to search, models.ModelError for an unknown
-    name, ProgramError for a program that does not check, cost.HardwareError for an unknown or broken profile.
+    The default for `devices` is all devices of the machine. `batch_sizes` bind the batch dimension of the program's
+    `{batch}` parameters; `space` sets the other dimensions of the search. Returns rows with the columns of `distir
+    search --csv`: seconds, examples per second, bytes; `table.best` is the fastest that fits in memory. An infeasible
+    configuration is a row with its reason. Raises search.SpaceError (a ValueError) for an empty space,
+    models.ModelError for an unknown name, ProgramError for a program with errors, cost.HardwareError for an unknown or
+    invalid profile.
     """
     from distir import cost
     from distir.models import named
@@ -130,12 +130,12 @@ def import_onnx(
     bind: Mapping[str, int] | None = None,
     outline: bool = True,
 ) -> Imported:
-    """The program of an ONNX file. Initializers are `{param}` parameters; `module.weights` has their data by name.
+    """Import an ONNX file. Initializers become `{param}` parameters; `module.weights` has their data by name.
 
-    So `run(module, {**module.weights, "x": x})` runs it; each array is read when it is looked up, and there is none
-    without `weights`. `batch`: the axis that carries the batch, by input, where no symbolic dimension tells. `bind`
-    gives sizes to named dimensions. Repeated blocks become functions unless `outline` is false. Raises
-    importers.ImportRefused (a ValueError) for a model that cannot come in, OSError for a file that cannot be read.
+    So `run(module, {**module.weights, "x": x})` runs it; each array is read on access, and `weights=False` omits them.
+    `batch`: the batch axis of each input, if it is not a symbolic dimension. `bind` sets named dimensions. Repeated
+    blocks become functions unless `outline` is false. Raises importers.ImportRefused (a ValueError) for an unsupported
+    model, OSError for an unreadable file.
     """
     from distir.importers import import_onnx
 
@@ -152,12 +152,12 @@ def import_torch(
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
 ) -> Imported:
-    """The program of a PyTorch module: what it computes of inputs like the examples.
+    """Import a PyTorch module, exported with the example inputs.
 
-    Its parameters and buffers are `{param}` parameters; `module.weights` has their data by name. With `training` the
-    module's result is a loss, and the program gives it and the gradients of all parameters. With `dynamic_batch` the
-    first dimension of the inputs is called `B`; `batch` names the inputs that carry it, and the axis. Raises
-    importers.ImportRefused (a ValueError).
+    `module.weights` has the data of its parameters and buffers by name. With `training` the module's result is a loss,
+    and the program returns it and the gradients of all parameters. With `dynamic_batch` the first dimension of the
+    inputs is `B`; `batch` names the inputs with a batch dimension, and the axis. Raises importers.ImportRefused (a
+    ValueError).
     """
     from distir.importers import import_torch
 

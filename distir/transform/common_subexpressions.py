@@ -11,9 +11,9 @@ from distir.transform.steps import step
 
 @step
 def cse(module: Module) -> Module:
-    """Compute everything once: an op or call with the operands of an earlier one gives way to it.
+    """Common subexpression elimination: replace an op or call by an earlier one with the same operands.
 
-    This undoes what recomputes or sends again to save memory; apply it before such steps.
+    This undoes recomputation and repeated sends that save memory; apply it before such steps.
     """
     return Module(Function(f.name, f.params, _distinct(f.body), f.result_types) for f in module)
 

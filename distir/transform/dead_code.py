@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @step(after=("inline", "fold"))
 def dce(module: Module) -> Module:
-    """Remove what no result of the entry function needs: statements, and functions' results and parameters."""
+    """Dead code elimination: remove statements, results and parameters that the entry function's results do not need."""
     while True:
         smaller = _unused_parameters(_unused_results(_dead_statements(module)))
         if smaller == module:

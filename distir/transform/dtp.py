@@ -47,22 +47,21 @@ def dtp(
     ends: bool = True,
     representative: bool = False,
 ) -> Module:
-    """Data, tensor and pipeline parallelism in one: `dtp=2,4,2` are 2 replicas of 2 stages, each of 4 shards.
+    """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
-    A degree of 1 leaves its part out; `microbatches` with one stage add up gradients. The other options are those of
+    A degree of 1 disables its part; `microbatches` with one stage accumulate gradients. The other options are those of
     the steps `dp`, `tp` and `pp`.
 
-    `layout` orders the groups from outermost to innermost. Devices of the innermost one have neighbouring numbers: in
-    `pdt` shards talk over the fastest links, replicas over the next, and stages, which say least, over the slowest.
+    `layout` orders the groups from outermost to innermost. Devices of the innermost group are adjacent: in `pdt` shards
+    communicate over the fastest links, replicas over the next, and stages, which communicate least, over the slowest.
 
-    With `ends=false` the functions `.scatter` and `.gather` are left out, which running and verifying take and
-    simulation does not.
+    `ends=false` omits the functions `.scatter` and `.gather`, which running and verifying need and simulation does not.
 
-    With `representative=true` one device stands for its replicas and shards, which all do the same: the program is that
-    of one pipeline, and its collectives say of how many devices they are (`GroupAllreduce`). It takes as long as the
-    whole, and as much memory on each device, wherever replicas and shards are linked alike and share no memory.
+    With `representative=true` the program contains one representative of each SPMD group of replicas and shards: it is
+    a single pipeline, and its collectives state the size of their group (`GroupAllreduce`). Its time, and its memory
+    per device, are those of the whole program if replicas and shards have equal links and share no memory.
 
-    Raises ProgramError where one of the three steps does.
+    Raises ProgramError if one of the three steps does.
     """
     degrees = _degrees(value)
     if layout not in LAYOUTS:

@@ -18,9 +18,9 @@ WRITTEN = 64
 
 @step(after=("grad", "pp", "tp", "dp", "dtp", "zero"))
 def fold(module: Module) -> Module:
-    """Replace shapes, scales and other host values that are known by their numbers.
+    """Constant folding: replace known shapes, scales and other host values by constants.
 
-    What a function knows for all of its calls is replaced, up to 64 elements; values that it returns keep their names.
+    Replaces values of up to 64 elements that are the same in all calls of a function; returned values keep their names.
     """
     analysis = check(module)
     if analysis.errors:

@@ -34,10 +34,10 @@ from distir.transform.steps import StepError, step
 
 @step(after=("grad", "checkpoint", "pp", "tp", "dp", "dtp", "zero"))
 def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
-    """Write the bodies of functions in the place of their calls: of all functions, or of `inline=layer,dense`.
+    """Inline calls: of all functions, or of `inline=layer,dense`.
 
-    Values keep their names where these are free. Functions that nothing calls any more are removed. Raises
-    ProgramError where a function would have more than a million statements.
+    Values keep their names unless these are taken. Functions without calls are removed. Raises ProgramError if a
+    function would have more than a million statements.
     """
     chosen = {name.removeprefix("@") for name in functions or module.functions}
     for name in chosen - set(module.functions):

@@ -35,7 +35,7 @@ PERIODS = 32
 
 @step(after=("inline", "fold", "dce", "reschedule"))
 def outline(module: Module, smallest: int = 4) -> Module:
-    """Turn sequences of `smallest` or more statements that repeat one after the other into calls of a function."""
+    """Outline consecutive repetitions of `smallest` or more statements as calls of a function."""
     taken = FunctionBuilder("")
     for name in module.functions:
         taken.fresh(name)

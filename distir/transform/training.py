@@ -67,17 +67,17 @@ def grad(
     reduction: str = "mean",
     mode: str = "eval",
 ) -> Module:
-    """The training step of a forward program: loss, gradients, and new weights.
+    """Derive the training step of a forward program: loss, gradients, and new weights.
 
-    The weights are the parameters marked `{param}`, but not `{param, frozen}`; without any marks, all floating-point
-    ones. `loss` is `mse`,
-    `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first result is the loss already);
-    by default `none` for a scalar, `cross_entropy` where the input is integers, else `mse`. `optimizer` is `sgd`,
-    `momentum`, `adam` or `none`, which returns gradients. The step takes a target and the optimizer's state in
-    addition, and returns the loss, the new weights (or gradients) and the new state, in the order of the parameters.
+    The weights are the parameters marked `{param}`, but not `{param, frozen}`; if none is marked, all floating-point
+    parameters. `loss` is `mse`, `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first
+    result is the loss); the default is `none` for a scalar, `cross_entropy` for integer inputs, else `mse`. `optimizer`
+    is `sgd`, `momentum`, `adam` or `none`, which returns gradients. The training step takes a target and the optimizer
+    state as further parameters, and returns the loss, the new weights (or gradients) and the new state, in the order of
+    the parameters.
 
-    `mode`: `train`, each `BatchNormalization` takes the statistics of the batch, and the step returns the running ones
-    after all else, updated as by `model.train()` in PyTorch; `eval`, only those that are in training mode already do.
+    `mode`: with `train`, each `BatchNormalization` uses batch statistics, and the step returns the updated running
+    statistics last, as after `model.train()` in PyTorch; with `eval`, only those already in training mode do.
     """
     _one_of("loss", loss, LOSSES)
     _one_of("optimizer", optimizer, tuple(OPTIMIZERS))

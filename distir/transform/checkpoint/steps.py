@@ -20,14 +20,14 @@ from distir.transform.steps import StepError, step
 
 @step(after=("cse", "grad"))
 def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a100") -> Module:
-    """Checkpointing of a training step: activations are dropped, and recomputed on the way back as late as possible.
+    """Activation checkpointing of a training step: recompute activations in the backward pass, as late as possible.
 
-    `block` keeps what passes from one block (a call of a function that uses weights) to the next, and drops what is
-    inside; a number of blocks, as `checkpoint=4`, drops what passes between these, too; a memory size, as
-    `checkpoint=16GB`, takes the fastest choice that fits in it, by simulation on `hardware`. It comes after
-    `grad`, before `dp`, `tp`, `pp` and `zero`, which carry it to many devices.
+    `block` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
+    number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks; a memory size, such as
+    `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`. Apply it after `grad`, and
+    before `dp`, `tp`, `pp` and `zero`, which distribute the result.
 
-    Raises ProgramError where there is nothing to drop, or the memory size cannot be reached.
+    Raises ProgramError if there is nothing to recompute, or the memory size cannot be reached.
     """
     count, target = _read(value)
     analysis = checked(module)

@@ -89,7 +89,7 @@ def gpipe(devices: int, microbatches: int, virtual: int) -> Order:
 
 @schedule("1f1b", torch="1F1B")
 def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> Order:
-    """One forward pass, one backward pass in turn, as soon as there is something to go back from.
+    """One forward pass and one backward pass alternate, once the first backward pass can run.
 
     Device d, counted from 0, has at most P - d microbatches in flight.
     """
@@ -103,9 +103,9 @@ def one_forward_one_backward(devices: int, microbatches: int, virtual: int) -> O
 
 @schedule("interleaved", virtual=True, stages=2, torch="Interleaved1F1B")
 def interleaved(devices: int, microbatches: int, virtual: int) -> Order:
-    """1F1B over v stages per device: the bubble is v times smaller, with v times as many messages.
+    """1F1B with v stages per device: the bubble is v times smaller, with v times as many messages.
 
-    K must be a multiple of P: microbatches go in groups of P through one stage of a device, then through its next.
+    K must be a multiple of P: groups of P microbatches run through one stage of a device, then through its next stage.
     """
     if virtual > 1 and microbatches % devices:
         below, above = microbatches // devices * devices, -(-microbatches // devices) * devices
@@ -131,10 +131,10 @@ def interleaved(devices: int, microbatches: int, virtual: int) -> Order:
 
 @schedule("zb-h1", splits=True, torch="InterleavedZeroBubble")
 def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
-    """1F1B with the backward pass split: weight gradients, which nobody waits for, fill the bubble.
+    """1F1B with the backward pass split: weight gradients, which no other device needs, fill the bubble.
 
-    No device holds more microbatches than the first one does in 1F1B. Where the three passes take equally long and
-    there are at least as many microbatches as devices, the bubble is a third of that of 1F1B.
+    No device has more microbatches in flight than the first device in 1F1B. If the three passes take equally long and K
+    is at least P, the bubble is a third of that of 1F1B.
     """
     plans = one_forward_one_backward(devices, microbatches, 1)
     orders: list[list[Task]] = [[] for _ in plans]
@@ -165,10 +165,10 @@ def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
 
 @schedule("zb-v", splits=True, stages=2, torch="ZBVZeroBubble")
 def zero_bubble_v(devices: int, microbatches: int, virtual: int) -> Order:
-    """Two stages per device in a V, d and 2P - 1 - d, with the backward pass split: hardly any bubble.
+    """Two stages per device in a V, d and 2P - 1 - d, with the backward pass split: almost no bubble.
 
-    The last stage is on the first device, which so goes back as soon as it has gone forward, and all devices hold the
-    same: 2P microbatches of stages half as large, which is what the first device holds in 1F1B.
+    The last stage is on the first device, which starts its backward pass right after the forward pass. All devices have
+    equally many activations in flight: 2P microbatches of stages half as large, as much as the first device in 1F1B.
     """
     return tuple(
         tuple(task for task in _down_and_up(device, devices, microbatches) if task.microbatch < microbatches)

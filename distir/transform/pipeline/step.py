@@ -41,17 +41,16 @@ def pp(
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
-    The layers of the entry function are cut into stages, as many per device as the schedule has (`virtual`, where it
-    takes any number). The batch is cut into `microbatches` parts, which follow each other through the stages; the
-    gradients of the parts are added up, and the weights are updated once, at the end. A program without a backward pass
-    has forward passes alone, whatever the schedule.
+    Splits the layers of the entry function into stages; the schedule determines their number per device (`virtual`, if
+    it supports any number). Splits the batch into `microbatches`; their gradients are accumulated, and the weights are
+    updated once, at the end. A program without a backward pass has only forward passes, with any schedule.
 
-    With many microbatches what repeats is a function, `round`, that is called again and again, and `rounds` is several
-    of them in one. The step `inline=rounds,round` writes them out.
+    With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
+    several times. The step `inline=rounds,round` inlines them.
 
-    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, so many layers each. Times
-    are estimated on `hardware`; they also say where sends stand, and
-    the gradients of weights where the schedule splits the backward pass.
+    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, numbers of layers. Times
+    are estimated on `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
+    the backward pass.
     """
     return _prepared(module, value, microbatches, _schedule(schedule), virtual, balance, load(hardware)).written
 

@@ -26,13 +26,13 @@ def reschedule(
     attempts: int = 200,
     bind: tuple[str, ...] = (),
 ) -> Module:
-    """Put the entry function's statements in an order that takes less time, as simulated on `hardware`.
+    """Reorder the entry function's statements to reduce its latency, simulated on `hardware`.
 
-    Values stay as they are: a statement stays behind those whose results it uses. No device gets to hold more than
-    `memory` (as in `memory=32GB`; by default all that it has), or than it held before if that was more. Orders by
-    priority are tried first, then up to `attempts` moves of single statements. `bind=B=64` gives sizes.
+    Dependencies are preserved, so the results are the same. No device exceeds `memory` (such as `memory=32GB`; by
+    default its capacity), or its earlier peak if that was higher. Tries list schedules by priority first, then up to
+    `attempts` moves of single statements. `bind=B=64` sets sizes.
 
-    Says how long it took and takes, and the time that no order can beat. The program stays as it is if nothing better
+    Reports the latency before and after, and a lower bound for all orders. The program is unchanged if no better order
     is found. Raises ProgramError for a program that cannot be simulated, HardwareError for unknown hardware.
     """
     entry = entry_of(module)

@@ -22,16 +22,16 @@ STAGES = ("0", "1", "2", "3")
 
 @step(after=("dp", "dtp"), choices={"value": STAGES, "partition": KINDS})
 def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
-    """ZeRO, stage `value`: what data-parallel devices hold copies of is partitioned over them. It comes after `dp`.
+    """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
-    Stage 1 partitions the optimizer's state: a gradient is summed for whoever updates, who tells the others. Stage 2
-    sums each gradient as soon as it is there, so that it need not be kept. Stage 3 partitions the parameters too: they
-    are sent in front of each use, and forgotten after it.
+    Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
+    weight is sent to the others. Stage 2 reduces each gradient as soon as it is computed, so that it can be freed.
+    Stage 3 also partitions the parameters: they are gathered before each use and freed after it.
 
-    `partition`: `owner`, each parameter whole on one device, loads being kept even; `split`, a part of each on every
-    device, along a dimension that divides (parameters that have none go to owners).
+    `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
+    is sharded over all devices, along a divisible dimension (parameters without one have owners).
 
-    Raises ProgramError where no data-parallel devices hold copies of weights, or one is needed whole.
+    Raises ProgramError if no data-parallel devices replicate weights, or if one is needed whole.
     """
     if str(value) not in STAGES:
         raise StepError(f"expected a stage from 0 to 3, found {value}")
