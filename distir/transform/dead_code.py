@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @step(after=("inline", "fold"))
 def dce(module: Module) -> Module:
-    """Dead code elimination: remove statements, results and parameters that the entry function's results do not need."""
+    """Dead code elimination: remove statements, results and parameters that no result of the entry needs."""
     while True:
         smaller = _unused_parameters(_unused_results(_dead_statements(module)))
         if smaller == module:
