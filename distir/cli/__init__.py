@@ -1,7 +1,7 @@
 """The command line: thin commands over the rooms below. `app` holds them all and says how a run ends.
 
-A command is a function in a module of its own that returns the exit code; adding one is adding it to `app.COMMANDS`.
-Nothing in here is imported by other rooms. Modules are loaded at every start, so heavy imports stand in functions.
+A command is a function in its own module that returns the exit code; to add one, add it to `app.COMMANDS`.
+No other package imports this one. Modules are loaded at every start, so heavy imports are in functions.
 """
 
 from distir.cli.app import main

@@ -101,7 +101,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _warn(others: Callable[..., None]) -> Callable[..., None]:
-    """Show plugin warnings in the format of our own warnings, and other warnings unchanged."""
+    """Show plugin warnings in the format of DistIR's warnings, and other warnings unchanged."""
     from distir.ir.registry import PluginWarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -25,7 +25,7 @@ FORMAT_NAMES = ("text", "json", "sarif", "github")
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What else a program is asked for, as given by flags."""
+    """The requirements on a program from flags."""
 
     hardware: str | None
     max_latency: str | None
@@ -107,7 +107,7 @@ def _reports(path: str, demands: Demands, earlier: list[Report]) -> list[Report]
 
 
 def _simulated(program: Program, path: str, demands: Demands) -> tuple[Diagnostic, ...]:
-    """What simulation finds, if anybody asks for it."""
+    """The findings of a simulation, if one is requested."""
     config = settings(path)
     limits = simulating.limits(demands.max_latency, demands.max_memory, config)
     if not limits.given and demands.hardware is None:

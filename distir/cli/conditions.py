@@ -150,7 +150,7 @@ def parsed(texts: Sequence[str]) -> list[Condition]:
 
 
 def judged(conditions: Sequence[Condition], a: Side, b: Side) -> list[Judged]:
-    """What becomes of conditions for two programs. Raises Refused for a metric that is not known of them."""
+    """Evaluates conditions for two programs. Raises Refused for an unknown metric."""
     return [c.judged(_measured(c, a), _measured(c, b)) for c in conditions]
 
 

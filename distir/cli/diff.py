@@ -111,7 +111,7 @@ def _written(
     page: Callable[[], str],
     parts: Callable[[], Iterable[RenderableType]],
 ) -> int:
-    """Write what was found in the form that is asked for, and give the exit code. Only that form is made."""
+    """Write the comparison in the requested format, and return the exit code. Computes only that format."""
     from distir.cli import conditions
 
     if as_json:
@@ -142,7 +142,7 @@ def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[s
 
 
 def _flags(flags: Sequence[str], entries: Sequence[Function]) -> list[list[str]]:
-    """The bindings for each of the programs: those of a name that only the other one has are left out."""
+    """The bindings for each of the programs, without those of names that only the other one has."""
     known = [simulating.bindable(entry) for entry in entries]
     either = frozenset[str]().union(*known)
 

@@ -97,7 +97,7 @@ def as_markdown(compared: Compared, machine: Machine) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown that means nothing but itself: no tag, no link, and nobody is mentioned by `@main`."""
+    """Text escaped for Markdown: no tags, no links, and `@main` is not a mention."""
     parts = _NAME.split(visible(text))
     return "".join(f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))
 

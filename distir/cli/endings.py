@@ -1,4 +1,4 @@
-"""How a command ends early. Exit codes: 1 for a program found wrong, 2 for a request that cannot be carried out."""
+"""How a command ends early. Exit codes: 1 for a program with errors, 2 for a command that could not run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refused(Exception):  # noqa: N818 - an answer to the user, not a failure o
 
 
 class Wrong(Exception):  # noqa: N818
-    """A program that was read and found wrong; `reports` say where and why."""
+    """A program with errors, which are in `reports`."""
 
     def __init__(self, reports: Iterable[Report]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Closed(Exception):  # noqa: N818
 
 @contextmanager
 def judged(program: Program) -> Generator[None]:
-    """Raises Wrong, with places in the text, for what is found wrong with a program in the block."""
+    """Raises Wrong, with positions in the text, for errors of a program in the block."""
     try:
         yield
     except ProgramError as error:

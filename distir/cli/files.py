@@ -15,7 +15,7 @@ from distir.files import reading
 from distir.files.reading import PROGRAM, FileKind, why_not
 
 STDIN = "-"
-"""The path that stands for standard input."""
+"""The path that denotes standard input."""
 
 SUFFIX = ".dir"
 
@@ -26,7 +26,7 @@ def shown(path: str) -> str:
 
 
 def expand(paths: Iterable[str]) -> list[str]:
-    """The files that paths name: a folder stands for the `.dir` files in it and below, hidden folders left out.
+    """The files that paths name: folders expand to the `.dir` files in them and below, except in hidden folders.
 
     Each file once, those of a folder sorted. Raises Refused for a folder without any.
     """
@@ -65,7 +65,7 @@ def replacing(path: str) -> Generator[str]:
     """A temporary file beside `path`, to be written in the block; afterwards it takes the place of `path`.
 
     Whatever happens in between, `path` holds either the old or the new. Permissions are kept and links are followed;
-    what is no file, as `/dev/null`, is written to. Raises Refused where the system refuses.
+    special files, such as `/dev/null`, are written to. Raises Refused where the system refuses.
     """
     target = os.path.realpath(path)
     temporary = ""

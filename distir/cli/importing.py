@@ -178,7 +178,7 @@ def _numbers(flag: str, given: list[str] | None) -> dict[str, int]:
 
 
 def _write(imported: Imported, out: str | None, weights: bool, origin: str) -> None:
-    """The program, and its weights beside it: these first, so that no program stands there without them."""
+    """Write the weights, then the program beside them, so that no program exists without its weights."""
     from distir.importers import ImportRefused, weights_file
     from distir.syntax import print_module
 

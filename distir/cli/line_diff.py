@@ -19,14 +19,14 @@ SHORT = 1_000_000
 """Pairs of lines that `difflib` may compare in one piece."""
 
 DEEPEST = 30
-"""How often what lies between matched lines is looked at again."""
+"""How often the pieces between matched lines are matched again."""
 
 Block = tuple[int, int, int]
 """Lines that are equal: from one line of the first text and from one of the second on, so many."""
 
 
 def unified(first: Sequence[str], second: Sequence[str], name: str, new_name: str) -> Iterator[str]:
-    """The lines of a unified diff, without line ends of their own; nothing where the texts are equal."""
+    """The lines of a unified diff, without line ends; none if the texts are equal."""
     matcher = _Matcher(first, second)
     for number, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
         if not number:
@@ -95,7 +95,7 @@ def _common(first: Sequence[str], second: Sequence[str], start: int, end: int, n
 def _anchors(
     first: Sequence[str], second: Sequence[str], start: int, end: int, new_start: int, new_end: int
 ) -> list[tuple[int, int]]:
-    """Lines that occur once in both pieces: as many as stand in the same order in both."""
+    """Lines that occur once in both pieces: a longest common subsequence of them."""
     counts, new_counts = Counter(first[start:end]), Counter(second[new_start:new_end])
     places = {second[j]: j for j in range(new_start, new_end) if new_counts[second[j]] == 1}
     pairs = [(i, places[first[i]]) for i in range(start, end) if counts[first[i]] == 1 and first[i] in places]

@@ -45,7 +45,7 @@ def lowered(program: Program, entry: Function, bound: Mapping[str, Constant], tr
 
 
 def write(lowering: Lowered, folder: Path, file: str) -> None:
-    """Write the folder, with the constants that stand beside the program. Raises Refused."""
+    """Write the folder, with the program's constants. Raises Refused."""
     from distir.cli.tensors import loader
 
     try:

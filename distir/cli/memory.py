@@ -22,7 +22,7 @@ HELP = "choose smaller sizes, or allow more with `--max-memory`; `distir simulat
 def allowed(flag: str | None) -> int | None:
     """The bytes that may be taken: by the flag, else what this machine has free; None where it does not tell.
 
-    Raises Refused for what is no size.
+    Raises Refused for an invalid size.
     """
     from distir.cost import UnitError, parse_bytes
 
@@ -79,7 +79,7 @@ _ROOM = 1 << 30
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, as far as the system tells."""
+    """The available memory without swapping, as the system reports it."""
     try:
         for line in read_text("/proc/meminfo", OURS).splitlines():
             if line.startswith("MemAvailable:"):

@@ -22,11 +22,11 @@ PLAIN_WIDTH = 10_000
 """How wide a layout may be, in cells, where it is not written to a terminal: a row is a line, for `grep`."""
 
 PATIENCE_S = 1.0
-"""Seconds after which somebody at a terminal is told what is going on."""
+"""Seconds after which a terminal shows progress."""
 
 
 def write(text: str) -> None:
-    """Write to standard output. Raises Closed if nobody reads it."""
+    """Write to standard output. Raises Closed if the reader has closed it."""
     write_exactly(text.encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
 
 
@@ -73,7 +73,7 @@ def complain(severity: str, message: str, help: str | None = None) -> None:
 
 
 def in_colour(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours to somebody who wants them."""
+    """Whether a stream is a terminal with colours enabled."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -104,7 +104,7 @@ def table(*columns: str, right: str = "", **options: Any) -> Table:
 
 @contextmanager
 def progress(doing: str) -> Generator[None]:
-    """Say what is going on if it takes longer than a second and somebody watches. `doing`: `checking a.dir`."""
+    """Show progress on a terminal if it takes longer than a second. `doing`: `checking a.dir`."""
     if not sys.stderr.isatty():
         yield
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_text(path: str) -> str:
-    """The text of a file or of standard input. Raises Refused, and Wrong for what is no text."""
+    """The text of a file or of standard input. Raises Refused, and Wrong for files that are not text."""
     from distir.syntax import decode
 
     data = read_bytes(path)

@@ -260,7 +260,7 @@ def _entry(event: Event, line_of: Callable[[Event], int | None]) -> dict[str, An
 
 
 def lines(program: Program) -> Callable[[Event], int | None]:
-    """From an event to the line that its op stands in."""
+    """Maps an event to the line of its op."""
 
     @cache
     def line(function: str, index: int) -> int | None:
@@ -271,7 +271,7 @@ def lines(program: Program) -> Callable[[Event], int | None]:
 
 
 def _named(event: Event) -> str:
-    """`%x_1 = Split`, as it stands in the program; a first result is enough."""
+    """`%x_1 = Split`, as in the program, with only the first result."""
     statement = event.statement
     assert isinstance(statement, Apply)
     return statement.op if event.label == statement.op else f"{event.label} = {statement.op}"

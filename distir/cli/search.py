@@ -229,7 +229,7 @@ def _check_export(name: str) -> None:
 
 @contextmanager
 def _log(csv: str | None, resume: bool) -> Generator[Log | None]:
-    """The CSV file, ours alone as long as the search goes on. Raises Refused."""
+    """The CSV file, locked during the search. Raises Refused."""
     from distir.files.locking import InUseError
     from distir.search import Log
 

@@ -1,4 +1,4 @@
-"""What a simulation is asked for: hardware, function, sizes and budgets, by flags or else by `distir.toml`."""
+"""The arguments of a simulation: hardware, function, sizes and budgets, from flags or else from `distir.toml`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def entry(program: Program, flag: str | None, config: Config) -> Function:
 
 
 def binding(flags: Sequence[str], config: Config, function: Function) -> dict[str, Constant]:
-    """Sizes and host values by name. Flags win over settings; a setting for another function is left out.
+    """Sizes and host values by name. Flags override settings; settings for other functions are ignored.
 
     Raises Refused.
     """
@@ -95,7 +95,7 @@ def bindable(function: Function) -> frozenset[str]:
 
 
 def limits(max_latency: str | None, max_memory: str | None, config: Config) -> Limits:
-    """The budget by flags, else by settings. Raises Refused for what is no time or size."""
+    """The budget from flags, else from settings. Raises Refused for invalid times or sizes."""
     from distir.simulate import setup
 
     with _asked():

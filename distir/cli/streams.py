@@ -1,4 +1,4 @@
-"""Standard streams that the caller has closed (`>&-`), which Python leaves out: in their place stands what says so."""
+"""Replacements for standard streams that the caller has closed (`>&-`), which Python sets to None: they report it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def stand_in() -> None:
 
 
 class _Closed(io.RawIOBase):
-    """A stream that nobody holds. Raises OSError when it is used."""
+    """A closed stream. Raises OSError on use."""
 
     def __init__(self, name: str) -> None:
         self.name = name

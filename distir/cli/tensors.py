@@ -187,7 +187,7 @@ _NPY = b"\x93NUMPY"
 
 
 def _array(archive: Mapping[str, Any], name: str) -> Any:
-    """Raises ValueError for what is no .npy file within an archive: numpy gives its bytes."""
+    """Raises ValueError for an entry of an archive that is not a .npy file: numpy returns its bytes."""
     import numpy as np
 
     found = archive[name]

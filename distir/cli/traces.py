@@ -109,7 +109,7 @@ def is_trace(path: str) -> bool:
 
 
 def read_trace(path: str) -> Run:
-    """The run that a trace tells of. Raises Refused."""
+    """The run in a trace. Raises Refused."""
     wanted = f"`{shown(path)}`: expected a trace, as `distir launch --trace` and `distir simulate --trace` write it"
     try:
         document: Any = json.loads(read_bytes(path, TRACE))
@@ -125,7 +125,7 @@ def read_trace(path: str) -> Run:
 
 
 def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
-    """The run that a simulation tells of."""
+    """The run of a simulation."""
     from distir.analysis.size import refuse_beyond
     from distir.cli.endings import judged
     from distir.cli.report import lines
@@ -162,7 +162,7 @@ def lay_beside(one: Run, other: Run) -> Beside:
 
 
 def judged(asked: Sequence[Condition], beside: Beside) -> list[Judged]:
-    """What becomes of conditions: traces have latencies. Raises Refused for one on anything else."""
+    """Evaluates conditions: traces only have latencies. Raises Refused for other metrics."""
     for condition in asked:
         if condition.metric != TIMED:
             hint = f"traces have `{TIMED}`; give two programs for the others"

@@ -79,7 +79,7 @@ def transform(
 
 
 def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
-    """What steps that ask the simulator go by where they are not told: the hardware, and sizes."""
+    """Defaults for steps that use the simulator: the hardware, and sizes."""
     config = settings(program.source.path)
     sizes = simulating.binding(bind, config, simulating.entry(program, None, config))
     return {"hardware": config.hardware, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
@@ -100,14 +100,14 @@ def _applied(program: Program, words: Sequence[str], defaults: dict[str, object]
     module, before = program.module, ""
     for application in applications:
         try:
-            with listening() as told:
+            with listening() as messages:
                 module = application(module)
         except StepError as error:
             raise Refused(f"`{application.step.name}`: {error}") from None
         except ProgramError as error:  # shown in the text of what the step was given
             given = read(_text(module), f"{program.source.path} after `{before}`") if before else program
             raise Wrong([Report(given.source, given.located(error.diagnostics))]) from None
-        for message in told:
+        for message in messages:
             output.tell(f"{application.step.name}: {message}")
         before = application.step.name
     return module

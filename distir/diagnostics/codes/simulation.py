@@ -1,4 +1,4 @@
-"""DIR5xx: what stands in the way of simulating or running a program, and what simulation finds."""
+"""DIR5xx: why a program cannot be simulated or run, and findings of simulations."""
 
 from distir.diagnostics.core import Severity, code
 
