@@ -33,7 +33,7 @@ class Wrong(Exception):  # noqa: N818
 
 
 class Closed(Exception):  # noqa: N818
-    """Nobody reads our output any more, as after `| head`."""
+    """The reader has closed standard output, for example after `| head`."""
 
 
 @contextmanager

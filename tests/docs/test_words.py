@@ -59,6 +59,7 @@ READ = [
     *(ROOT / "vscode-extension" / "walkthrough").glob("*.md"),
     *(ROOT / "distir" / "cli").glob("*.py"),
     *(ROOT / "distir" / "diagnostics" / "codes").glob("*.py"),
+    ROOT / "action.yml",
     ROOT / "distir" / "api.py",
     ROOT / "distir" / "cost" / "profiles" / "README.md",
     ROOT / "lsp" / "README.md",

@@ -1,4 +1,4 @@
-"""The squared rectifier of Primer (So et al. 2021, arXiv:2109.08668), with its gradient and its form in torch."""
+"""The squared rectifier of Primer (So et al. 2021, arXiv:2109.08668), with its gradient and its torch form."""
 
 from distir import op
 
