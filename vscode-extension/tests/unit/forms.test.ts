@@ -51,7 +51,7 @@ test("a search's words leave out what is empty, and numbers are checked as they 
   assert.deepEqual(searchWords({ ...values, "batch-size": "64, 128" }).join(" "), "--devices 8 --batch-size 64,128 --schedule 1f1b --zero 0 --checkpoint off --method bounded");
   const check = (name: string, value: string) => fields.find((field) => field.name === name)?.check?.(value);
   assert.match(check("devices", "0") ?? "", /expected a number/);
-  assert.match(check("batch-size", "64;rm") ?? "", /expected numbers/);
+  assert.match(check("batch-size", "64;rm") ?? "", /expected comma-separated numbers/);
   assert.equal(check("batch-size", ""), undefined);
 });
 
