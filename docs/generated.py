@@ -75,7 +75,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links as they are on the site, and the functions where the page on Python asks for them."""
+    """Links as they are on the site, and the API functions on the page on Python."""
     del config
     here = page.file.src_uri
     source = next((source for source, target in TAKEN_IN.items() if target == here), f"docs/{here}")
@@ -106,7 +106,7 @@ def commands() -> str:
     """The help of every command, as it is printed."""
     from distir.cli.app import COMMANDS
 
-    parts = ["# Commands", "What `distir --help` and `distir COMMAND --help` say.", _block(_printed(["--help"]))]
+    parts = ["# Commands", "The output of `distir --help` and `distir COMMAND --help`.", _block(_printed(["--help"]))]
     for command in COMMANDS:
         name = command.__name__.rstrip("_")
         parts += [f"## `distir {name}` {{#{name}}}", _block(_printed([name, "--help"]))]
@@ -119,7 +119,7 @@ def steps() -> str:
 
     parts = [
         "# Steps",
-        "What `distir transform` can do, in alphabetical order. `distir transform --list` says the same.",
+        "The steps of `distir transform`, in alphabetical order; `distir transform --list` prints the same.",
     ]
     for name, step in sorted(STEPS.items()):
         parts += [f"## `{name}` {{#{name}}}", *_paragraphs(step.documentation)]
@@ -131,7 +131,7 @@ def steps() -> str:
 def _schedules() -> list[str]:
     from distir.transform.pipeline import SCHEDULES
 
-    parts = ["## Schedules of pipelines {#schedules}", "What `pp` and `dtp` take as `schedule`, and `search` tries."]
+    parts = ["## Pipeline schedules {#schedules}", "The values of `schedule` for `pp`, `dtp` and `search`."]
     for name, schedule in SCHEDULES.items():
         parts += [f"### `{name}` {{#{name}}}", *_paragraphs(inspect.getdoc(schedule.rule) or "")]
     return parts
@@ -149,7 +149,7 @@ def ops() -> str:
     all_ops = [OPS[name] for name in OPS]
     parts = [
         "# Ops",
-        "Every op, as it is defined; `distir ops NAME` says the same. [Signatures](signatures.md) has the notation.",
+        "All built-in ops; `distir ops NAME` prints the same. [Signatures](signatures.md) explains the notation.",
     ]
     for family in sorted({op.family for op in all_ops}):
         parts += [f"## {family}"]
@@ -159,9 +159,9 @@ def ops() -> str:
                 (f"`{a.name}`", f"`{a.kind}`", _default(a.default), ", ".join(f"`{x}`" for x in a.aliases))
                 for a in op.attributes.values()
             ]
-            parts += [_table(("attribute", "kind", "default", "also written"), rows)] if rows else []
+            parts += [_table(("attribute", "kind", "default", "aliases"), rows)] if rows else []
             parts += [_block("\n".join(op.examples))] if op.examples else []
-    parts += ["## Ops that ONNX defines", "By their ONNX names, as [ONNX's ops](../onnx-ops.md) says."]
+    parts += ["## Ops from the onnx package", "They have their ONNX names; see [ONNX's ops](../onnx-ops.md)."]
     families = sorted({meaning.family for meaning in FAMILIES.values()})
     named = [(f, [name for name, meaning in sorted(FAMILIES.items()) if meaning.family == f]) for f in families]
     parts += [_table(("family", "ops"), [(f, " ".join(f"`{name}`" for name in names)) for f, names in named])]
@@ -174,7 +174,7 @@ def _default(value: Any) -> str:
 
     if value is REQUIRED:
         return "required"
-    return "left out" if value is None else f"`{print_literal(value)}`"
+    return "none" if value is None else f"`{print_literal(value)}`"
 
 
 def signatures() -> str:
@@ -191,7 +191,7 @@ def diagnostics() -> str:
 
     parts = [
         "# Diagnostics",
-        "Every diagnostic has a number, which stays the same in all versions; `distir explain DIR301` shows the same.",
+        "Diagnostics have numbers, which are stable across versions; `distir explain DIR301` prints the same.",
     ]
     for number, code in sorted(all_codes().items()):
         parts += [f"## {number}: {code.name} {{#{number}}}", f"*{code.severity}*", code.documentation]

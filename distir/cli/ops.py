@@ -98,7 +98,7 @@ def _show(op: Op) -> None:
     operands = ", ".join(f"{'*' if o.variadic else ''}{o.name}{'?' if o.optional else ''}" for o in op.operands)
     parts += [Padding(Text(f"operands: {operands}"), (0, 0, 0, 2))] if operands else []
     if op.attributes:
-        listed = output.table("attribute", "kind", "default", "also written")
+        listed = output.table("attribute", "kind", "default", "aliases")
         for attribute in op.attributes.values():
             default = _default(attribute.default)
             listed.add_row(
@@ -144,7 +144,7 @@ def _default(value: Any) -> str | None:
 
     if value is REQUIRED:
         return None
-    return "left out" if value is None else print_literal(value)
+    return "none" if value is None else print_literal(value)
 
 
 def _first_sentence(documentation: str) -> str:
