@@ -150,7 +150,7 @@ def test_circles_are_found():
 
 
 def test_no_modules_import_each_other_round_about():
-    """Imports inside functions and for types alone count: two files in a circle are understood together or not at all."""
+    """Imports inside functions and for types count too: two files in a circle can only be understood together."""
     graph = {module_name(path): {name for name, _ in imports(path)} - {module_name(path)} for path in MODULES}
     assert circles({module: names & graph.keys() for module, names in graph.items()}) == CIRCLES
 
