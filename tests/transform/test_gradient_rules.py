@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - an example is one line
 """Every op's gradient: a rule that agrees with central differences, or a reason why there is none."""
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from gradient_samples import (
+    MORE,
     is_float,
     named_dims,
     numerical_gradients,
@@ -45,89 +45,6 @@ REFUSED = {
     'ScatterND[reduction = "max"]': "reduction",
 }
 """Examples of which a part has no gradient: what the refusal says."""
-
-MORE = """
-%c = Add(%a: Tensor[Float64, (2, 1, 3), 1], %b: Tensor[Float64, (4, 1), 1])
-%c = Sub(%a: Tensor[Float64, (3,), 1], %b: Tensor[Float64, (2, 3), 1])
-%c = Mul(%a: Tensor[Float64, (2, 3), 1], %a)
-%c = Div(%a: Float64[1], %b: Tensor[Float64, (2, 3), 1])
-%c = Pow(%a: Tensor[Float64, (2, 3), 1], 3.0)
-%c = Pow(%a: Tensor[Float64, (2, 3), 1], 2)
-%c = Max(%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (3,), 1], 0.5)
-%c = Min(%a: Tensor[Float64, (2, 3), 1])
-%c = Sum(%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (3,), 1], %a)
-%c = Mean(%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (1, 3), 1], %d: Float64[1])
-%y = Clip(%x: Tensor[Float64, (2, 3), 1], %a: Float64[1], %b: Float64[1])
-%y = Clip(%x: Tensor[Float64, (2, 3), 1], _, 0.6)
-%y = Cast[to = Float64](%x: Tensor[Float64, (2, 3), 1])
-%y = Identity(%x: Tuple[Tensor[Float64, (2, 3), 1], Float64[1]])
-%y = Gelu[approximate = "tanh"](%x: Tensor[Float64, (5,), 1])
-%y = Softmax[axis = 0](%x: Tensor[Float64, (3, 2), 1])
-%c = MatMul(%a: Tensor[Float64, (3,), 1], %b: Tensor[Float64, (3,), 1])
-%c = MatMul(%a: Tensor[Float64, (3,), 1], %b: Tensor[Float64, (3, 4), 1])
-%c = MatMul(%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (3,), 1])
-%c = MatMul(%a: Tensor[Float64, (3,), 1], %b: Tensor[Float64, (2, 3, 4), 1])
-%c = MatMul(%a: Tensor[Float64, (5, 2, 3), 1], %b: Tensor[Float64, (3,), 1])
-%c = MatMul(%a: Tensor[Float64, (2, 1, 2, 3), 1], %b: Tensor[Float64, (4, 3, 2), 1])
-%c = MatMul(%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (4, 3, 2), 1])
-%c = MatMul(%a: Tensor[Float64, (2, 3, 4), 1], %b: Tensor[Float64, (1, 4, 2), 1])
-%y = Gemm[alpha = 0.5, beta = 2.0](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (3, 4), 1], %c: Tensor[Float64, (2, 1), 1])
-%y = Gemm[transA = true, alpha = 0.5](%a: Tensor[Float64, (3, 2), 1], %b: Tensor[Float64, (3, 4), 1], %c: Float64[1])
-%y = Gemm[transA = true, transB = true](%a: Tensor[Float64, (3, 2), 1], %b: Tensor[Float64, (4, 3), 1], %c: Tensor[Float64, (1, 4), 1])
-%y = ReduceSum(%x: Tensor[Float64, (2, 3, 4), 1], [0, -1])
-%y = ReduceSum[keepdims = false](%x: Tensor[Float64, (2, 3, 4), 1], [0, -1])
-%y = ReduceSum[noop_with_empty_axes = true](%x: Tensor[Float64, (2, 3), 1])
-%y = ReduceMean[keepdims = false](%x: Tensor[Float64, (2, 3), 1])
-%y = ReduceMean[keepdims = false](%x: Tensor[Float64, (2, 3), 1], [1])
-%y = ReduceMax[keepdims = false](%x: Tensor[Float64, (2, 3), 1], [0])
-%y = ReduceMin(%x: Tensor[Float64, (2, 3), 1])
-%y = ReduceProd[keepdims = false](%x: Tensor[Float64, (2, 3), 1])
-%y = ReduceL2[keepdims = false](%x: Tensor[Float64, (2, 3), 1], [1])
-%y = ReduceLogSumExp[keepdims = false](%x: Tensor[Float64, (2, 3), 1], [0])
-%y = ReduceSumSquare[keepdims = false](%x: Tensor[Float64, (2, 3), 1], [0])
-%y = CumSum[exclusive = true, reverse = true](%x: Tensor[Float64, (2, 3), 1], 1)
-%v, %i = TopK[axis = 0, largest = false](%x: Tensor[Float64, (3, 2), 1], [2])
-%y = Squeeze(%x: Tensor[Float64, (1, 3, 1), 1])
-%y = Transpose[perm = [2, 0, 1]](%x: Tensor[Float64, (2, 3, 4), 1])
-%y = Expand(%x: Tensor[Float64, (3, 1), 1], [2, 3, 4])
-%y = Pad(%x: Tensor[Float64, (2, 3), 1], [1, -1, 0, 2], %v: Float64[1])
-%y = Pad(%x: Tensor[Float64, (2, 3), 1], [1, 2], _, [-1])
-%y = Slice(%x: Tensor[Float64, (5, 3), 1], [-3], [-1], [0])
-%y = Slice(%x: Tensor[Float64, (5, 4), 1], [1, 3], [100, 0], [0, 1], [2, -1])
-%y = Slice(%x: Tensor[Float64, (5,), 1], [3], [2])
-%y = Slice(%x: Tensor[Float64, (1, 5, 1, 4), 1], [-1, 3], [-5, 0], [1, 3], [-2, -1])
-%y = Concat[axis = 1](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (2, 1), 1], %a)
-%y = Concat[axis = -1](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (2, 3), 1])
-%y = Gather[axis = 1](%x: Tensor[Float64, (2, 3), 1], %i: Tensor[Int64, (2, 2), 1])
-%y = GatherElements[axis = 0](%x: Tensor[Float64, (2, 3), 1], %i: Tensor[Int64, (4, 3), 1])
-%y = GatherND(%x: Tensor[Float64, (2, 3), 1], %i: Tensor[Int64, (4, 2), 1])
-%y = ScatterElements[reduction = "add"](%x: Tensor[Float64, (3, 3), 1], %i: Tensor[Int64, (2, 3), 1], %u: Tensor[Float64, (2, 3), 1])
-%y = ScatterElements[reduction = "mul"](%x: Tensor[Float64, (3, 3), 1], %i: Tensor[Int64, (2, 3), 1], %u: Tensor[Float64, (2, 3), 1])
-%y = ScatterND[reduction = "add"](%x: Tensor[Float64, (4, 5), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float64, (2, 5), 1])
-%y = ScatterND(%x: Tensor[Float64, (4, 5), 1], [[0], [2]], %u: Tensor[Float64, (2, 5), 1])
-%y = ScatterND[reduction = "max"](%x: Tensor[Float64, (4, 5), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float64, (2, 5), 1])
-%y = OneHot[axis = 0](%i: Tensor[Int64, (2, 3), 1], 4, %v: Tensor[Float64, (2,), 1])
-%y = Where(%c: Tensor[Bool, (3,), 1], %x: Tensor[Float64, (2, 1), 1], %z: Float64[1])
-%y = LayerNormalization[axis = 1](%x: Tensor[Float64, (2, 3, 4), 1], %s: Tensor[Float64, (3, 4), 1])
-%y = LayerNormalization[axis = 1](%x: Tensor[Float64, (2, 3, 4), 1], %s: Tensor[Float64, (3, 4), 1], %b: Tensor[Float64, (3, 4), 1])
-%y = Attention(%q: Tensor[Float64, (1, 2, 3, 4), 1], %k: Tensor[Float64, (1, 2, 5, 4), 1], %v: Tensor[Float64, (1, 2, 5, 3), 1], %m: Tensor[Bool, (3, 5), 1])
-%y = Attention[scale = 0.3, softcap = 2.0](%q: Tensor[Float64, (1, 4, 3, 2), 1], %k: Tensor[Float64, (1, 2, 3, 2), 1], %v: Tensor[Float64, (1, 2, 3, 2), 1])
-%y = Attention[is_causal = true, window = 2](%q: Tensor[Float64, (2, 4, 5, 2), 1], %k: Tensor[Float64, (2, 2, 5, 2), 1], %v: Tensor[Float64, (2, 2, 5, 3), 1], _, %s: Tensor[Float64, (4,), 1])
-%y = Attention(%q: Tensor[Float64, (1, 2, 3, 4), 1], %k: Tensor[Float64, (1, 2, 5, 4), 1], %v: Tensor[Float64, (1, 2, 5, 3), 1], %m: Tensor[Float64, (2, 1, 5), 1])
-%y = RotaryEmbedding[interleaved = true, rotary_embedding_dim = 4](%x: Tensor[Float64, (2, 3, 2, 6), 1], %c: Tensor[Float64, (2, 2, 2), 1], %s: Tensor[Float64, (2, 2, 2), 1])
-%y = RotaryEmbedding(%x: Tensor[Float64, (2, 2, 3, 4), 1], [[[0.6, 0.8], [0.1, 0.2], [0.0, 1.0]]], [[[0.8, 0.6], [0.3, 0.4], [1.0, 0.0]]])
-%y = RotaryEmbedding[interleaved = true](%x: Tensor[Float64, (1, 2, 3, 4), 1], [[[0.6, 0.8], [0.1, 0.2], [0.0, 1.0]]], [[[0.8, 0.6], [0.3, 0.4], [1.0, 0.0]]])
-%c = Einsum[equation = "...ij,...jk->...ik"](%a: Tensor[Float64, (2, 2, 3), 1], %b: Tensor[Float64, (2, 3, 4), 1])
-%c = Einsum[equation = "ij,kl->il"](%a: Tensor[Float64, (2, 3), 1], %b: Tensor[Float64, (2, 3), 1])
-%c = Einsum[equation = "bij,bij"](%a: Tensor[Float64, (2, 2, 3), 1], %a)
-%c = Einsum[equation = "ij->"](%a: Tensor[Float64, (2, 3), 1])
-%l = SoftmaxCrossEntropyLoss[reduction = "none"](%s: Tensor[Float64, (2, 3, 2), 1], %t: Tensor[Int64, (2, 2), 1])
-%l, %p = SoftmaxCrossEntropyLoss[ignore_index = 0](%s: Tensor[Float64, (4, 3), 1], %t: Tensor[Int64, (4,), 1])
-%l = MSELoss[reduction = "none"](%p: Tensor[Float64, (2, 3), 1], %t: Tensor[Float64, (2, 3), 1])
-%y = Send[device = 2](%x: Tuple[Tensor[Float64, (2, 3), 1], Float64[1]])
-%y_1, %y_2 = MPIAllreduce(%a: Tuple[Float64[1], Float64[1]], %b: Tuple[Float64[2], Float64[2]])
-%y_1, %y_2 = MPIAlltoall[split_axis = 1](%x_1: Tensor[Float64, (2, 4), 1], %x_2: Tensor[Float64, (2, 4), 2])
-""".strip().splitlines()
 
 EXAMPLES = [text for op in OURS.values() if op.name not in WITHOUT_GRADIENT for text in op.examples]
 
