@@ -33,8 +33,6 @@ ROOF = {"distir", "distir.api"}
 
 CIRCLES = [
     {"distir.analysis.check", "distir.analysis.repairs", "distir.analysis.revision_instances"},
-    {"distir.importers.batched", "distir.importers.control_flow", "distir.importers.freeing"}
-    | {"distir.importers.onnx_graph", "distir.importers.reshaping", "distir.importers.resizing"},
     {"distir.simulate.body", "distir.simulate.replicas", "distir.simulate.storage"},
     {"distir.simulate.simulation", "distir.simulate.trace"},
 ]

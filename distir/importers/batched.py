@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from distir.importers.translation import Translation
 from distir.ir import DTYPES, Apply, Attributes, Dense, Shape, TensorType, dims
 from distir.ops import OPS, type_of
 from distir.ops.signature import Broadcast, TensorPattern
-
-if TYPE_CHECKING:
-    from distir.importers.onnx_graph import Translation
 
 
 @dataclass(frozen=True, slots=True)

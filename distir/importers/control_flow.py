@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from distir.importers.core import ImportRefused
 from distir.importers.onnx_nodes import described, left_out, needs, tensor_constant
+from distir.importers.translation import Translation
 from distir.ir import DTYPES, Dense, TensorType
 from distir.ops import type_of
 
 if TYPE_CHECKING:
     import onnx
-
-    from distir.importers.onnx_graph import Translation
 
 MOST_STEPS = 1024
 """Steps of a loop that are written out."""

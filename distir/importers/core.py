@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from distir.ir import DType, Function, Module
+from distir.ir import Dim, DType, Function, Module, SymbolicDim, dims
 
 
 class ImportRefused(ValueError):  # noqa: N818 - an answer about the model, not a failure of ours
@@ -60,3 +60,21 @@ class Imported(Module):
         super().__init__(functions)
         self.weights = Weights(weights or {})
         self.notes = tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """The batch dimension that an export has fixed. `guesses`: numbers of its size are taken for it where they lead."""
+
+    name: str
+    size: int
+    guesses: bool = False
+
+    @property
+    def dim(self) -> SymbolicDim:
+        """The dimension of that name."""
+        return dims.named(self.name)
+
+    def within(self, dim: Dim) -> bool:
+        """Whether a dimension depends on it."""
+        return isinstance(dim, SymbolicDim) and self.name in dim.names

@@ -10,36 +10,16 @@ check otherwise (`Freed.guesses`); of a batch of one, which every number 1 could
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from distir.importers.core import Freed
+from distir.importers.translation import Translation
 from distir.ir import DTYPES, Apply, Attributes, Dense, Dim, DimensionError, SymbolicDim, TensorType, dims
 from distir.ops import Value, to_array, to_dense, type_of
 from distir.ops.numeric import np
 
-if TYPE_CHECKING:
-    from distir.importers.onnx_graph import Translation
-
 LARGEST = 1 << 22
 """Elements of a constant that is looked into."""
-
-
-@dataclass(frozen=True, slots=True)
-class Freed:
-    """The batch dimension that an export has fixed. `guesses`: numbers of its size are taken for it where they lead."""
-
-    name: str
-    size: int
-    guesses: bool = False
-
-    @property
-    def dim(self) -> SymbolicDim:
-        """The dimension of that name."""
-        return dims.named(self.name)
-
-    def within(self, dim: Dim) -> bool:
-        """Whether a dimension depends on it."""
-        return isinstance(dim, SymbolicDim) and self.name in dim.names
 
 
 def freed(into: Translation, statement: Apply, batch: Freed) -> Apply:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis import check
-from distir.importers.core import Imported, ImportRefused, Weight
-from distir.importers.freeing import Freed
+from distir.importers.core import Freed, Imported, ImportRefused, Weight
 from distir.importers.functions import Functions
 from distir.importers.host_values import host_values
 from distir.importers.names import dimension_name, value_name
 from distir.importers.onnx_file import check_model, read_model, weight
-from distir.importers.onnx_graph import SMALL, Translation
+from distir.importers.onnx_graph import SMALL, GraphTranslation
 from distir.importers.onnx_nodes import needs
 from distir.importers.onnx_types import tensor_type
 from distir.importers.opsets import at_our_opset
@@ -129,7 +128,7 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     """The program. Raises ImportRefused."""
     graph = read.model.graph
     functions = Functions({(f.domain, f.name): f for f in read.model.functions})
-    main = Translation("main", functions, read.folder, freed)
+    main = GraphTranslation("main", functions, read.folder, freed)
     main.used = frozenset(name for n in graph.node for name in needs(n)) | {value.name for value in graph.output}
     main.wanted = _wanted(graph)
     for name, found in read.tensors.items():
@@ -162,14 +161,14 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     return Imported(imported, imported.weights.entries, (*said, note))
 
 
-def _of_batch(main: Translation, name: Any, freed: Freed) -> bool:
+def _of_batch(main: GraphTranslation, name: Any, freed: Freed) -> bool:
     """Whether a result has the batch as one of its dimensions."""
     stated = type_of(main.values[name]) if isinstance(name, str) and name in main.values else None
     shape = stated.shape if isinstance(stated, TensorType) else None
     return shape is None or any(freed.within(dim) for dim in shape)
 
 
-def _finished(main: Translation, outputs: list[str]) -> Function:
+def _finished(main: GraphTranslation, outputs: list[str]) -> Function:
     """`@main`, its results called as the graph's outputs where these names are free. Raises ImportRefused."""
     if not all(outputs):
         raise ImportRefused("the graph has an output without a name")
@@ -202,7 +201,7 @@ def _check_freed(imported: Imported, freed: Freed) -> None:
         )
 
 
-def _add(main: Translation, name: str, found: Weight, host: bool, read: _Read) -> None:
+def _add(main: GraphTranslation, name: str, found: Weight, host: bool, read: _Read) -> None:
     """Add an initializer: a constant if it is small or known before the program runs, else a parameter.
 
     Small floats may be weights, unless it is known which tensors are (`read.given`).

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from distir.importers.freeing import Freed
+from distir.importers.core import Freed
 from distir.ir import Dim, DimensionError, Scalar, Shape, SymbolicDim, dims
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from distir.importers.reshaping import relative_shape, relative_target
+from distir.importers.translation import Translation
 from distir.ir import DTYPES, Apply, Attributes, Dense, Shape, TensorType
 from distir.ops import Reject, type_of
-
-if TYPE_CHECKING:
-    from distir.importers.onnx_graph import Translation
 
 
 def resized(into: Translation, statement: Apply, hint: str) -> Apply:

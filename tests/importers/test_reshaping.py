@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distir.importers.freeing import Freed
+from distir.importers.core import Freed
 from distir.importers.reshaping import relative_shape
 from distir.ir import dims
 
