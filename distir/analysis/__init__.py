@@ -12,6 +12,7 @@ from distir.analysis.execute import (
     random_inputs,
     result_names,
 )
+from distir.analysis.indices import Leaf, Span, index_spans
 from distir.analysis.interpret import Domain, State, algorithm_1, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.replicas import Renaming
@@ -25,11 +26,13 @@ __all__ = [
     "InputError",
     "Inputs",
     "Instance",
+    "Leaf",
     "Load",
     "Mixed",
     "Output",
     "Renaming",
     "Replica",
+    "Span",
     "State",
     "TooLargeError",
     "Types",
@@ -38,6 +41,7 @@ __all__ = [
     "check",
     "check_entry",
     "execute",
+    "index_spans",
     "interpret",
     "lookup",
     "random_inputs",

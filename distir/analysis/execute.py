@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.check import check_entry
+from distir.analysis.check import check, check_entry
 from distir.analysis.footprint import footprint
-from distir.analysis.indices import index_bounds
+from distir.analysis.indices import Leaf, Span, index_spans
 from distir.analysis.interpret import interpret
 from distir.analysis.size import MOST_RUN, refuse_beyond
 from distir.analysis.values import Values, abstract
@@ -19,7 +19,6 @@ from distir.ir import (
     HOST,
     AnyType,
     Apply,
-    Dim,
     DType,
     External,
     Function,
@@ -116,39 +115,86 @@ def result_names(function: Function) -> list[str]:
     return list(found)
 
 
-def random_inputs(function: Function, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Inputs for every parameter, the same for the same seed.
+def random_inputs(
+    function: Function,
+    seed: int,
+    sizes: Mapping[str, int],
+    module: Module | None = None,
+    given: Collection[str] = (),
+) -> dict[str, Any]:
+    """Inputs for every parameter that is not `given`, the same for the same seed.
 
-    Floats are normal with deviation 0.1, what is `{state}` not negative. Integers that are known to be indices are less
-    than what they choose from, others are 0 or 1, and scalars that are `{state}` are 1, for they may be step counts.
-    Raises InputError where a parameter's type leaves something open.
+    Floats are normal with deviation 0.1, what is `{state}` not negative. Integers that are indices or labels are any of
+    what they choose from, as is found by following them through the function and, with `module`, those that it calls;
+    an eighth of labels is ignored where the loss says how. Others of one byte are any number, wider ones 0 or 1, as
+    masks are; scalars that are `{state}` are 1, for they may be step counts. Raises InputError where a parameter's type
+    leaves something open.
     """
-    generator, bounds = np.random.default_rng(seed), index_bounds(function, sizes)
-    return {p.name: _random(generator, p, _sized(p, sizes), bounds.get(p.name, 2)) for p in function.params}
+    stated = {p: types.substitute(p.type, sizes) for p in function.params if p.name not in given}
+    for param, found in stated.items():
+        _require_shapes(param, found)
+    generator = np.random.default_rng(seed)
+    spans = _spans(module or Module([function]), function, sizes)
+    return {
+        p.name: _random(generator, (p.name, ()), found, not {"state", "buffer"}.isdisjoint(p.roles), spans)
+        for p, found in stated.items()
+    }
 
 
-def _sized(param: Param, sizes: Mapping[str, Dim]) -> Type:
-    return types.substitute(param.type, sizes)
+def _spans(module: Module, function: Function, sizes: Mapping[str, int]) -> Mapping[Leaf, Span]:
+    """What integers may be; nothing is known of a program that does not check."""
+    try:
+        analysis = check(module, late=True)
+        args = [types.substitute(p.type, sizes) for p in function.params]
+        return index_spans(analysis.domain, analysis.instance(function, args))
+    except ProgramError:
+        return {}
 
 
-def _random(generator: Any, param: Param, type: Type, below: int) -> Any:
+def _require_shapes(param: Param, type: Type) -> None:
+    for leaf in types.leaves(type):
+        if not isinstance(leaf, TensorType) or leaf.dtype is None or leaf.shape is None:
+            raise InputError(f"`%{param.name}` needs a type to be given random values, found `{leaf}`")
+        if not all(isinstance(dim, int) for dim in leaf.shape):
+            raise InputError(f"`%{param.name}` needs a size for each dimension, found `{leaf}`; bind the named ones")
+
+
+def _random(generator: Any, leaf: Leaf, type: Type, state: bool, spans: Mapping[Leaf, Span]) -> Any:
     if isinstance(type, TupleType):
-        return tuple(_random(generator, param, item, below) for item in type.items)
-    if isinstance(type, AnyType) or type.dtype is None or type.shape is None:
-        raise InputError(f"`%{param.name}` needs a type to be given random values, found `{type}`")
-    shape = [dim for dim in type.shape if isinstance(dim, int)]
-    if len(shape) != len(type.shape):
-        raise InputError(f"`%{param.name}` needs a size for each dimension, found `{type}`; bind the named ones")
-    return _numbers(generator, type.dtype, shape, not {"state", "buffer"}.isdisjoint(param.roles), below)
+        name, path = leaf
+        items = enumerate(type.items)
+        return tuple(_random(generator, (name, (*path, k)), item, state, spans) for k, item in items)
+    assert isinstance(type, TensorType)
+    assert type.dtype is not None
+    shape = [dim for dim in type.shape or () if isinstance(dim, int)]
+    return _numbers(generator, type.dtype, shape, state, spans.get(leaf))
 
 
-def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, below: int) -> Any:
+IGNORED = 1 / 8
+"""Of labels: how many are ignored."""
+
+
+def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, span: Span | None) -> Any:
     if dtype.kind == "float":
         values = generator.normal(scale=0.1, size=shape)
         return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(dtype))
     if state and not shape:
         return np.ones(shape, numpy_dtype(dtype))
-    return np.asarray(generator.integers(0, below, size=shape)).astype(numpy_dtype(dtype))
+    span = span or _any(dtype)
+    values = np.asarray(generator.integers(span.low, span.high, size=shape))
+    if span.also:
+        ignored = np.asarray(generator.random(shape) < IGNORED)
+        ignored.flat[:1] = False  # a mean over no labels is no number
+        values[ignored] = generator.choice(sorted(span.also))
+    return values.astype(numpy_dtype(dtype))
+
+
+def _any(dtype: DType) -> Span:
+    """What integers are of which nothing is known."""
+    if dtype.kind == "bool" or dtype.bytes > 1:
+        return Span(0, 2)
+    bits = int("".join(filter(str.isdigit, dtype.name)))
+    return Span(0, 1 << bits) if dtype.kind == "uint" else Span(-(1 << bits - 1), 1 << bits - 1)
 
 
 def _arrays(function: Function, inputs: Inputs) -> list[Any]:

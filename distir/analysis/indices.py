@@ -1,72 +1,277 @@
-"""How large the elements of a parameter may be that a function uses as indices; for random inputs.
+"""What whole numbers the parameters of a program may be: indices of what they choose from, labels of their classes.
 
-Only what the text of the function says counts: tables that are parameters, and numbers that stand in it. A parameter of
-which anything else is asked is left out. Runs nothing.
+For random inputs. What becomes of the elements of a parameter is followed through the program, and through its calls:
+they are moved about, shifted by numbers that are known, or made into something else. Where an op takes elements for
+indices, it says how many there are to choose from (`CHOOSING`). Runs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Union
 
-from distir.ir import Apply, Arg, Call, Dim, Function, Literal, TensorType, types
-
-MOVING = frozenset(
-    ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Concat", "Cast", "Send")
-    + ("MPIBroadcast", "MPIScatter", "MPIGather", "MPIAllgather")
+from distir.analysis.domains import Instance, Types
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Dense,
+    Dim,
+    Literal,
+    TensorType,
+    TupleType,
+    Type,
 )
-"""Ops whose results hold elements of their first operands, and no others."""
+from distir.ir.deep import Deep, finish
+from distir.ops import Value, type_of
 
 
-def index_bounds(function: Function, sizes: Mapping[str, Dim]) -> dict[str, int]:
-    """By parameter: the number that its elements must be less than, where it is known. `sizes`: of named dimensions."""
-    stated = {p.name: types.substitute(p.type, sizes) for p in function.params}
-    origins = {p.name: frozenset((p.name,)) for p in function.params if _is_index(stated[p.name])}
-    bounds: dict[str, int] = {}
-    unknown: set[str] = set()
-    for statement in function.body:
-        if not isinstance(statement, (Apply, Call)):
-            continue
-        for place, arg in enumerate(statement.args):
-            own = origins.get(arg, frozenset[str]()) if isinstance(arg, str) else _inside(arg, origins)
-            if not own:
-                continue
-            if isinstance(statement, Apply) and statement.op in MOVING:
-                for name in statement.results:
-                    origins[name] = origins.get(name, frozenset[str]()) | own
-                continue
-            bound = _bound(statement, place, stated) if isinstance(statement, Apply) else None
-            if bound is None:
-                unknown |= own
-            else:
-                bounds.update((name, min(bound, bounds.get(name, bound))) for name in own)
-    return {name: bound for name, bound in bounds.items() if name not in unknown and bound > 0}
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The whole numbers from `low` to below `high`, and those that stand for none of them: labels that are ignored."""
+
+    low: int
+    high: int
+    also: frozenset[int] = frozenset()
 
 
-def _is_index(stated: types.Type) -> bool:
-    return isinstance(stated, TensorType) and stated.dtype is not None and stated.dtype.name in ("Int32", "Int64")
+Leaf = tuple[str, tuple[int, ...]]
+"""A parameter, and the part of it where it is a tuple."""
 
 
-def _inside(arg: Arg, origins: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    found = frozenset[str]()
-    for item in arg if isinstance(arg, tuple) else ():
-        found |= origins.get(item, frozenset[str]()) if isinstance(item, str) else _inside(item, origins)
-    return found
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Elements of a parameter: `more` than what is given for it; None where something else was made of them.
+
+    `replaced`: some of them were replaced by others, perhaps those that stand for nothing.
+    """
+
+    leaf: Leaf
+    more: int | None = 0
+    replaced: bool = False
 
 
-def _bound(statement: Apply, place: int, stated: Mapping[str, types.Type]) -> int | None:
-    """What an op says of its operand at `place`: the number of things that there are to choose from."""
-    axis = statement.attrs.get("axis", 0)
-    match statement.op, place:
-        case "Gather", 1:
-            table = statement.args[0]
-            shape = getattr(stated.get(table), "shape", None) if isinstance(table, str) else None
-            return _at(shape or (), axis)
-        case "GatherGrad", 1:
-            return _at(_numbers(statement.args[2]), axis)
-        case "Mod", 0:
-            return _at(_numbers(statement.args[1]), 0)
-        case _:
+Elements = Union[frozenset[Made], "tuple[Elements, ...]"]
+"""Of which parameters' elements a value is made; of a tuple, of each part."""
+
+NOTHING: frozenset[Made] = frozenset()
+
+DATA = frozenset(
+    ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Cast", "CastLike")
+    + ("Expand", "Tile", "Pad", "Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "TopK", "Clip")
+    + ("Abs", "DepthToSpace", "SpaceToDepth", "Send", "Compress", "Trilu", "ReverseSequence")
+    + ("MPIBroadcast", "MPIScatter", "MPIGather", "MPIAllgather", "MPIAlltoall")
+)
+"""Ops whose results hold elements of their first operands."""
+
+PLACES = frozenset(("ArgMax", "ArgMin", "Mod", "NonZero", "Shape", "Size"))
+"""Ops whose results are in a range of their own, whatever they are given."""
+
+ANY = frozenset(("Concat", "Max", "Min", "ScatterElements", "ScatterND", "TensorScatter"))
+"""Ops whose results hold elements of any of their operands."""
+
+Choice = Callable[[Sequence[Value], Attributes], "Span | None"]
+"""What an op allows as indices, by all its operands and its attributes; None where that is not known."""
+
+
+def _axis_of(operand: int, axis: str | int = "axis") -> Choice:
+    """Places along a dimension of an operand."""
+
+    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+        chosen = attrs.get(axis, 0) if isinstance(axis, str) else axis
+        found = _at(_shape(vs[operand]), chosen)
+        ignored = attrs.get("ignore_index")
+        also = frozenset([ignored]) if isinstance(ignored, int) else frozenset[int]()
+        return None if found is None else Span(0, found, also)
+
+    return span
+
+
+def _number(operand: int, place: str | None = None) -> Choice:
+    """A number that is the value of an operand, or one of its numbers."""
+
+    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+        found = _at(_numbers(vs[operand]), 0 if place is None else attrs.get(place, 0))
+        return None if found is None else Span(0, found)
+
+    return span
+
+
+def _smallest(operand: int) -> Choice:
+    """Places along several dimensions of an operand at once."""
+
+    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+        last, batched = _at(_shape(vs[1]), -1), attrs.get("batch_dims", 0)
+        if last is None or not isinstance(batched, int):
             return None
+        sizes = _shape(vs[operand])[batched : batched + last]
+        known = [size for size in sizes if isinstance(size, int)]
+        return Span(0, min(known)) if known and len(known) == len(sizes) else None
+
+    return span
+
+
+CHOOSING: dict[tuple[str, int], Choice] = {
+    ("Gather", 1): _axis_of(0),
+    ("GatherElements", 1): _axis_of(0),
+    ("GatherND", 1): _smallest(0),
+    ("GatherGrad", 1): _number(2, "axis"),
+    ("ScatterElements", 1): _axis_of(0),
+    ("ScatterND", 1): _smallest(0),
+    ("OneHot", 0): _number(1),
+    ("Mod", 0): _number(1),
+    ("GroupedMatMul", 2): _axis_of(1, 0),
+    ("SoftmaxCrossEntropyLoss", 1): _axis_of(0, 1),
+    ("SoftmaxCrossEntropyLossGrad", 2): _axis_of(1, 1),
+    ("NegativeLogLikelihoodLoss", 1): _axis_of(0, 1),
+    ("NegativeLogLikelihoodLossGrad", 2): _axis_of(1, 1),
+}
+"""By op and operand: which numbers it may hold."""
+
+
+def index_spans(domain: Types, instance: Instance) -> dict[Leaf, Span]:
+    """What the elements of each parameter of a function may be, of whole numbers, where the program says so."""
+    params = zip(instance.function.params, instance.args, strict=True)
+    given = tuple(_of_parameter(p.name, (), type_of(v)) for p, v in params)
+    if all(map(_is_nothing, given)):
+        return {}
+    found = _Spans(domain)
+    finish(found.through(instance, given))
+    return {
+        leaf: replace(span, also=frozenset()) if leaf in found.bare else span
+        for leaf, span in found.spans.items()
+        if leaf not in found.unknown and span.low < span.high
+    }
+
+
+def _of_parameter(name: str, path: tuple[int, ...], stated: Type) -> Elements:
+    if isinstance(stated, TupleType):
+        return tuple(_of_parameter(name, (*path, k), item) for k, item in enumerate(stated.items))
+    return frozenset([Made((name, path))]) if _is_whole(stated) else NOTHING
+
+
+def _is_whole(stated: Type) -> bool:
+    return isinstance(stated, TensorType) and stated.dtype is not None and stated.dtype.kind in ("int", "uint")
+
+
+@dataclass
+class _Spans:
+    """Follows elements through functions, each once for the same ones."""
+
+    domain: Types
+    spans: dict[Leaf, Span] = field(default_factory=dict[Leaf, Span])
+    unknown: set[Leaf] = field(default_factory=set[Leaf])
+    """Of which something was made that is an index."""
+    bare: set[Leaf] = field(default_factory=set[Leaf])
+    """Which are indices as they are, of an op that ignores none."""
+    known: dict[tuple[int, tuple[Elements, ...]], tuple[Elements, ...]] = field(
+        default_factory=dict[tuple[int, tuple[Elements, ...]], tuple[Elements, ...]]
+    )
+
+    def through(self, instance: Instance, given: tuple[Elements, ...]) -> Deep[tuple[Elements, ...]]:
+        """Of which elements the results of a function are, where its parameters are of those given."""
+        key = id(instance), given  # the checker keeps instances, so each id stays its own
+        if key in self.known:
+            return self.known[key]
+        rho = dict(zip((p.name for p in instance.function.params), given, strict=True))
+        for statement in instance.function.body:
+            if not isinstance(statement, (Apply, Call)):
+                continue
+            operands = tuple(_elements(arg, rho) for arg in statement.args)
+            if all(map(_is_nothing, operands)):
+                continue
+            if isinstance(statement, Call):
+                callee = self.domain.instance(statement.function, instance.state(statement.args))
+                results = yield self.through(callee, operands)
+            else:
+                results = self._apply(statement, instance, operands)
+            rho.update((n, r) for n, r in zip(statement.results, results, strict=True) if n != DISCARD)
+        self.known[key] = tuple(_elements(arg, rho) for arg in instance.function.returned)
+        return self.known[key]
+
+    def _apply(self, op: Apply, instance: Instance, operands: tuple[Elements, ...]) -> Sequence[Elements]:
+        if op.op == "MakeTuple":
+            return [operands]
+        if op.op == "UnpackTuple" and isinstance(operands[0], tuple):
+            return operands[0]
+        vs = instance.state(op.args)
+        if op.op in DATA and isinstance(operands[0], tuple) and len(op.results) == 1:
+            return [operands[0]]
+        flat = tuple(map(_joined, operands))
+        for place, own in enumerate(flat):
+            if own and (choice := CHOOSING.get((op.op, place))):
+                self._chosen(own, _span(choice, vs, op.attrs))
+        made = self._made(op, vs, flat)
+        results = [instance.state.get(name) for name in op.results]
+        return [NOTHING if w is not None and _is_truth(type_of(w)) else made for w in results]
+
+    def _chosen(self, elements: frozenset[Made], span: Span | None) -> None:
+        for made in elements:
+            if span is None or made.more is None:
+                self.unknown.add(made.leaf)
+                continue
+            if not span.also and not made.replaced:
+                self.bare.add(made.leaf)
+            low, high = max(0, span.low - made.more), span.high - made.more
+            before = self.spans.get(made.leaf, Span(low, high))
+            also = before.also | {number - made.more for number in span.also}
+            self.spans[made.leaf] = Span(max(low, before.low), min(high, before.high), also)
+
+    def _made(self, op: Apply, vs: Sequence[Value], operands: Sequence[frozenset[Made]]) -> frozenset[Made]:
+        """Of which elements the result is."""
+        if op.op in PLACES:
+            return NOTHING
+        if op.op in DATA:
+            return operands[0]
+        if op.op in ANY:
+            return NOTHING.union(*operands)
+        if op.op == "Where":
+            return frozenset(replace(made, replaced=True) for made in NOTHING.union(*operands[1:]))
+        more = _added(op, vs)
+        moved = NOTHING.union(*operands)
+        return frozenset(replace(m, more=None if m.more is None or more is None else m.more + more) for m in moved)
+
+
+def _added(op: Apply, vs: Sequence[Value]) -> int | None:
+    """What an op adds to each element of its first operand, or of its second one where it may; None for any other."""
+    if op.op not in ("Add", "Sub"):
+        return None
+    numbers = [set(_numbers(v)) for v in (vs if op.op == "Add" else vs[1:])]
+    known = [n for found in numbers if len(found) == 1 and isinstance(n := next(iter(found)), int)]
+    return None if len(known) != 1 else known[0] if op.op == "Add" else -known[0]
+
+
+def _span(choice: Choice, vs: Sequence[Value], attrs: Attributes) -> Span | None:
+    try:
+        return choice(vs, attrs)
+    except IndexError:  # an operand that is left out
+        return None
+
+
+def _elements(arg: Arg, rho: Mapping[str, Elements]) -> Elements:
+    if isinstance(arg, tuple):
+        return tuple(_elements(item, rho) for item in arg)
+    return rho.get(arg, NOTHING) if isinstance(arg, str) else NOTHING
+
+
+def _joined(elements: Elements) -> frozenset[Made]:
+    return NOTHING.union(*map(_joined, elements)) if isinstance(elements, tuple) else elements
+
+
+def _is_nothing(elements: Elements) -> bool:
+    return all(map(_is_nothing, elements)) if isinstance(elements, tuple) else not elements
+
+
+def _is_truth(stated: Type) -> bool:
+    return isinstance(stated, TensorType) and stated.dtype is not None and stated.dtype.kind == "bool"
+
+
+def _shape(value: Value) -> Sequence[Dim]:
+    found = type_of(value)
+    return (found.shape or ()) if isinstance(found, TensorType) else ()
 
 
 def _at(numbers: Sequence[object], axis: object) -> int | None:
@@ -76,9 +281,9 @@ def _at(numbers: Sequence[object], axis: object) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _numbers(arg: Arg) -> Sequence[object]:
+def _numbers(value: Value) -> Sequence[object]:
     """The elements of a constant of one dimension at most."""
     from distir.ops import dense
 
-    constant = dense(arg.value) if isinstance(arg, Literal) else None
-    return constant.values if constant is not None and len(constant.shape) <= 1 else ()
+    constant = dense(value.value) if isinstance(value, Literal) else value
+    return constant.values if isinstance(constant, Dense) and len(constant.shape) <= 1 else ()

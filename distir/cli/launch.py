@@ -88,7 +88,7 @@ def launch(
         words += ["--any-core"] * any_core
         values = None
         if verify or input or inputs:
-            values = _values(entry, input or (), inputs, bound, seed)
+            values = _values(program, entry, input or (), inputs, bound, seed)
             words += ["--inputs", str(_written(values, entry, folder / "inputs.safetensors"))]
         if verify:
             words += ["--output", str(folder / "results")]
@@ -193,13 +193,19 @@ def _run(found: Lowered, folder: Path, backend: str, timeout_s: float, words: Se
 
 
 def _values(
-    entry: Function, files: Sequence[str], archive: str | None, bound: Mapping[str, Constant], seed: int
+    program: Program,
+    entry: Function,
+    files: Sequence[str],
+    archive: str | None,
+    bound: Mapping[str, Constant],
+    seed: int,
 ) -> dict[str, Any]:
     """A value for every parameter, as `distir run` finds them. Raises Refused."""
     from distir.cli.run import inputs_of
     from distir.cli.tensors import given_inputs
 
-    return inputs_of(entry, given_inputs(entry.params, files, archive), bound, seed, memory.available_bytes())
+    given = given_inputs(entry.params, files, archive)
+    return inputs_of(program, entry, given, bound, seed, memory.available_bytes())
 
 
 def _written(values: Mapping[str, Any], entry: Function, path: Path) -> Path:

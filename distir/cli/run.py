@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,7 +68,7 @@ def run(
     given = given_inputs(entry.params, input or (), inputs)
     most = memory.allowed(max_memory)
     with output.progress(f"running {shown(file)}"), judged(program), memory.within(most):
-        results = _run(program, entry, inputs_of(entry, given, bound, seed, most), folder_of(file), most)
+        results = _run(program, entry, inputs_of(program, entry, given, bound, seed, most), folder_of(file), most)
         tensors = [leaf for result in results for leaf in flattened(result.name, result.type, result.value)]
         rows = [
             {
@@ -115,7 +114,12 @@ def _run(
 
 
 def inputs_of(
-    entry: Function, given: Mapping[str, Any], bound: Mapping[str, Constant], seed: int, most: int | None
+    program: Program,
+    entry: Function,
+    given: Mapping[str, Any],
+    bound: Mapping[str, Constant],
+    seed: int,
+    most: int | None,
 ) -> dict[str, Any]:
     """A value for every parameter: from a file, from `--bind`, or random. `most`: the bytes that they may take.
 
@@ -140,7 +144,7 @@ def inputs_of(
     missing = tuple(param for param in entry.params if param.name not in values)
     try:
         memory.refuse_inputs(missing, sizes, most)
-        return values | random_inputs(replace(entry, params=missing), seed, sizes)
+        return values | random_inputs(entry, seed, sizes, program.module, values)
     except InputError as error:
         raise Refused(str(error)) from None
     except (ValueError, OverflowError) as error:  # DimensionError is one

@@ -48,13 +48,12 @@ class Verdict:
 
 def tell(verdicts: Sequence[Verdict], agree: str, differ: str) -> None:
     """Say in a line that results agree, or else which do not, where and by how much; the worst first."""
-    for v in verdicts:
-        if v.same and v.rounding is not None:
-            output.tell(f"%{v.name} is off by {v.error:.1e}, where rounding may make {v.rounding:.1e}")
     wrong = sorted((v for v in verdicts if not v.same), key=lambda v: -v.error)
     if not wrong:
         worst = max(verdicts, key=lambda v: v.error, default=None)
         most = f"largest difference {worst.error:.1e} in %{worst.name}" if worst and worst.error else "no difference"
+        if worst and worst.rounding is not None:
+            most += f", where rounding may make {worst.rounding:.1e}"
         output.tell(f"verified: {agree} ({len(verdicts)}, {most})")
         return
     lines = [f"  %{v.name}: {v.difference}" for v in wrong[:SHOWN]]

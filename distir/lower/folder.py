@@ -12,11 +12,11 @@ import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from distir.analysis import Instance, check, result_names
+from distir.analysis import Instance, Leaf, Span, check, index_spans, result_names
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
@@ -110,6 +110,8 @@ class Entry:
     args: tuple[Value, ...]
     results: tuple[tuple[int, str], ...] | None = None
     """Of a rank's part: which results of the whole function it gives, and their names there; None: its own."""
+    spans: Mapping[Leaf, Span] = field(default_factory=dict[Leaf, Span])
+    """Of a rank's part: what the integers of its parameters may be, where that is known."""
 
 
 def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | None = None) -> Lowered:
@@ -125,7 +127,8 @@ def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | 
             raise ProgramError(analysis.errors)
         _check_arguments(entry)
         instance = analysis.instance(entry.function, entry.args)
-        ranks[entry.name] = {d: _part(m, entry, instance, d) for d, m in project(analysis, instance).items()}
+        spans = index_spans(analysis.domain, instance)
+        ranks[entry.name] = {d: _part(m, entry, instance, d, spans) for d, m in project(analysis, instance).items()}
     try:
         return lower_ranks(ranks, source, more)
     except Unwritten as unwritten:
@@ -148,14 +151,14 @@ def _check_arguments(entry: Entry) -> None:
         raise ProgramError(problems)
 
 
-def _part(module: Module, entry: Entry, instance: Instance, device: int) -> Entry:
+def _part(module: Module, entry: Entry, instance: Instance, device: int, spans: Mapping[Leaf, Span]) -> Entry:
     """A rank's part of an entry: its module, the arguments that it has, and the results that it gives."""
     names = result_names(entry.function)
     results = tuple((i, names[i]) for i in held_results(instance, device))
     function = module.functions[entry.function.name]
     given = {p.name: v for p, v in zip(entry.function.params, entry.args, strict=True)}
     args = tuple(given.get(p.name, p.type) for p in function.params)
-    return Entry(entry.name, module, function, args, results)
+    return Entry(entry.name, module, function, args, results, spans)
 
 
 def lower_ranks(
@@ -297,7 +300,10 @@ def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, 
     return {
         "function": emitted.name,
         "communicates": emitted.communicates,
-        "params": [{"name": p.name, "type": described(type_of(v)), "roles": list(p.roles)} for p, v in params],
+        "params": [
+            {"name": p.name, "type": described(type_of(v), (p.name, ()), entry.spans), "roles": list(p.roles)}
+            for p, v in params
+        ],
         "results": [
             {"name": results[i][1], "index": results[i][0], "type": described(type_of(instance.state.returned[i]))}
             for i in emitted.results
@@ -306,16 +312,21 @@ def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, 
     }
 
 
-def described(stated: Type) -> Any:
-    """A type in JSON: `{dtype, shape}`, a list for a tuple; None for what another rank holds stands at run time."""
+def described(stated: Type, leaf: Leaf = ("", ()), spans: Mapping[Leaf, Span] | None = None) -> Any:
+    """A type in JSON: `{dtype, shape}`, a list for a tuple; None for what another rank holds stands at run time.
+
+    Of a parameter's `leaf` the range of its integers is added, where `spans` have it.
+    """
     if isinstance(stated, TupleType):
-        return [described(item) for item in stated.items]
-    tensor = cast("TensorType", stated)
-    return {
+        name, path = leaf
+        return [described(item, (name, (*path, k)), spans) for k, item in enumerate(stated.items)]
+    tensor, span = cast("TensorType", stated), (spans or {}).get(leaf)
+    found = {
         "dtype": dtype_name(tensor.dtype).removeprefix("torch."),
         "shape": list(tensor.shape or ()),
         "device": None if types.device_of(tensor) == HOST else tensor.device,
     }
+    return found if span is None else found | {"range": [span.low, span.high]}
 
 
 def _constant(value: Dense | External, index: int, tensors: dict[str, Dense | External]) -> dict[str, Any]:

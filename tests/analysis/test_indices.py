@@ -1,10 +1,10 @@
-"""Which parameters are indices, and how large their elements may be."""
+"""Which whole numbers random inputs are: any of what a program chooses from by them, and no others."""
 
 import numpy as np
 import pytest
 
-from distir.analysis import random_inputs
-from distir.analysis.indices import index_bounds
+import distir
+from distir.analysis import check, index_spans, random_inputs
 from distir.models import gpt2
 from distir.syntax import parse
 from distir.transform import transform
@@ -15,7 +15,8 @@ func @main(
   %small: Tensor[Float32, (4, 7), 1],
   %i: Tensor[Int64, (2, 50), 1],
   %j: Tensor[Int64, (50,), 1],
-  %k: Tensor[Int64, (50,), 1]
+  %k: Tensor[Int64, (50,), 1],
+  %n: Tensor[Int64, (50,), 1]
 ) {
   %flat = Reshape(%i, [-1])
   %a = Gather[axis = 0](%table, %flat)
@@ -23,16 +24,26 @@ func @main(
   %c = Gather[axis = 0](%table, %j)
   %next = Add(%k, 1)
   %d = Gather[axis = 0](%table, %next)
-  %e = Mod(%k, 9)
+  %square = Mul(%n, %n)
+  %e = Gather[axis = 0](%table, %square)
   return %a, %b, %c, %d, %e
 }
 """
 
 
+def spans(text, **sizes):
+    """By parameter: its numbers."""
+    program = parse(text).module
+    analysis = check(program)
+    assert not analysis.errors
+    entry = program.entry()
+    types = [distir.ir.types.substitute(p.type, sizes) for p in entry.params]
+    found = index_spans(analysis.domain, analysis.instance(entry, types))
+    return {".".join((name, *map(str, path))): (s.low, s.high, set(s.also)) for (name, path), s in found.items()}
+
+
 def test_the_smallest_of_what_an_index_chooses_from_counts():
-    main = parse(TEXT).module.functions["main"]
-    assert index_bounds(main, {"V": 30}) == {"i": 7, "j": 30}
-    assert index_bounds(main, {}) == {}
+    assert spans(TEXT, V=30) == {"i": (0, 7, set()), "j": (0, 30, set()), "k": (0, 29, set())}
 
 
 def test_random_indices_are_in_range_and_reach_all_of_it():
@@ -40,15 +51,100 @@ def test_random_indices_are_in_range_and_reach_all_of_it():
     found = random_inputs(main, 0, {"V": 30})
     assert set(found["i"].ravel()) == set(range(7))
     assert found["j"].max() > 20
-    assert set(found["k"]) == {0, 1}
+    assert set(found["n"]) == {0, 1}, "nothing is said of its square"
 
 
-@pytest.mark.parametrize("strategy", [(), ("dp=2",), ("tp=2",)])
+THROUGH_CALLS = """
+func @inner(%tokens: Tensor[Int64, s, 1], %table) {
+  %x = Gather(%table, %tokens)
+  return %x, %tokens
+}
+
+func @stage(%both, %mask) {
+  %table, %tokens = UnpackTuple(%both)
+  %x, %same = @inner(%tokens, %table)
+  %seen = Cast[to = Float32](%mask)
+  %y = Mul(%x, %seen)
+  return %y, %same
+}
+
+func @main(
+  %table: Tensor[Float32, (40, 4), 1],
+  %tokens: Tensor[Int64, (600, 1), 1],
+  %pair: Tuple[Tensor[Int64, (300,), 1], Tensor[Bool, (300,), 1]],
+  %mask: Tensor[Int64, (300, 1), 1]
+) {
+  %one, %two = Split[axis = 0, num_outputs = 2](%tokens)
+  %flat = Reshape(%one, [300])
+  %both = MakeTuple(%table, %flat)
+  %y, %same = @stage(%both, %mask)
+  %picked, %chosen = UnpackTuple(%pair)
+  %z = SoftmaxCrossEntropyLoss(%y, %picked)
+  return %y, %z, %same, %chosen
+}
+""".replace("Int64, s, 1", "Int64, (300,), 1")
+
+
+def test_indices_are_followed_through_calls_and_tuples():
+    assert spans(THROUGH_CALLS) == {"tokens": (0, 40, set()), "pair.0": (0, 4, set())}
+    module = parse(THROUGH_CALLS).module
+    found = random_inputs(module.entry(), 0, {}, module)
+    assert set(found["tokens"].ravel()) == set(range(40))
+    assert set(found["pair"][0]) == set(range(4))
+    assert set(found["mask"].ravel()) == {0, 1}
+    assert found["pair"][1].dtype == bool
+    distir.run(module, found)
+
+
+IGNORED = """
+func @main(
+  %scores: Tensor[Float32, (400, 6), 1],
+  %labels: Tensor[Int64, (400,), 1],
+  %table: Tensor[Float32, (3, 2), 1],
+  %others: Tensor[Int64, (400,), 1]
+) {
+  %a = SoftmaxCrossEntropyLoss[ignore_index = -100](%scores, %labels)
+  %bare = Gather(%table, %others)
+  %b = SoftmaxCrossEntropyLoss[ignore_index = -100](%scores, %others)
+  %left_out = Equal(%labels, -100)
+  %instead = Where(%left_out, 0, %labels)
+  %c = Gather(%scores, %instead)
+  return %a, %b, %c, %bare
+}
+"""
+
+
+def test_some_labels_are_ignored_where_a_loss_says_how_and_nothing_else_takes_them_for_indices():
+    assert spans(IGNORED) == {"labels": (0, 6, {-100}), "others": (0, 3, set())}
+    module = parse(IGNORED).module
+    found = random_inputs(module.entry(), 0, {}, module)
+    assert set(found["labels"]) == {-100, *range(6)}
+    assert found["labels"][0] >= 0, "a mean over no labels is no number"
+    assert set(found["others"]) == {0, 1, 2}
+    distir.run(module, found)
+
+
+def test_numbers_that_are_only_compared_with_others_may_be_any_of_the_table():
+    text = TEXT.replace("%square = Mul(%n, %n)", "%is = Equal(%n, 0)\n  %square = Where(%is, 1, %n)")
+    assert spans(text, V=30)["n"] == (0, 30, set())
+
+
+def test_numbers_of_one_byte_are_any_of_their_type():
+    module = parse("func @f(%x: Tensor[UInt8, (40, 99), 1], %y: Tensor[Int8, (40, 99), 1]) { return %x, %y }").module
+    found = random_inputs(module.entry(), 0, {})
+    assert (found["x"].min(), found["x"].max()) == (0, 255)
+    assert (found["y"].min(), found["y"].max()) == (-128, 127)
+
+
+STRATEGIES = [(), ("dp=2",), ("tp=2",), ("pp=2", "microbatches=2"), ("dtp=2,2,2", "microbatches=2"), ("checkpoint",)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_tokens_of_a_model_are_of_its_whole_vocabulary(strategy):
-    module = transform(gpt2(1, 32, 2, 8, 2, 40, dtype="Float32"), "grad", "loss=cross_entropy", "optimizer=sgd")
-    main = transform(module, *strategy).functions["main"] if strategy else module.functions["main"]
-    found = random_inputs(main, 0, {})
-    tokens = [value for name, value in found.items() if name.startswith("input_ids")]
-    assert tokens
+    module = transform(gpt2(2, 32, 2, 8, 4, 40, dtype="Float32"), "grad", "loss=cross_entropy", "optimizer=sgd")
+    module = transform(module, *strategy) if strategy else module
+    found = random_inputs(module.entry(), 0, {}, module)
+    tokens = [value for name, value in found.items() if name.startswith(("input_ids", "target"))]
+    assert len(tokens) > 1
     for value in tokens:
         assert 20 < np.max(value) < 40

@@ -51,6 +51,23 @@ def pipeline(tmp_path):
     return path
 
 
+CHOOSING = """\
+func @main(%table: Tensor[Float32, (50, 3), 1], %pair: Tuple[Tensor[Int64, (9,), 1], Tensor[Int64, (9,), 1]]) {
+  %tokens, %mask = UnpackTuple(%pair)
+  %x = Gather(%table, %tokens)
+  return %x, %mask
+}
+"""
+
+
+def test_a_lowered_program_knows_the_range_of_its_indices(distir, tmp_path):
+    path = tmp_path / "choosing.dir"
+    path.write_text(CHOOSING)
+    assert distir("lower", path, "-o", tmp_path / "out").code == 0
+    described = json.loads((tmp_path / "out" / "program.json").read_text())["entries"]["main"]["0"]["params"]
+    assert [leaf.get("range") for leaf in described[1]["type"]] == [[0, 50], None]
+
+
 def test_the_program_of_a_rank_is_printed(distir, pipeline, tmp_path):
     ended = distir("project", pipeline, "--rank", 2)
     assert ended.code == 0

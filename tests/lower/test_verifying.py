@@ -82,8 +82,9 @@ def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):
     assert capsys.readouterr().err == "verified: the same (52, largest difference 5.1e-08 in %r51)\n"
     tell([*fine, Verdict("w", 2.0, same=False, difference="3 of 4 elements differ")], "the same", "not the same")
     assert capsys.readouterr().err == "error: not the same: 1 of 53\n  %w: 3 of 4 elements differ\n"
-    tell([Verdict("w", 1e-2, same=True, rounding=2e-2)], "the same", "not the same")
-    assert "%w is off by 1.0e-02, where rounding may make 2.0e-02" in capsys.readouterr().err
+    tell([Verdict(n, 1e-2, same=True, rounding=2e-2) for n in ("w", "v")], "the same", "not the same")
+    most = "apart by at most 1.0e-02 in %w, where rounding may make 2.0e-02"
+    assert capsys.readouterr().err == f"verified: the same (2, {most})\n"
 
 
 def test_inputs_change_in_their_last_digits_only():
