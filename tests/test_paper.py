@@ -258,7 +258,7 @@ def small(name):
 def inputs(module, seed=0):
     from distir.analysis import random_inputs
 
-    return random_inputs(module.entry(), seed, {})
+    return random_inputs(module, seed, {})
 
 
 def run(name, given=None):

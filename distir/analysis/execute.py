@@ -116,25 +116,28 @@ def result_names(function: Function) -> list[str]:
 
 
 def random_inputs(
-    function: Function,
+    module: Module,
     seed: int,
     sizes: Mapping[str, int],
-    module: Module | None = None,
+    function: str | None = None,
     given: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Inputs for every parameter that is not `given`, the same for the same seed.
+    """Inputs for every parameter of the entry function (or `function`) that is not `given`, the same for the same seed.
 
     Floats are normal with deviation 0.1, what is `{state}` not negative. Integers that are indices or labels are any of
-    what they choose from, as is found by following them through the function and, with `module`, those that it calls;
-    an eighth of labels is ignored where the loss says how. Others of one byte are any number, wider ones 0 or 1, as
-    masks are; scalars that are `{state}` are 1, for they may be step counts. Raises InputError where a parameter's type
-    leaves something open.
+    what they choose from, as is found by following them through the program; an eighth of labels is ignored where the
+    loss says how. Others of one byte are any number, wider ones 0 or 1, as masks are; scalars that are `{state}` are 1,
+    for they may be step counts. Raises InputError where a parameter's type leaves something open, LookupError if there
+    is no such function.
     """
-    stated = {p: types.substitute(p.type, sizes) for p in function.params if p.name not in given}
+    entry = module.entry(function)
+    if entry is None:
+        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    stated = {p: types.substitute(p.type, sizes) for p in entry.params if p.name not in given}
     for param, found in stated.items():
         _require_shapes(param, found)
     generator = np.random.default_rng(seed)
-    spans = _spans(module or Module([function]), function, sizes)
+    spans = _spans(module, entry, sizes)
     return {
         p.name: _random(generator, (p.name, ()), found, not {"state", "buffer"}.isdisjoint(p.roles), spans)
         for p, found in stated.items()

@@ -144,7 +144,7 @@ def inputs_of(
     missing = tuple(param for param in entry.params if param.name not in values)
     try:
         memory.refuse_inputs(missing, sizes, most)
-        return values | random_inputs(entry, seed, sizes, program.module, values)
+        return values | random_inputs(program.module, seed, sizes, entry.name, values)
     except InputError as error:
         raise Refused(str(error)) from None
     except (ValueError, OverflowError) as error:  # DimensionError is one

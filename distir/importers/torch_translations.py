@@ -22,8 +22,10 @@ def _slice_scatter(
     """A part of `self` along `dim` replaced by `src`: what is before, `src`, what is behind."""
     op: Any = importlib.import_module("onnxscript").opset23
     size = self.shape[dim]
+    if step == 1 and not start and (end is None or end == LAST):
+        return src
     if step != 1 or not isinstance(size, int):
-        own = importlib.import_module("torch.onnx._internal.exporter._torchlib.ops.core")
+        own = importlib.import_module("onnxscript.function_libs.torch_lib.ops.core")
         return own.aten_slice_scatter(self, src, dim, start, end, step)
     first, last = (min(max(at + size if at < 0 else at, 0), size) for at in (start or 0, size if end is None else end))
     parts = [src]

@@ -64,7 +64,7 @@ class Plan:
         """The options of the steps `dtp` and `pp` for this plan, without the degrees."""
         found = PipelineOptions()
         if self.pipeline > 1:
-            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule)
+            found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule, balance="uniform")
             known = SCHEDULES.get(self.schedule)
             if known is not None and known.virtual:
                 found["virtual"] = self.stages_per_device

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from distir.transform.comparison import Difference, Side, difference
     from distir.transform.pipeline.passes import Pass, Task
     from distir.transform.pipeline.schedules import schedule
+    from distir.transform.pipeline.shares import StageShares
+    from distir.transform.pipeline.step import stage_shares
     from distir.transform.sharding.shares import Shares
     from distir.transform.sharding.steps import tensor_shares
     from distir.transform.steps import Application, Option, Step, StepError, listening, step
@@ -23,6 +25,8 @@ _HOMES = {
     "distir.transform.comparison": ("Difference", "Side", "difference"),
     "distir.transform.pipeline.passes": ("Pass", "Task"),
     "distir.transform.pipeline.schedules": ("schedule",),
+    "distir.transform.pipeline.shares": ("StageShares",),
+    "distir.transform.pipeline.step": ("stage_shares",),
     "distir.transform.sharding.shares": ("Shares",),
     "distir.transform.sharding.steps": ("tensor_shares",),
     "distir.transform.steps": ("Application", "Option", "Step", "StepError", "listening", "step"),
@@ -39,6 +43,7 @@ __all__ = [
     "Pass",
     "Shares",
     "Side",
+    "StageShares",
     "Step",
     "StepError",
     "Task",
@@ -49,6 +54,7 @@ __all__ = [
     "parse_steps",
     "reference",
     "schedule",
+    "stage_shares",
     "step",
     "tensor_shares",
     "transform",

@@ -18,12 +18,12 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, pp
+from distir.transform.pipeline import SCHEDULES, prepared
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.state import State
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, is_heard, step, tell
 
 AXES = "dtp"
 LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
@@ -37,7 +37,7 @@ def dtp(
     microbatches: int = 1,
     schedule: str = "1f1b",
     virtual: int = 1,
-    balance: str = "uniform",
+    balance: str = "cost",
     shard: tuple[str, ...] = (),
     bucket_bytes: int = 0,
     layout: str = "pdt",
@@ -77,6 +77,9 @@ def dtp(
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware)
+        if p > 1 and is_heard():
+            for line in prepared(*options).shares.lines:
+                tell(line)
         if piped and d == t == 1:
             return _pipeline(*options)
         if piped:
@@ -105,8 +108,7 @@ def dtp(
 def _pipeline(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
 ) -> Module:
-    options = {"schedule": schedule, "virtual": virtual, "balance": balance, "hardware": hardware}
-    return pp(module, stages, microbatches=microbatches, **options)
+    return prepared(module, stages, microbatches, schedule, virtual, balance, hardware).written
 
 
 @kept_per_thread(16)

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import overload
 
 from distir.ir import Apply, Arg, Broken, Call, Return, Statement
+
+
+@overload
+def with_operands(statement: Apply | Call, renamed: Mapping[str, Arg]) -> Apply | Call: ...
+
+
+@overload
+def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement: ...
 
 
 def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement:

@@ -79,7 +79,7 @@ def verify(
     original has no type, or a named dimension no size, and for `max_bytes`.
     """
     entry = entry_of(original)
-    inputs = random_inputs(entry, seed, bind or {}, original)
+    inputs = random_inputs(original, seed, bind or {})
     expected = execute(original, inputs, entry.name, load, max_bytes)
     found = distributed(transformed, list(inputs.values()), entry, load, max_bytes)
     if len(found) != len(expected):

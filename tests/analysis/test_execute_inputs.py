@@ -100,8 +100,7 @@ def test_host_inputs_are_known_before_the_program_runs():
 
 
 def test_random_inputs_are_the_same_for_the_same_seed_and_fit():
-    function = MODULE.entry()
-    first, again, other = (random_inputs(function, seed, {"B": 4}) for seed in (1, 1, 2))
+    first, again, other = (random_inputs(MODULE, seed, {"B": 4}) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first["x"], again["x"])
     assert not np.array_equal(first["x"], other["x"])
     assert distir.run(MODULE, first)["t"].shape == (4, 3)
@@ -118,9 +117,9 @@ def test_random_inputs_are_the_same_for_the_same_seed_and_fit():
     ],
 )
 def test_random_inputs_need_types(type, words):
-    function = distir.parse(f"func @f(%x: {type}) {{\n  return %x\n}}\n").entry()
+    module = distir.parse(f"func @f(%x: {type}) {{\n  return %x\n}}\n")
     with pytest.raises(InputError, match=words):
-        random_inputs(function, 0, {"B": 4})
+        random_inputs(module, 0, {"B": 4})
 
 
 def test_an_input_is_not_changed_by_a_run():

@@ -30,7 +30,7 @@ def adds_to(left, right):
 
 
 def inputs(program):
-    return tuple(random_inputs(program.main, 0, {}).values())
+    return tuple(random_inputs(program.module, 0, {}).values())
 
 
 @given(programs())

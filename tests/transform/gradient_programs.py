@@ -256,7 +256,7 @@ def step_gradients(module, seed=0, sizes=None, **options):
     """The inputs, the loss and the gradients, by parameter, of the training step without updates."""
     step = distir.transform(module, "grad", optimizer="none", **options)
     check(step)
-    inputs = random_inputs(step.entry(), seed, sizes or {"B": 2})
+    inputs = random_inputs(step, seed, sizes or {"B": 2})
     loss, *found = distir.run(step, inputs).values()
     names = [p.name for p in module.entry().params if "param" in p.roles]
     return step, inputs, loss, dict(zip(names, found, strict=True))

@@ -187,7 +187,7 @@ def leaves(value):
 def assert_same_results(module, made, sizes):
     """gather(main(scatter(x))) = sequential(x), for weights and inputs around 1, so that no gradient vanishes."""
     entry = module.entry()
-    inputs = random_inputs(entry, 1, sizes)
+    inputs = random_inputs(module, 1, sizes)
     scaled = [_larger(value) for value in inputs.values()]
     expected = list(distir.run(module, scaled, entry.name).values())
     values = scaled

@@ -34,7 +34,7 @@ class Runs:
         analysis = check(module)
         assert not analysis.errors, f"{analysis.errors[0]}\n{distir.format(module)}"
         entry = original.entry().name
-        values = inputs(original.entry())
+        values = inputs(original)
         domain = Remembering(module, self)
         for name in (f"{entry}.scatter", entry, f"{entry}.gather"):
             if name in module.functions:
@@ -96,10 +96,10 @@ def remembered_answers():
         yield
 
 
-def inputs(function):
+def inputs(module):
     """Values for every parameter: numbers that neither fade nor explode from layer to layer, and any of 16 tokens."""
     random = np.random.default_rng(0)
-    values = random_inputs(function, 0, {}).values()
+    values = random_inputs(module, 0, {}).values()
     return [5 * v if v.dtype.kind == "f" else random.integers(0, 16, v.shape) if v.shape else v for v in values]
 
 

@@ -44,7 +44,7 @@ def assert_same(module, distributed, seed=0, tolerance=1e-10):
     assert distir.parse(distir.format(distributed)) == distributed
     entry = module.entry().name
     first = module.functions.get(f"{entry}.scatter", module.functions[entry])
-    inputs = list(random_inputs(first, seed, {}).values())
+    inputs = list(random_inputs(module, seed, {}, first.name).values())
     expected = run_through(module, inputs, entry)
     found = run_through(distributed, inputs, entry)
     assert len(expected) == len(found)

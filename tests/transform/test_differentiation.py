@@ -245,7 +245,7 @@ def test_losses_are_those_of_their_definitions():
     rng = np.random.default_rng(0)
     module = parsed(MLP)
     step = distir.transform(module, "grad", loss="mse")
-    inputs = random_inputs(step.entry(), 0, {})
+    inputs = random_inputs(step, 0, {})
     (p,) = distir.run(module, {n: inputs[n] for n in ("w1", "w2", "x")}).values()
     loss = next(iter(distir.run(step, inputs).values()))
     np.testing.assert_allclose(loss, np.mean((p - inputs["target"]) ** 2), rtol=1e-12)
@@ -279,7 +279,7 @@ def test_updates_are_those_of_the_optimizer(optimizer):
     check(step)
     entry = step.entry()
     states = [p for p in entry.params if "state" in p.roles]
-    given = random_inputs(entry, 1, {"B": 2}) | inputs
+    given = random_inputs(step, 1, {"B": 2}) | inputs
     _, *found = distir.run(step, given).values()
     weights = [p for p in entry.params if "param" in p.roles]
     assert len(found) == len(weights) + len(states)
@@ -309,14 +309,14 @@ def test_a_narrow_model_has_a_wide_loss_and_wide_state():
     described = {p.name: str(p.type) for p in entry.params}
     assert described["target"] == "Tensor[Float32, (6, 3), 1]"
     assert described["w1.m"] == "Tuple[Tensor[Float32, (4, 5), 1], Tensor[Float32, (5,), 1]]"
-    loss, new, *_ = distir.run(step, random_inputs(entry, 0, {})).values()
+    loss, new, *_ = distir.run(step, random_inputs(step, 0, {})).values()
     assert loss.dtype == np.float32
     assert new[0].dtype.name == "bfloat16"
 
 
 def test_training_lowers_the_loss():
     step = distir.transform(parsed(BLOCK), "grad", "optimizer=adam", "lr=0.01")
-    values = list(random_inputs(step.entry(), 0, {"B": 2}).values())
+    values = list(random_inputs(step, 0, {"B": 2}).values())
     names = [p.name for p in step.entry().params]
     kept = [i for i, p in enumerate(step.entry().params) if p.roles.keys() & {"param", "state"}]
     losses = []

@@ -409,7 +409,7 @@ def layers_of(made, count):
 
 def test_uniform_and_given_numbers_of_layers():
     module = mlp(7, 2, 4)
-    assert sorted(layers_of(pipeline(module, 3), 3)) == [2, 2, 3]
+    assert sorted(layers_of(pipeline(module, 3, balance="uniform"), 3)) == [2, 2, 3]
     assert layers_of(pipeline(module, 3, balance="1,4,2"), 3) == [1, 4, 2]
 
 

@@ -219,7 +219,7 @@ def test_what_does_not_combine_is_refused(case, runs):
 def test_the_steps_of_training_are_long_enough_to_be_compared(name, runs):
     """A wrong gradient shows in ten digits of the new weights."""
     module = MODELS[name](8)
-    values = dict(zip([p.name for p in module.entry().params], inputs(module.entry()), strict=True))
+    values = dict(zip([p.name for p in module.entry().params], inputs(module), strict=True))
     new = dict(zip(result_names(module.entry()), runs.results(module, module), strict=True))
     for param in module.entry().params:
         if "param" in param.roles:

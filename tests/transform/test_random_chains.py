@@ -82,7 +82,7 @@ def test_gradients_are_slopes(model, loss, seed):
     """What chains are compared with, from `grad` on: the gradients are the loss's, by differences along a direction."""
     assume(any("param" in param.roles for param in model.module.entry().params))
     module = transform(model.module, "grad", "optimizer=none", f"loss={loss}")
-    inputs = random_inputs(module.entry(), seed, SIZES)
+    inputs = random_inputs(module, seed, SIZES)
     weights = [param.name for param in module.entry().params if "param" in param.roles]
     random = np.random.default_rng(seed)
     direction = {name: random.normal(size=inputs[name].shape) for name in weights}

@@ -35,7 +35,11 @@ def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a10
     _check_one_device(module, entry, analysis)
     blocks = training_step(entry)
     if blocks is None:
-        raise _nothing(entry, "uses no weight that is marked `{param}` first on the way forward, then on the way back")
+        raise _nothing(
+            entry,
+            "uses no weight that is marked `{param}` first on the way forward, then on the way back",
+            "apply `grad` to the program that gives the loss; gradients that came with it are found anew",
+        )
     if target is not None:
         return _within(module, entry, blocks, analysis, target, hardware)
     found = _every(module, entry, blocks, analysis, count)
@@ -44,7 +48,7 @@ def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a10
         raise _nothing(
             entry,
             f"keeps nothing inside {_runs(count)} for the way back",
-            f"`checkpoint={count + 1}`" if several else "",
+            f"take several blocks at a time: `checkpoint={count + 1}`" if several else None,
         )
     return found
 
@@ -137,9 +141,8 @@ def _check_sizes(entry: Function) -> None:
             raise ProgramError([Diagnostic(simulation_codes.UNBOUND, site, message, (), hint)])
 
 
-def _nothing(entry: Function, reason: str, help: str = "") -> ProgramError:
+def _nothing(entry: Function, reason: str, hint: str | None) -> ProgramError:
     site = Site(entry.name, None, Part("name"))
-    hint = f"take several blocks at a time: {help}" if help else None
     message = f"`@{entry.name}` {reason}, so there is nothing to recompute"
     return ProgramError([Diagnostic(codes.NOTHING_TO_RECOMPUTE, site, message, (), hint)])
 

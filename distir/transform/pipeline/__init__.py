@@ -1,15 +1,25 @@
 """Pipelines: a sequential program cut into stages over several devices, its batch into microbatches, with a schedule.
 
 The way of a program through here: `reading` understands it, by `microbatches` and `batch`; `stages` cuts it, by
-`costs` if asked; `splitting` makes two of a backward pass; `packing` and `outlining` make functions of stages;
-`schedules` say which device runs which `passes` and when, which `validation` checks; `order` adds the messages, and
-`filling` moves weight gradients; `placement` says what is where; `emission` writes it down, which `prepared` puts
-together. `step` does all that.
+`costs`, and `shares` says what came of that; `splitting` makes two of a backward pass; `packing` and `outlining` make
+functions of stages; `schedules` say which device runs which `passes` and when, which `validation` checks; `order` adds
+the messages, and `filling` moves weight gradients; `placement` says what is where; `emission` writes it down, which
+`prepared` puts together. `step` does all that.
 """
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import Steady, pp, steady
+from distir.transform.pipeline.step import Steady, pp, prepared, stage_shares, steady
 from distir.transform.pipeline.validation import ScheduleError
 
-__all__ = ["SCHEDULES", "Schedule", "ScheduleError", "Steady", "layer_count", "pp", "steady"]
+__all__ = [
+    "SCHEDULES",
+    "Schedule",
+    "ScheduleError",
+    "Steady",
+    "layer_count",
+    "pp",
+    "prepared",
+    "stage_shares",
+    "steady",
+]

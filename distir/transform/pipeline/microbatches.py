@@ -198,7 +198,7 @@ class Microbatches(Domain):
         if not (isinstance(full, TensorType) and isinstance(micro, TensorType) and full.shape and micro.shape):
             raise _cannot(op, "its result depends on the size of the batch")
         longer = [i for i, (n, m) in enumerate(zip(full.shape, micro.shape, strict=True)) if n != m]
-        if len(longer) > 1 or not OPS[op.op].linear:
+        if len(longer) > 1 or not (OPS[op.op].linear or op.op == "ConstantOfShape"):  # all rows are alike
             raise _cannot(op, "its result depends on the size of the batch")
         return Share(longer[0]) if longer else WHOLE
 

@@ -19,6 +19,7 @@ from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
 from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
+from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.validation import ScheduleError
 
 ENOUGH = (6, 8, 12)
@@ -40,6 +41,12 @@ class Prepared:
     lengths: Lengths
     timed: Hardware | None
     """The machine on which passes are to be timed again, as they are called, for an order that depends on it."""
+    find_shares: Callable[[], StageShares]
+
+    @cached_property
+    def shares(self) -> StageShares:
+        """What each stage has of time, FLOPs and weights."""
+        return self.find_shares()
 
     @cached_property
     def written(self) -> Module:

@@ -6,7 +6,8 @@ gradient, waits for the last one. Knows no stages and no schedules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -35,7 +36,10 @@ from distir.ir import (
 )
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject, Value, type_of
+from distir.transform.by_parts import written_by_parts
 from distir.transform.checking import analysed, checked
+from distir.transform.inline import inline
+from distir.transform.operands import with_operands
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (
     Held,
@@ -108,16 +112,40 @@ def _found(module: Module, count: int) -> Reading:
     analysis = checked(module)
     one_device(entry, analysis.states[entry.name])
     batch = batch_axes(entry)
+    changed, refusal = written_by_parts(module), None
+    while True:
+        try:
+            return _understood(changed, entry, batch, count)
+        except ProgramError as error:
+            refusal = refusal or error
+            called = _refused_call(error, entry)
+            if called not in changed.functions:
+                raise refusal from None
+        # What sums over the batch, and what takes the sum, can be told apart in the open.
+        changed = written_by_parts(inline(changed, (called,)))
+
+
+def _refused_call(error: ProgramError, entry: Function) -> str:
+    """The function that cannot be called with a microbatch, if that is what is wrong."""
+    found = error.diagnostics[0]
+    index = found.site.index if isinstance(found.site, Site) and found.code is codes.NOT_IN_MICROBATCHES else None
+    statement = None if index is None else entry.body[index]
+    return statement.function if isinstance(statement, Call) else ""
+
+
+def _understood(module: Module, given: Function, batch: dict[str, int], count: int) -> Reading:
+    """The reading of a program made of the one whose entry function was given."""
+    entry, analysis = module.functions[given.name], analysed(module)
     try:
-        return _read(analysis, entry, batch, count, range(len(entry.body)))
+        return _read(analysis, entry, batch, count, _places(entry, given))
     except ProgramError as error:
         if all(d.code is not codes.NOT_IN_MICROBATCHES for d in error.diagnostics):
             raise
         freed = sizes_from_values(analysis, entry, batch)
         if freed is module:
             raise
-    again = freed.functions[entry.name]
-    return _read(analysed(freed), again, batch, count, _places(again, entry))
+    entry = freed.functions[given.name]
+    return _read(analysed(freed), entry, batch, count, _places(entry, given))
 
 
 def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int, places: Sequence[int]) -> Reading:
@@ -134,10 +162,12 @@ def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int
 
 def _places(entry: Function, before: Function) -> Sequence[int]:
     """By statement: the number that it had before others were put in front of some."""
-    number, found = 0, list[int]()
+    number, found, last = 0, list[int](), len(before.body) - 1
     for statement in entry.body:
         found.append(number)
-        number += results(statement) == results(before.body[number])
+        made, wanted = results(statement), results(before.body[number])
+        done = made == wanted or not {*made, DISCARD}.isdisjoint({*wanted} - {DISCARD})
+        number = min(number + done, last)
     return found
 
 
@@ -166,6 +196,11 @@ class _Reader:
         self.after: set[str] = set()
         self.of_batch: dict[str, Arg] = {}
         """By host value that depends on the size of a microbatch: the same for the whole batch."""
+        self.makers: dict[str, Work] = {}
+        """By value that follows from the inputs without any weights: the statement that makes it."""
+        self.inputs = {p.name for p in entry.params if p.name in batch or _is_given(p)}
+        self.ahead: dict[str, str] = {}
+        """By such a value: what it is called where it is computed before the microbatches, for the whole batch."""
 
     def read(self) -> Reading:
         for index, param in enumerate(self.entry.params):
@@ -212,6 +247,8 @@ class _Reader:
         return Held(whole, micro, share)
 
     def _statement(self, index: int, statement: Work) -> None:
+        if all(self._is_input(name) for name in names(statement.args)):
+            self.makers.update(dict.fromkeys(statement.results, statement))
         operands = [self.rho[name] for name in names(statement.args)]
         mentioned = set(names(statement.args))
         if mentioned & self.after or any(holds_sum(v.shares) for v in operands):
@@ -221,12 +258,14 @@ class _Reader:
         try:
             held = self._held(plain)
         except Reject as reject:
-            plain = replace(plain, args=self._with_whole_sizes(plain.args))
-            operands = [self.rho[name] for name in names(plain.args)]
-            try:
-                held = self._held(plain)
-            except Reject:
+            for kept in (self._parts(plain), ()):  # a part of the batch that the host holds may be meant, or all of it
+                again = replace(plain, args=self._with_whole_sizes(plain.args, kept))
+                with suppress(Reject):
+                    held = self._held(again)
+                    break
+            else:
                 raise self._refused(index, statement, reject) from None
+            plain, operands = again, [self.rho[name] for name in names(again.args)]
         self._add_for_batch(plain)
         if not all(is_plain(v.shares) for v in operands):
             self._per_microbatch(index, plain, list(held))
@@ -265,18 +304,25 @@ class _Reader:
         held = self.rho[name]
         return is_plain(held.shares) and types.device_of(type_of(held.full)) == HOST
 
-    def _with_whole_sizes(self, args: tuple[Arg, ...]) -> tuple[Arg, ...]:
+    def _parts(self, statement: Work) -> set[str]:
+        """What a statement takes that is a part of the batch."""
+        return {name for name in names(statement.args) if _is_part(self.rho[name].shares)}
+
+    def _with_whole_sizes(self, args: tuple[Arg, ...], kept: Collection[str] = ()) -> tuple[Arg, ...]:
         """Arguments with the sizes of the batch for those of a microbatch."""
-        return tuple(self.of_batch.get(a, a) if isinstance(a, str) else a for a in args)
+        return tuple(self.of_batch.get(a, a) if isinstance(a, str) and a not in kept else a for a in args)
 
     def _at_the_end(self, index: int, statement: Work) -> None:
         """Add a statement that takes a sum over the batch."""
+        if known := self._with_sums_ahead(statement):
+            self._statement(index, known)
+            return
         plain = replace(_unclaimed(statement), args=self._with_whole_sizes(statement.args))
         for name in names(plain.args):
             shares = self.rho[name].shares
-            if any(isinstance(s, Share) and s.axis is not None for s in leaf_shares(shares)):
+            if _is_part(shares):
                 reason = "it takes a sum over the whole batch together with the batch itself"
-                raise self._refused(index, statement, _cannot(statement, reason))
+                raise self._refused(index, statement, _cannot(statement, reason, SUMS_LATE))
             if is_whole(shares) and not is_plain(shares):
                 raise self._refused(index, statement, _cannot(statement, "it depends on the size of the batch"))
         for name in statement.results:
@@ -285,6 +331,50 @@ class _Reader:
                 self.rho[name] = Held(value, value, whole_like(type_of(value)))
                 self.after.add(name)
         self.found.statements.append((plain, Phase.AFTER))
+
+    def _with_sums_ahead(self, statement: Work) -> Work | None:
+        """A statement that takes a sum over the batch with a part of it, the sum being known before the microbatches.
+
+        Or with the size of such a part. None where there is nothing of both kinds, or weights are in a sum: then it is
+        known only when all is done.
+        """
+        mentioned = dict.fromkeys(names(statement.args))
+        sums = [n for n in mentioned if n in self.after or holds_sum(self.rho[n].shares)]
+        others = [self.rho[n].shares for n in mentioned if n not in sums]
+        if all(map(is_plain, others)) or not all(map(self._is_input, sums)):
+            return None
+        for name in sums:
+            self._compute_ahead(name)
+        return with_operands(statement, {name: self.ahead[name] for name in sums})
+
+    def _is_input(self, name: str) -> bool:
+        """Whether a value follows from the inputs without any weights."""
+        return name in self.inputs or name in self.makers
+
+    def _is_known(self, maker: Work) -> bool:
+        """Whether what a statement makes has nothing to do with the batch, and so is there already."""
+        return all(n == DISCARD or (n not in self.after and is_plain(self.rho[n].shares)) for n in maker.results)
+
+    def _compute_ahead(self, name: str) -> None:
+        """Add the statements that lead to a value once more, in front of the microbatches, for the whole batch."""
+        needed: dict[int, Work] = {}
+        order = {id(s): i for i, s in enumerate(self.entry.body)}
+        waiting = [name]
+        while waiting:
+            maker = self.makers.get(waiting.pop())
+            known = maker is None or any(n in self.ahead for n in maker.results) or order[id(maker)] in needed
+            if maker is not None and not known and not self._is_known(maker):
+                needed[order[id(maker)]] = maker
+                waiting += names(maker.args)
+        for _, maker in sorted(needed.items()):
+            for result in maker.results:
+                if result != DISCARD:
+                    self.ahead[result] = twin = self._fresh(f"{result}_of_batch")
+                    self.rho[twin] = Held(self.full[result], self.full[result], whole_like(type_of(self.full[result])))
+            written = with_operands(_unclaimed(maker), self.ahead)
+            host = all(n == DISCARD or types.device_of(type_of(self.full[n])) == HOST for n in maker.results)
+            twins = tuple(self.ahead.get(n, n) for n in maker.results)
+            self.found.statements.append((_with_results(written, twins), Phase.HOST if host else Phase.BEFORE))
 
     def _per_microbatch(self, index: int, statement: Work, held: list[Held]) -> None:
         """Add a statement; a part of the batch that comes out too large is set right at once."""
@@ -338,9 +428,25 @@ class _Reader:
         return ProgramError([Diagnostic(codes.NOT_IN_MICROBATCHES, site, message, (), reject.help)])
 
 
-def _cannot(statement: Work, reason: str) -> Reject:
+def _is_part(shares: Shares) -> bool:
+    """Whether a value is a part of the batch."""
+    return any(isinstance(s, Share) and s.axis is not None for s in leaf_shares(shares))
+
+
+def _is_given(param: Param) -> bool:
+    """Whether a parameter is known beforehand, and no step changes it."""
+    return "buffer" in param.roles or "frozen" in param.roles
+
+
+SUMS_LATE = (
+    "such a sum is known when all microbatches are through: use `dp` alone, or let batch normalizations"
+    " take their running statistics (`grad mode=eval`)"
+)
+
+
+def _cannot(statement: Work, reason: str, hint: str | None = None) -> Reject:
     name = statement.op if isinstance(statement, Apply) else f"@{statement.function}"
-    return Reject(codes.NOT_IN_MICROBATCHES, f"`{name}` cannot be computed by microbatches: {reason}")
+    return Reject(codes.NOT_IN_MICROBATCHES, f"`{name}` cannot be computed by microbatches: {reason}", help=hint)
 
 
 def _unclaimed(statement: Work) -> Work:

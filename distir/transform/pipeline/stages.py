@@ -6,8 +6,10 @@ pass belongs where the weights are that it uses, or else where the forward value
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -30,6 +32,8 @@ class Stages:
     passes: Mapping[tuple[int, Pass], Sequence[int]]
     trained: bool
     """Whether there is a backward pass."""
+    anchors: Mapping[int, int]
+    """By statement of the backward pass: the one of the forward pass that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     """Cut the statements of a microbatch into `count` stages. Raises ProgramError where there are too few layers.
 
     `balance`: "uniform", equally many layers; "2,3,2", so many layers each; "cost", the slowest stage as fast as can be
-    by `cost`, which must then be given.
+    by `cost`, or equally many layers where that is not known.
     """
     forward, backward = _directions(reading)
     if not forward:
@@ -61,14 +65,12 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
     anchors = _anchors(reading, forward, backward, again)
     layers = _layers(reading, forward, count)
     if balance == "cost" and cost is not None:
-        if len(forward) < count:
-            raise _too_few(reading, Layers(forward, "statement{} before the backward pass"), count)
-        weights = [cost(i) for i in forward]
+        seconds = [cost(i) for i in forward]
         for statement, anchor in anchors.items():
-            weights[anchor] += cost(statement)
-        firsts = _cheapest(weights, count)
+            seconds[anchor] += cost(statement)
+        firsts = _by_cost(reading, forward, layers, count, seconds)
     else:
-        firsts = _by_layers(reading, layers, count, balance)
+        firsts = _by_layers(reading, layers, count, "uniform" if balance == "cost" else balance)
     stage_of = [0] * len(forward)
     for stage, (first, following) in enumerate(zip(firsts, [*firsts[1:], len(forward)], strict=True)):
         stage_of[first:following] = [stage] * (following - first)
@@ -80,7 +82,7 @@ def cut(reading: Reading, count: int, balance: str, cost: Cost | None) -> Stages
         stage = stage_of[anchors[statement]]
         passes.setdefault((stage, Pass.BACKWARD), []).append(statement)
         _take_what_was_sent(reading, statement, {new: old for new, old in again.items() if made[old] != stage})
-    return Stages(count, passes, bool(backward))
+    return Stages(count, passes, bool(backward), {i: forward[place] for i, place in anchors.items()})
 
 
 def layer_count(module: Module, stages: int = 2) -> int:
@@ -272,16 +274,48 @@ def _by_layers(reading: Reading, layers: Layers, count: int, balance: str) -> li
     return [0, *(begins[start] for start in starts[1:])]
 
 
-def _cheapest(weights: Sequence[float], count: int) -> list[int]:
-    """The starts of `count` runs, none empty, of which the heaviest is as light as can be.
+def _by_cost(
+    reading: Reading, forward: Sequence[int], layers: Layers, count: int, seconds: Sequence[float]
+) -> list[int]:
+    """The first place of each stage, for stages that take equally long as far as they can.
 
-    The limit is searched for by halving; runs are filled up to it greedily, which needs the fewest runs.
+    They begin at layers, and at other statements with weights, such as those of an embedding or a head.
+    """
+    if len(layers.begins) < count:
+        raise _too_few(reading, layers, count)
+    weighty = [p for p, i in enumerate(forward) if _weights(reading, reading.statements[i][0])]
+    begins = [0, *(weighty or layers.begins)[1:]]
+    pieces = [sum(seconds[begin:end]) for begin, end in pairwise([*begins, len(forward)])]
+    return [begins[first] for first in _most_even(pieces, count)]
+
+
+def _most_even(weights: Sequence[float], count: int) -> list[int]:
+    """The starts of `count` runs, none empty: the heaviest is as light as can be, and all as even as that allows.
+
+    The heaviest one's weight is searched for by halving: runs that are filled up to a limit greedily are the fewest.
+    Below it the sum of squares is made least, run after run.
     """
     low, high = max(weights), sum(weights)
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if len(_filled(weights, middle, count)) <= count else (middle, high)
-    return _filled(weights, high, count)
+    before, ends = [0.0, *accumulate(weights)], len(weights)
+    widest = [bisect_left(before, total - high * (1 + 1e-9)) for total in before]  # where a run up to there may start
+    least, chosen = {0: 0.0}, list[dict[int, int]]()
+    for runs in range(1, count + 1):
+        found: dict[int, float] = {}
+        starts: dict[int, int] = {}
+        for end in range(runs, ends - (count - runs) + 1):
+            sums = [(least[i] + (before[end] - before[i]) ** 2, i) for i in range(widest[end], end) if i in least]
+            if sums:
+                found[end], starts[end] = min(sums)
+        least = found
+        chosen.append(starts)
+    cuts, end = list[int](), ends
+    for starts in reversed(chosen):
+        end = starts[end]
+        cuts.append(end)
+    return cuts[::-1]
 
 
 def _filled(weights: Sequence[float], limit: float, count: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from distir.cost import Hardware, load
 from distir.diagnostics import Diagnostic, ProgramError
@@ -22,10 +22,12 @@ from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, hundredths, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
+from distir.transform.pipeline.shares import StageShares
+from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
 from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, is_heard, step, tell
 
 
 @step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES})
@@ -36,7 +38,7 @@ def pp(
     microbatches: int = 1,
     schedule: str = "1f1b",
     virtual: int = 1,
-    balance: str = "uniform",
+    balance: str = "cost",
     hardware: str = "dgx-a100",
 ) -> Module:
     """Pipeline parallelism over `value` devices.
@@ -48,11 +50,39 @@ def pp(
     With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
     several times. The step `inline=rounds,round` inlines them.
 
-    `balance`: `uniform`, equally many layers per stage; `cost`, by estimated time; `3,2,3`, numbers of layers. Times
-    are estimated on `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
-    the backward pass.
+    `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `uniform`, equally
+    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated on
+    `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the backward
+    pass.
+
+    A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
-    return _prepared(module, value, microbatches, _schedule(schedule), virtual, balance, load(hardware)).written
+    made = prepared(module, value, microbatches, schedule, virtual, balance, hardware)
+    if is_heard():
+        for line in made.shares.lines:
+            tell(line)
+    return made.written
+
+
+def stage_shares(
+    module: Module,
+    value: int,
+    *,
+    microbatches: int = 1,
+    schedule: str = "1f1b",
+    virtual: int = 1,
+    balance: str = "cost",
+    hardware: str = "dgx-a100",
+) -> StageShares:
+    """Each stage's share of time, FLOPs and weights in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
+    return prepared(module, value, microbatches, schedule, virtual, balance, hardware).shares
+
+
+def prepared(
+    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+) -> Prepared:
+    """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does."""
+    return _prepared(module, devices, microbatches, _schedule(schedule), virtual, balance, load(hardware))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +105,7 @@ def steady(
     microbatches: int = 1,
     schedule: str = "1f1b",
     virtual: int = 1,
-    balance: str = "uniform",
+    balance: str = "cost",
     hardware: str = "dgx-a100",
 ) -> Steady | None:
     """How the pipeline that `pp` makes with the same options is told by another one; None where it is by none.
@@ -109,10 +139,11 @@ def _prepared(
 ) -> Prepared:
     _check_options(devices, microbatches, virtual, balance)
     reading = read(module, microbatches)
-    cost = _cost(reading, balance, machine)
+    cost = _cost(reading, machine)
     order = _order(reading, chosen, devices, virtual)
     homes = stage_devices(order)
     stages = cut(reading, len(homes), balance, cost)
+    shares = partial(found_shares, reading, stages, homes, cost, balance == "cost")
     bodies = {where: [reading.statements[i][0] for i in numbers] for where, numbers in stages.passes.items()}
     functions = dict(reading.module.functions)
     split = chosen.splits and stages.trained
@@ -129,7 +160,7 @@ def _prepared(
         order = chosen(devices, count, virtual)
         return order if stages.trained else forward_only(order)
 
-    return Prepared(placement, devices, functions_left, rule, lengths, timed)
+    return Prepared(placement, devices, functions_left, rule, lengths, timed, shares)
 
 
 def _schedule(name: str) -> Schedule:
@@ -148,13 +179,11 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
         raise StepError(f"`balance` expected `uniform`, `cost`, or numbers with commas between them, found `{balance}`")
 
 
-def _cost(reading: Reading, balance: str, machine: Hardware) -> Cost | None:
-    """What statements cost. Nobody needs to know where stages are not balanced by it: None if it cannot be told."""
+def _cost(reading: Reading, machine: Hardware) -> Cost | None:
+    """What statements cost; None where it cannot be told."""
     try:
         return statement_costs(reading, machine)
     except ProgramError:
-        if balance == "cost":
-            raise
         return None
 
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 
-from distir.analysis import Analysis, Instance
+from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Apply, Attributes, Call, DimensionError, Function, Site, TensorType, TupleType, Type, types
-from distir.ops import OPS, Op, Reject, Value, type_of
-from distir.ops.workload import work
+from distir.ir import Function, Site, TensorType, Type
+from distir.transform.counting import flops, percent, weight_bytes
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.state import State, is_whole, part_of
 
 HEAVY = 0.01
 """Of all weights, or of all FLOPs: what is worth being named."""
-
-ANY_SIZE = 5040
-"""What named dimensions are taken to be when FLOPs are counted; it divides by all numbers up to 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class Whole:
     def __str__(self) -> str:
         others = len(self.names) - 1
         stay = f" and {others} more stay" if others else " stays"
-        return f"`%{self.names[0]}`{stay} whole, {_percent(self.share)} of the weights: {self.why}"
+        return f"`%{self.names[0]}`{stay} whole, {percent(self.share)} of the weights: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,9 @@ class Shares:
     @property
     def lines(self) -> list[str]:
         """What is to be said, a line each."""
-        counted = "" if self.flops is None else f"{_percent(self.flops)} of the FLOPs and "
-        even = _percent(1 / self.size)
-        lines = [f"each device has {counted}{_percent(self.weights)} of the weights, where {even} is an even part"]
+        counted = "" if self.flops is None else f"{percent(self.flops)} of the FLOPs and "
+        even = percent(1 / self.size)
+        lines = [f"each device has {counted}{percent(self.weights)} of the weights, where {even} is an even part"]
         return [*lines, *self._ops(), *map(str, self.whole)]
 
     @property
@@ -67,7 +62,7 @@ class Shares:
         return [*self._ops(), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
 
     def _ops(self) -> list[str]:
-        return [f"`{op}`: each device does {_percent(share)} of its FLOPs" for op, (share, _) in self.ops.items()]
+        return [f"`{op}`: each device does {percent(share)} of its FLOPs" for op, (share, _) in self.ops.items()]
 
 
 def shares(
@@ -82,7 +77,7 @@ def shares(
     whole: dict[str, list[tuple[str, int]]] = {}
     for param, state in zip(entry.params, states, strict=True):
         if "param" in param.roles:
-            own, part = _nbytes(param.type), _nbytes(part_of(param.type, state, size))
+            own, part = weight_bytes(param.type), weight_bytes(part_of(param.type, state, size))
             held, split = held + own, split + part
             if is_whole(state):
                 whole.setdefault(why.of(param.name, param.type), []).append((param.name, own))
@@ -153,76 +148,5 @@ class Reasons:
         return "another dimension of the same values is split" if other is not None else "nothing would be gained"
 
 
-def flops(analysis: Analysis, entry: str) -> dict[str, int]:
-    """The FLOPs of a run, on all its devices together, by op.
-
-    Ops of which a size or the work is unknown are left out; named dimensions are taken to be `ANY_SIZE`.
-    """
-    domain, module = analysis.domain, analysis.module
-    known: dict[tuple[str, tuple[Value, ...]], dict[str, int]] = {}
-    first = (entry, tuple(p.type for p in module.functions[entry].params))
-    pending = [first]
-    while pending:
-        key = pending[-1]
-        function, instance = module.functions[key[0]], domain.instance(*key)
-        calls = [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
-        missing = [call for call in calls if call not in known]
-        if key in known or not missing:
-            pending.pop()
-            known.setdefault(key, _counted(analysis, function, instance, (known[call] for call in calls)))
-        else:
-            pending += missing
-    return known[first]
-
-
-def _counted(
-    analysis: Analysis, function: Function, instance: Instance, inner: Iterable[Mapping[str, int]]
-) -> dict[str, int]:
-    """The FLOPs of a function's own ops by name, and those of what it calls."""
-    found: dict[str, int] = {}
-    for statement in function.body:
-        op = OPS.get(statement.op) if isinstance(statement, Apply) else None
-        if isinstance(statement, Apply) and op is not None and op.communication is None:
-            vs = instance.state(statement.args)
-            try:
-                count = _flops(op, statement.attrs, vs, analysis.domain.answer(statement, vs))
-            except Reject:
-                continue
-            if count:
-                found[op.name] = found.get(op.name, 0) + count
-    for counts in inner:
-        for name, count in counts.items():
-            found[name] = found.get(name, 0) + count
-    return found
-
-
-@lru_cache(maxsize=1 << 12)  # layers do the same
-def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> int:
-    """The FLOPs of an op. Raises Reject where its work is unknown."""
-    try:
-        return work(op, tuple(map(_sized, vs)), [_sized_type(type_of(w)) for w in ws], attrs).flops
-    except DimensionError:
-        return 0
-
-
-def _sized(value: Value) -> Value:
-    """A type with numbers for named dimensions; a value as it is."""
-    return _sized_type(value) if isinstance(value, (TensorType, TupleType)) else value
-
-
-def _sized_type(type: Type) -> Type:
-    names = types.dim_names(type)
-    return types.substitute(type, dict.fromkeys(names, ANY_SIZE)) if names else type
-
-
-def _nbytes(type: Type) -> int:
-    size = types.nbytes(_sized_type(type))
-    return size if isinstance(size, int) else 0
-
-
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

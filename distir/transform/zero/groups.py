@@ -94,7 +94,7 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
             group = _group(uses, origins, weights, index, statement)
             found += [] if group is None else [group]
     if not found:
-        raise _no_groups(entry)
+        raise _no_updates(entry) if weights else _no_groups(entry)
     order = {param.name: place for place, param in enumerate(entry.params)}
     return sorted(found, key=lambda group: order[group.weights[0]])
 
@@ -221,6 +221,16 @@ def _no_groups(entry: Function) -> ProgramError:
     if any(isinstance(s, Apply) and s.op in STANDING for s in entry.body):
         hint = "replicas would keep different parts, so none can stand for all: leave out `representative=true`"
     return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
+
+
+def _no_updates(entry: Function) -> ProgramError:
+    """The refusal of a program with replicas that gives results, or gradients, but no new weights."""
+    updates = "op of an optimizer (`SGD`, `Momentum`, `Adam`)"
+    message = f"no {updates} updates a weight of `@{entry.name}`, so nothing can be partitioned"
+    hint = "apply `grad` before `dp`, to the program that gives the loss: `grad optimizer=adam dp=4 zero=2`"
+    return ProgramError(
+        [Diagnostic(codes.NO_DATA_PARALLEL_GROUP, Site(entry.name, None, Part("name")), message, (), hint)]
+    )
 
 
 def needed_whole(entry: Function, index: int, name: str) -> ProgramError:

@@ -1,0 +1,140 @@
+"""Statements as others that give the same, and can be taken part of the batch by part.
+
+A mean over labels that count more or less is not the mean of the means of the parts of a batch, for these have other
+weights: ignored labels, say. But sums add up, and what labels weigh follows from them alone: so losses, and their
+gradients, are written as a sum divided by that. What adds to zeros at places that the batch names, as PyTorch writes
+the gradient of an embedding, is the gradient of a gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distir.analysis import State
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Apply,
+    Arg,
+    Attributes,
+    Constant,
+    DType,
+    Function,
+    Literal,
+    Module,
+    Statement,
+    TensorType,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import type_of
+from distir.transform.checking import analysed
+from distir.transform.entry import entry_of
+from distir.transform.kept import namer
+
+LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
+    "SoftmaxCrossEntropyLossGrad": 1,
+    "NegativeLogLikelihoodLossGrad": 1,
+}
+"""Losses over labels and their gradients, with the place of their scores; labels stand behind it, then weights."""
+
+FLOAT32 = DTYPES["Float32"]
+
+
+def written_by_parts(module: Module) -> Module:
+    """The module with such statements of its entry function written otherwise; the same module where it has none."""
+    entry = entry_of(module)
+    if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s)) for s in entry.body):
+        return module
+    written = _written(entry, analysed(module).states[entry.name])
+    return module if written is entry else Module(written if f is entry else f for f in module)
+
+
+def _written(function: Function, state: State) -> Function:
+    zeros = {s.results[0] for s in function.body if isinstance(s, Apply) and _is_zeros(s)}
+    f, changed = namer(function), False
+    body: list[Statement] = []
+    for statement in function.body:
+        f.body = []
+        if isinstance(statement, Apply) and _is_weighted_mean(statement):
+            _write_counted(f, statement, state)
+        elif isinstance(statement, Apply) and statement.op == "ScatterND" and statement.args[0] in zeros:
+            _write_gathered(f, statement, state)
+        changed = changed or bool(f.body)
+        body += f.body or [statement]
+    return Function(function.name, function.params, tuple(body), function.result_types) if changed else function
+
+
+def _is_zeros(statement: Apply) -> bool:
+    """Whether a statement makes a tensor of zeros."""
+    if statement.op == "Expand":
+        return isinstance(statement.args[0], Literal) and statement.args[0].value in (0, 0.0)
+    return statement.op == "ConstantOfShape" and statement.attrs.get("value") in (None, 0, 0.0)
+
+
+def _write_gathered(f: FunctionBuilder, statement: Apply, state: State) -> None:
+    """What is added at places along the first dimension; nothing where that is not what the statement does."""
+    stated, places = (type_of(state((arg,))[0]) for arg in statement.args[:2])
+    if statement.attrs.get("reduction") != "add" or not isinstance(stated, TensorType) or stated.shape is None:
+        return
+    sizes = [size for size in stated.shape if isinstance(size, int)]
+    one = isinstance(places, TensorType) and places.shape is not None and places.shape[-1] == 1
+    if not one or len(sizes) != len(stated.shape):
+        return
+    (indices,) = f.apply("Squeeze", statement.args[1], (-1,))
+    attrs = Attributes({"axis": 0})
+    f.body.append(Apply(statement.results, "GatherGrad", (statement.args[2], indices, Literal(tuple(sizes))), attrs))
+
+
+def _is_weighted_mean(statement: Statement) -> bool:
+    if not isinstance(statement, Apply) or statement.op not in LOSSES:
+        return False
+    weights = statement.args[LOSSES[statement.op] + 2 :]
+    weighted = any(arg != DISCARD for arg in weights) or statement.attrs.get("ignore_index") is not None
+    return weighted and statement.attrs.get("reduction", "mean") == "mean"
+
+
+def _write_counted(f: FunctionBuilder, statement: Apply, state: State) -> None:
+    """The loss, or its gradient, by the sum of the losses; its results have the names that they had."""
+    place = LOSSES[statement.op]
+    scores, labels, *weights = statement.args[place:]
+    stated = type_of(state((scores,))[0])
+    dtype = stated.dtype if isinstance(stated, TensorType) else None
+    narrow = dtype is not None and dtype.bytes < FLOAT32.bytes  # a sum is more than it can hold
+    wide = FLOAT32 if narrow or dtype is None else dtype
+
+    def widened(arg: Arg) -> Arg:
+        return f.apply("Cast", arg, to=wide)[0] if narrow else arg
+
+    operands = [widened(scores), labels, *(widened(w) for w in weights if w != DISCARD)]
+    count = _count(f, labels, operands[2:], statement.attrs.get("ignore_index"), wide)
+    attrs = Attributes({**statement.attrs, "reduction": "sum"})
+    if place:
+        slope = f.apply("Div", widened(statement.args[0]), count)[0]
+        made = [f.fresh(statement.results[0])] if narrow else list(statement.results)
+        f.body.append(Apply(tuple(made), statement.op, (slope, *operands), attrs))
+    else:
+        loss, *others = statement.results
+        total = f.fresh("total")
+        others = [f.fresh(name) if narrow and name != DISCARD else name for name in others]
+        f.body.append(Apply((total, *others), statement.op, tuple(operands), attrs))
+        made = [f.fresh(loss) if narrow else loss, *others]
+        f.body.append(Apply((made[0],), "Div", (total, count)))
+    if narrow and dtype is not None:
+        to = Attributes({"to": dtype})
+        pairs = zip(statement.results, made, strict=True)
+        f.body += [Apply((name,), "Cast", (value,), to) for name, value in pairs if name != DISCARD]
+
+
+def _count(f: FunctionBuilder, labels: Arg, weights: Sequence[Arg], ignored: Constant | None, dtype: DType) -> str:
+    """What labels weigh together: how many count, or the sum of the weights of those."""
+    counts: list[str] = []
+    if ignored is not None:
+        (left_out,) = f.apply("Equal", labels, ignored)
+        counts = list(f.apply("Not", left_out))
+    if weights:
+        classes = f.apply("Where", *counts, labels, 0)[0] if counts else labels
+        (own,) = f.apply("Gather", weights[0], classes, axis=0)
+        own = f.apply("Where", *counts, own, 0.0)[0] if counts else own
+    else:
+        (own,) = f.apply("Cast", *counts, to=dtype)
+    return f.apply("ReduceSum", own, keepdims=False, results=("count",))[0]

@@ -1,0 +1,112 @@
+"""How many FLOPs a program does, told from types alone: by op, and by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from distir.analysis import Analysis, Instance
+from distir.ir import Apply, Attributes, Call, DimensionError, Function, Statement, TensorType, TupleType, Type, types
+from distir.ops import OPS, Op, Reject, Value, type_of
+from distir.ops.workload import work
+
+ANY_SIZE = 5040
+"""What named dimensions are taken to be when FLOPs are counted; it divides by all numbers up to 10."""
+
+
+Called = tuple[str, tuple[Value, ...]]
+"""A function, and what it is called with."""
+
+
+def flops(analysis: Analysis, entry: str) -> dict[str, int]:
+    """The FLOPs of a run, on all its devices together, by op.
+
+    Ops of which a size or the work is unknown are left out; named dimensions are taken to be `ANY_SIZE`.
+    """
+    first = (entry, tuple(p.type for p in analysis.module.functions[entry].params))
+    return _by_function(analysis, first)[first]
+
+
+def statement_flops(analysis: Analysis, entry: str) -> list[int]:
+    """The same by statement of the entry function, with those of what it calls."""
+    function = analysis.module.functions[entry]
+    first = (entry, tuple(p.type for p in function.params))
+    known, instance = _by_function(analysis, first), analysis.domain.instance(*first)
+    return [
+        sum(known[s.function, instance.state(s.args)].values())
+        if isinstance(s, Call)
+        else sum(_own(analysis, s, instance).values())
+        for s in function.body
+    ]
+
+
+def _by_function(analysis: Analysis, first: Called) -> dict[Called, dict[str, int]]:
+    """The FLOPs by op of a function, and of all that it calls."""
+    domain, module = analysis.domain, analysis.module
+    known: dict[Called, dict[str, int]] = {}
+    pending = [first]
+    while pending:
+        key = pending[-1]
+        function, instance = module.functions[key[0]], domain.instance(*key)
+        calls = [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
+        missing = [call for call in calls if call not in known]
+        if key in known or not missing:
+            pending.pop()
+            known.setdefault(key, _counted(analysis, function, instance, (known[call] for call in calls)))
+        else:
+            pending += missing
+    return known
+
+
+def _counted(
+    analysis: Analysis, function: Function, instance: Instance, inner: Iterable[Mapping[str, int]]
+) -> dict[str, int]:
+    """The FLOPs of a function's own ops by name, and those of what it calls."""
+    found: dict[str, int] = {}
+    for counts in (*(_own(analysis, statement, instance) for statement in function.body), *inner):
+        for name, count in counts.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _own(analysis: Analysis, statement: Statement, instance: Instance) -> Mapping[str, int]:
+    """The FLOPs of a statement that is an op, by its name; nothing where they are unknown."""
+    op = OPS.get(statement.op) if isinstance(statement, Apply) else None
+    if not isinstance(statement, Apply) or op is None or op.communication is not None:
+        return {}
+    vs = instance.state(statement.args)
+    try:
+        count = _flops(op, statement.attrs, vs, analysis.domain.answer(statement, vs))
+    except Reject:
+        return {}
+    return {op.name: count} if count else {}
+
+
+@lru_cache(maxsize=1 << 12)  # layers do the same
+def _flops(op: Op, attrs: Attributes, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> int:
+    """The FLOPs of an op. Raises Reject where its work is unknown."""
+    try:
+        return work(op, tuple(map(_sized, vs)), [_sized_type(type_of(w)) for w in ws], attrs).flops
+    except DimensionError:
+        return 0
+
+
+def _sized(value: Value) -> Value:
+    """A type with numbers for named dimensions; a value as it is."""
+    return _sized_type(value) if isinstance(value, (TensorType, TupleType)) else value
+
+
+def _sized_type(type: Type) -> Type:
+    names = types.dim_names(type)
+    return types.substitute(type, dict.fromkeys(names, ANY_SIZE)) if names else type
+
+
+def weight_bytes(type: Type) -> int:
+    """The bytes of a value of this type; 0 where its size is not known."""
+    size = types.nbytes(_sized_type(type))
+    return size if isinstance(size, int) else 0
+
+
+def percent(share: float) -> str:
+    """A share in words: `12.5 %`."""
+    return f"{100 * share:.3g} %"
