@@ -12,7 +12,7 @@ from distir.analysis.execute import (
     random_inputs,
     result_names,
 )
-from distir.analysis.indices import Leaf, Span, index_spans
+from distir.analysis.indices import Bounds, Leaf, index_bounds
 from distir.analysis.interpret import Domain, State, algorithm_1, interpret
 from distir.analysis.lookup import lookup
 from distir.analysis.replicas import Renaming
@@ -20,6 +20,7 @@ from distir.analysis.values import Values
 
 __all__ = [
     "Analysis",
+    "Bounds",
     "Checker",
     "Devices",
     "Domain",
@@ -32,7 +33,6 @@ __all__ = [
     "Output",
     "Renaming",
     "Replica",
-    "Span",
     "State",
     "TooLargeError",
     "Types",
@@ -41,7 +41,7 @@ __all__ = [
     "check",
     "check_entry",
     "execute",
-    "index_spans",
+    "index_bounds",
     "interpret",
     "lookup",
     "random_inputs",

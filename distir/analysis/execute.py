@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from distir.analysis.check import check, check_entry
 from distir.analysis.footprint import footprint
-from distir.analysis.indices import Leaf, Span, index_spans
+from distir.analysis.indices import Bounds, Leaf, index_bounds
 from distir.analysis.interpret import interpret
 from distir.analysis.size import MOST_RUN, refuse_beyond
 from distir.analysis.values import Values, abstract
@@ -137,19 +137,19 @@ def random_inputs(
     for param, found in stated.items():
         _require_shapes(param, found)
     generator = np.random.default_rng(seed)
-    spans = _spans(module, entry, sizes)
+    bounds = _bounds(module, entry, sizes)
     return {
-        p.name: _random(generator, (p.name, ()), found, not {"state", "buffer"}.isdisjoint(p.roles), spans)
+        p.name: _random(generator, (p.name, ()), found, not {"state", "buffer"}.isdisjoint(p.roles), bounds)
         for p, found in stated.items()
     }
 
 
-def _spans(module: Module, function: Function, sizes: Mapping[str, int]) -> Mapping[Leaf, Span]:
+def _bounds(module: Module, function: Function, sizes: Mapping[str, int]) -> Mapping[Leaf, Bounds]:
     """What integers may be; nothing is known of a program that does not check."""
     try:
         analysis = check(module, late=True)
         args = [types.substitute(p.type, sizes) for p in function.params]
-        return index_spans(analysis.domain, analysis.instance(function, args))
+        return index_bounds(analysis.domain, analysis.instance(function, args))
     except ProgramError:
         return {}
 
@@ -162,42 +162,42 @@ def _require_shapes(param: Param, type: Type) -> None:
             raise InputError(f"`%{param.name}` needs a size for each dimension, found `{leaf}`; bind the named ones")
 
 
-def _random(generator: Any, leaf: Leaf, type: Type, state: bool, spans: Mapping[Leaf, Span]) -> Any:
+def _random(generator: Any, leaf: Leaf, type: Type, state: bool, bounds: Mapping[Leaf, Bounds]) -> Any:
     if isinstance(type, TupleType):
         name, path = leaf
         items = enumerate(type.items)
-        return tuple(_random(generator, (name, (*path, k)), item, state, spans) for k, item in items)
+        return tuple(_random(generator, (name, (*path, k)), item, state, bounds) for k, item in items)
     assert isinstance(type, TensorType)
     assert type.dtype is not None
     shape = [dim for dim in type.shape or () if isinstance(dim, int)]
-    return _numbers(generator, type.dtype, shape, state, spans.get(leaf))
+    return _numbers(generator, type.dtype, shape, state, bounds.get(leaf))
 
 
 IGNORED = 1 / 8
 """Of labels: how many are ignored."""
 
 
-def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, span: Span | None) -> Any:
+def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, bound: Bounds | None) -> Any:
     if dtype.kind == "float":
         values = generator.normal(scale=0.1, size=shape)
         return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(dtype))
     if state and not shape:
         return np.ones(shape, numpy_dtype(dtype))
-    span = span or _any(dtype)
-    values = np.asarray(generator.integers(span.low, span.high, size=shape))
-    if span.also:
+    bound = bound or _any(dtype)
+    values = np.asarray(generator.integers(bound.low, bound.high, size=shape))
+    if bound.also:
         ignored = np.asarray(generator.random(shape) < IGNORED)
         ignored.flat[:1] = False  # a mean over no labels is no number
-        values[ignored] = generator.choice(sorted(span.also))
+        values[ignored] = generator.choice(sorted(bound.also))
     return values.astype(numpy_dtype(dtype))
 
 
-def _any(dtype: DType) -> Span:
+def _any(dtype: DType) -> Bounds:
     """What integers are of which nothing is known."""
     if dtype.kind == "bool" or dtype.bytes > 1:
-        return Span(0, 2)
+        return Bounds(0, 2)
     bits = int("".join(filter(str.isdigit, dtype.name)))
-    return Span(0, 1 << bits) if dtype.kind == "uint" else Span(-(1 << bits - 1), 1 << bits - 1)
+    return Bounds(0, 1 << bits) if dtype.kind == "uint" else Bounds(-(1 << bits - 1), 1 << bits - 1)
 
 
 def _arrays(function: Function, inputs: Inputs) -> list[Any]:

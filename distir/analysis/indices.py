@@ -30,7 +30,7 @@ from distir.ops import Value, type_of
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Bounds:
     """The whole numbers from `low` to below `high`, and those that stand for none of them: labels that are ignored."""
 
     low: int
@@ -73,45 +73,45 @@ PLACES = frozenset(("ArgMax", "ArgMin", "Mod", "NonZero", "Shape", "Size"))
 ANY = frozenset(("Concat", "Max", "Min", "ScatterElements", "ScatterND", "TensorScatter"))
 """Ops whose results hold elements of any of their operands."""
 
-Choice = Callable[[Sequence[Value], Attributes], "Span | None"]
+Choice = Callable[[Sequence[Value], Attributes], "Bounds | None"]
 """What an op allows as indices, by all its operands and its attributes; None where that is not known."""
 
 
 def _axis_of(operand: int, axis: str | int = "axis") -> Choice:
     """Places along a dimension of an operand."""
 
-    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+    def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
         chosen = attrs.get(axis, 0) if isinstance(axis, str) else axis
         found = _at(_shape(vs[operand]), chosen)
         ignored = attrs.get("ignore_index")
         also = frozenset([ignored]) if isinstance(ignored, int) else frozenset[int]()
-        return None if found is None else Span(0, found, also)
+        return None if found is None else Bounds(0, found, also)
 
-    return span
+    return bound
 
 
 def _number(operand: int, place: str | None = None) -> Choice:
     """A number that is the value of an operand, or one of its numbers."""
 
-    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+    def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
         found = _at(_numbers(vs[operand]), 0 if place is None else attrs.get(place, 0))
-        return None if found is None else Span(0, found)
+        return None if found is None else Bounds(0, found)
 
-    return span
+    return bound
 
 
 def _smallest(operand: int) -> Choice:
     """Places along several dimensions of an operand at once."""
 
-    def span(vs: Sequence[Value], attrs: Attributes) -> Span | None:
+    def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
         last, batched = _at(_shape(vs[1]), -1), attrs.get("batch_dims", 0)
         if last is None or not isinstance(batched, int):
             return None
         sizes = _shape(vs[operand])[batched : batched + last]
         known = [size for size in sizes if isinstance(size, int)]
-        return Span(0, min(known)) if known and len(known) == len(sizes) else None
+        return Bounds(0, min(known)) if known and len(known) == len(sizes) else None
 
-    return span
+    return bound
 
 
 CHOOSING: dict[tuple[str, int], Choice] = {
@@ -132,18 +132,18 @@ CHOOSING: dict[tuple[str, int], Choice] = {
 """By op and operand: which numbers it may hold."""
 
 
-def index_spans(domain: Types, instance: Instance) -> dict[Leaf, Span]:
+def index_bounds(domain: Types, instance: Instance) -> dict[Leaf, Bounds]:
     """What the elements of each parameter of a function may be, of whole numbers, where the program says so."""
     params = zip(instance.function.params, instance.args, strict=True)
     given = tuple(_of_parameter(p.name, (), type_of(v)) for p, v in params)
     if all(map(_is_nothing, given)):
         return {}
-    found = _Spans(domain)
+    found = _Followed(domain)
     finish(found.through(instance, given))
     return {
-        leaf: replace(span, also=frozenset()) if leaf in found.bare else span
-        for leaf, span in found.spans.items()
-        if leaf not in found.unknown and span.low < span.high
+        leaf: replace(bound, also=frozenset()) if leaf in found.bare else bound
+        for leaf, bound in found.bounds.items()
+        if leaf not in found.unknown and bound.low < bound.high
     }
 
 
@@ -158,11 +158,11 @@ def _is_whole(stated: Type) -> bool:
 
 
 @dataclass
-class _Spans:
+class _Followed:
     """Follows elements through functions, each once for the same ones."""
 
     domain: Types
-    spans: dict[Leaf, Span] = field(default_factory=dict[Leaf, Span])
+    bounds: dict[Leaf, Bounds] = field(default_factory=dict[Leaf, Bounds])
     unknown: set[Leaf] = field(default_factory=set[Leaf])
     """Of which something was made that is an index."""
     bare: set[Leaf] = field(default_factory=set[Leaf])
@@ -203,22 +203,22 @@ class _Spans:
         flat = tuple(map(_joined, operands))
         for place, own in enumerate(flat):
             if own and (choice := CHOOSING.get((op.op, place))):
-                self._chosen(own, _span(choice, vs, op.attrs))
+                self._chosen(own, _bound(choice, vs, op.attrs))
         made = self._made(op, vs, flat)
         results = [instance.state.get(name) for name in op.results]
         return [NOTHING if w is not None and _is_truth(type_of(w)) else made for w in results]
 
-    def _chosen(self, elements: frozenset[Made], span: Span | None) -> None:
+    def _chosen(self, elements: frozenset[Made], bound: Bounds | None) -> None:
         for made in elements:
-            if span is None or made.more is None:
+            if bound is None or made.more is None:
                 self.unknown.add(made.leaf)
                 continue
-            if not span.also and not made.replaced:
+            if not bound.also and not made.replaced:
                 self.bare.add(made.leaf)
-            low, high = max(0, span.low - made.more), span.high - made.more
-            before = self.spans.get(made.leaf, Span(low, high))
-            also = before.also | {number - made.more for number in span.also}
-            self.spans[made.leaf] = Span(max(low, before.low), min(high, before.high), also)
+            low, high = max(0, bound.low - made.more), bound.high - made.more
+            before = self.bounds.get(made.leaf, Bounds(low, high))
+            also = before.also | {number - made.more for number in bound.also}
+            self.bounds[made.leaf] = Bounds(max(low, before.low), min(high, before.high), also)
 
     def _made(self, op: Apply, vs: Sequence[Value], operands: Sequence[frozenset[Made]]) -> frozenset[Made]:
         """Of which elements the result is."""
@@ -244,7 +244,7 @@ def _added(op: Apply, vs: Sequence[Value]) -> int | None:
     return None if len(known) != 1 else known[0] if op.op == "Add" else -known[0]
 
 
-def _span(choice: Choice, vs: Sequence[Value], attrs: Attributes) -> Span | None:
+def _bound(choice: Choice, vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
     try:
         return choice(vs, attrs)
     except IndexError:  # an operand that is left out

@@ -70,7 +70,7 @@ def import_torch(
     unknown = next((name for name in axes if name not in names), None)
     if unknown is not None:
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
-    example = _Example(names, inputs, len(example_inputs), axes)
+    example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
     with _quiet(), _mode(nn_module, training), adapted as remarks:
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
@@ -78,6 +78,16 @@ def import_torch(
             model, held = (_exported_step if training else _exported)(nn_module, example)
             found = _translated(nn_module, model, held, example, weights, outline)
     return Imported(found, found.weights.entries, (*remarks, *found.notes))
+
+
+def _each_its_own(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Inputs none of which is another one, as where labels are the tokens: PyTorch would make one of the two."""
+    seen: set[int] = set()
+    found: list[Any] = []
+    for value in inputs:
+        found.append(value.clone() if id(value) in seen and hasattr(value, "clone") else value)
+        seen.add(id(value))
+    return tuple(found)
 
 
 def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from distir.analysis import Instance, Leaf, Span, check, index_spans, result_names
+from distir.analysis import Bounds, Instance, Leaf, check, index_bounds, result_names
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
@@ -110,7 +110,7 @@ class Entry:
     args: tuple[Value, ...]
     results: tuple[tuple[int, str], ...] | None = None
     """Of a rank's part: which results of the whole function it gives, and their names there; None: its own."""
-    spans: Mapping[Leaf, Span] = field(default_factory=dict[Leaf, Span])
+    bounds: Mapping[Leaf, Bounds] = field(default_factory=dict[Leaf, Bounds])
     """Of a rank's part: what the integers of its parameters may be, where that is known."""
 
 
@@ -127,8 +127,8 @@ def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | 
             raise ProgramError(analysis.errors)
         _check_arguments(entry)
         instance = analysis.instance(entry.function, entry.args)
-        spans = index_spans(analysis.domain, instance)
-        ranks[entry.name] = {d: _part(m, entry, instance, d, spans) for d, m in project(analysis, instance).items()}
+        bounds = index_bounds(analysis.domain, instance)
+        ranks[entry.name] = {d: _part(m, entry, instance, d, bounds) for d, m in project(analysis, instance).items()}
     try:
         return lower_ranks(ranks, source, more)
     except Unwritten as unwritten:
@@ -151,14 +151,14 @@ def _check_arguments(entry: Entry) -> None:
         raise ProgramError(problems)
 
 
-def _part(module: Module, entry: Entry, instance: Instance, device: int, spans: Mapping[Leaf, Span]) -> Entry:
+def _part(module: Module, entry: Entry, instance: Instance, device: int, bounds: Mapping[Leaf, Bounds]) -> Entry:
     """A rank's part of an entry: its module, the arguments that it has, and the results that it gives."""
     names = result_names(entry.function)
     results = tuple((i, names[i]) for i in held_results(instance, device))
     function = module.functions[entry.function.name]
     given = {p.name: v for p, v in zip(entry.function.params, entry.args, strict=True)}
     args = tuple(given.get(p.name, p.type) for p in function.params)
-    return Entry(entry.name, module, function, args, results, spans)
+    return Entry(entry.name, module, function, args, results, bounds)
 
 
 def lower_ranks(
@@ -301,7 +301,7 @@ def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, 
         "function": emitted.name,
         "communicates": emitted.communicates,
         "params": [
-            {"name": p.name, "type": described(type_of(v), (p.name, ()), entry.spans), "roles": list(p.roles)}
+            {"name": p.name, "type": described(type_of(v), (p.name, ()), entry.bounds), "roles": list(p.roles)}
             for p, v in params
         ],
         "results": [
@@ -312,21 +312,21 @@ def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, 
     }
 
 
-def described(stated: Type, leaf: Leaf = ("", ()), spans: Mapping[Leaf, Span] | None = None) -> Any:
+def described(stated: Type, leaf: Leaf = ("", ()), bounds: Mapping[Leaf, Bounds] | None = None) -> Any:
     """A type in JSON: `{dtype, shape}`, a list for a tuple; None for what another rank holds stands at run time.
 
-    Of a parameter's `leaf` the range of its integers is added, where `spans` have it.
+    Of a parameter's `leaf` the range of its integers is added, where `bounds` have it.
     """
     if isinstance(stated, TupleType):
         name, path = leaf
-        return [described(item, (name, (*path, k)), spans) for k, item in enumerate(stated.items)]
-    tensor, span = cast("TensorType", stated), (spans or {}).get(leaf)
+        return [described(item, (name, (*path, k)), bounds) for k, item in enumerate(stated.items)]
+    tensor, bound = cast("TensorType", stated), (bounds or {}).get(leaf)
     found = {
         "dtype": dtype_name(tensor.dtype).removeprefix("torch."),
         "shape": list(tensor.shape or ()),
         "device": None if types.device_of(tensor) == HOST else tensor.device,
     }
-    return found if span is None else found | {"range": [span.low, span.high]}
+    return found if bound is None else found | {"range": [bound.low, bound.high]}
 
 
 def _constant(value: Dense | External, index: int, tensors: dict[str, Dense | External]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, prepared
+from distir.transform.pipeline import SCHEDULES, pipeline_of
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
@@ -78,7 +78,7 @@ def dtp(
         made, batch = module, dict[str, Dim]()
         options = (module, p, microbatches, schedule, virtual, balance, hardware)
         if p > 1 and is_heard():
-            for line in prepared(*options).shares.lines:
+            for line in pipeline_of(*options).shares.lines:
                 tell(line)
         if piped and d == t == 1:
             return _pipeline(*options)
@@ -108,7 +108,7 @@ def dtp(
 def _pipeline(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
 ) -> Module:
-    return prepared(module, stages, microbatches, schedule, virtual, balance, hardware).written
+    return pipeline_of(module, stages, microbatches, schedule, virtual, balance, hardware).written
 
 
 @kept_per_thread(16)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import distir
-from distir.analysis import check, index_spans, random_inputs
+from distir.analysis import check, index_bounds, random_inputs
 from distir.models import gpt2
 from distir.syntax import parse
 from distir.transform import transform
@@ -31,19 +31,19 @@ func @main(
 """
 
 
-def spans(text, **sizes):
+def bounds(text, **sizes):
     """By parameter: its numbers."""
     program = parse(text).module
     analysis = check(program)
     assert not analysis.errors
     entry = program.entry()
     types = [distir.ir.types.substitute(p.type, sizes) for p in entry.params]
-    found = index_spans(analysis.domain, analysis.instance(entry, types))
+    found = index_bounds(analysis.domain, analysis.instance(entry, types))
     return {".".join((name, *map(str, path))): (s.low, s.high, set(s.also)) for (name, path), s in found.items()}
 
 
 def test_the_smallest_of_what_an_index_chooses_from_counts():
-    assert spans(TEXT, V=30) == {"i": (0, 7, set()), "j": (0, 30, set()), "k": (0, 29, set())}
+    assert bounds(TEXT, V=30) == {"i": (0, 7, set()), "j": (0, 30, set()), "k": (0, 29, set())}
 
 
 def test_random_indices_are_in_range_and_reach_all_of_it():
@@ -85,7 +85,7 @@ func @main(
 
 
 def test_indices_are_followed_through_calls_and_tuples():
-    assert spans(THROUGH_CALLS) == {"tokens": (0, 40, set()), "pair.0": (0, 4, set())}
+    assert bounds(THROUGH_CALLS) == {"tokens": (0, 40, set()), "pair.0": (0, 4, set())}
     module = parse(THROUGH_CALLS).module
     found = random_inputs(module, 0, {})
     assert set(found["tokens"].ravel()) == set(range(40))
@@ -114,7 +114,7 @@ func @main(
 
 
 def test_some_labels_are_ignored_where_a_loss_says_how_and_nothing_else_takes_them_for_indices():
-    assert spans(IGNORED) == {"labels": (0, 6, {-100}), "others": (0, 3, set())}
+    assert bounds(IGNORED) == {"labels": (0, 6, {-100}), "others": (0, 3, set())}
     module = parse(IGNORED).module
     found = random_inputs(module, 0, {})
     assert set(found["labels"]) == {-100, *range(6)}
@@ -125,7 +125,7 @@ def test_some_labels_are_ignored_where_a_loss_says_how_and_nothing_else_takes_th
 
 def test_numbers_that_are_only_compared_with_others_may_be_any_of_the_table():
     text = TEXT.replace("%square = Mul(%n, %n)", "%is = Equal(%n, 0)\n  %square = Where(%is, 1, %n)")
-    assert spans(text, V=30)["n"] == (0, 30, set())
+    assert bounds(text, V=30)["n"] == (0, 30, set())
 
 
 def test_numbers_of_one_byte_are_any_of_their_type():

@@ -37,7 +37,8 @@ def test_a_strategy_is_written_and_verified(distir, forward, tmp_path):
     steps = ["grad", "loss=mse", "optimizer=sgd", "pp=2", "microbatches=3", "dp=2"]
     ended = distir("transform", *steps, forward, "-o", out, "--verify")
     assert ended.code == 0
-    (verified,) = [line for line in ended.err.splitlines() if "%" in line or "verified" in line]
+    shares, *_, verified = ended.err.splitlines()
+    assert shares.startswith("pp: 2 stages have ")
     assert verified.startswith("verified: both programs give the same results (3, no difference)")
     assert "main.scatter" in parse(out.read_text()).module.functions
     assert distir("check", out).code == 0

@@ -189,3 +189,16 @@ def test_a_function_of_a_module(tmp_path):
     for wrong in ("my_small_models", "my_small_models:none", "no_such_module_here:f", "my_small_models:three"):
         with pytest.raises(ImportRefused):
             import_torch_function(wrong, folder=str(tmp_path))
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x, y):
+        return x - 2 * y
+
+
+def test_inputs_that_are_one_tensor_stay_two_inputs():
+    one = torch.ones(3)
+    module = distir.import_torch(Twice(), (one, one))
+    assert [p.name for p in module.entry().params] == ["x", "y"]
+    (found,) = distir.run(module, {"x": np.full(3, 5, np.float32), "y": np.ones(3, np.float32)}).values()
+    assert found.tolist() == [3, 3, 3]

@@ -9,7 +9,7 @@ the messages, and `filling` moves weight gradients; `placement` says what is whe
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import Steady, pp, prepared, stage_shares, steady
+from distir.transform.pipeline.step import Steady, pipeline_of, pp, stage_shares, steady
 from distir.transform.pipeline.validation import ScheduleError
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "ScheduleError",
     "Steady",
     "layer_count",
+    "pipeline_of",
     "pp",
-    "prepared",
     "stage_shares",
     "steady",
 ]

@@ -57,7 +57,7 @@ def pp(
 
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
-    made = prepared(module, value, microbatches, schedule, virtual, balance, hardware)
+    made = pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware)
     if is_heard():
         for line in made.shares.lines:
             tell(line)
@@ -75,10 +75,10 @@ def stage_shares(
     hardware: str = "dgx-a100",
 ) -> StageShares:
     """Each stage's share of time, FLOPs and weights in the pipeline of `pp=value`. Raises ProgramError as `pp` does."""
-    return prepared(module, value, microbatches, schedule, virtual, balance, hardware).shares
+    return pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware).shares
 
 
-def prepared(
+def pipeline_of(
     module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
 ) -> Prepared:
     """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does."""
