@@ -83,7 +83,7 @@ def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):
     tell([*fine, Verdict("w", 2.0, same=False, difference="3 of 4 elements differ")], "the same", "not the same")
     assert capsys.readouterr().err == "error: not the same: 1 of 53\n  %w: 3 of 4 elements differ\n"
     tell([Verdict(n, 1e-2, same=True, rounding=2e-2) for n in ("w", "v")], "the same", "not the same")
-    most = "apart by at most 1.0e-02 in %w, where rounding may make 2.0e-02"
+    most = "largest difference 1.0e-02 in %w, where rounding may make 2.0e-02"
     assert capsys.readouterr().err == f"verified: the same (2, {most})\n"
 
 

@@ -111,7 +111,7 @@ def test_a_layer_that_outweighs_all_others_is_named():
     found = stage_shares(distir.parse(UNEVEN), 2, microbatches=2)
     assert found.slowest == 1
     (line,) = found.lines[1:]
-    told = r"the others wait for stage 2, which takes (\S+) % of the time: `@dense` for `%y` alone takes (\S+) %; "
+    told = r"stage 2 is the bottleneck, with (\S+) % of the time: `@dense` for `%y` alone takes (\S+) %; "
     match = re.match(told, line)
     assert match
     assert 50 < float(match[2]) <= float(match[1])
@@ -119,7 +119,7 @@ def test_a_layer_that_outweighs_all_others_is_named():
 
 def test_what_is_uneven_for_want_of_trying_says_what_to_try():
     found = stage_shares(with_a_large_head(), 2, microbatches=2, balance="7,1")
-    assert found.lines[1].endswith("; `balance=cost` cuts by time")
+    assert found.lines[1].endswith("; `balance=cost` balances stages by time")
 
 
 def test_many_stages_are_said_in_one_line():

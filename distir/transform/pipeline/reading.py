@@ -439,8 +439,8 @@ def _is_given(param: Param) -> bool:
 
 
 SUMS_LATE = (
-    "such a sum is known when all microbatches are through: use `dp` alone, or let batch normalizations"
-    " take their running statistics (`grad mode=eval`)"
+    "such a sum is complete only after all microbatches: use `dp` without `pp`, or batch normalization with running"
+    " statistics (`grad mode=eval`)"
 )
 
 

@@ -57,7 +57,7 @@ class StageShares:
 
     @property
     def slowest(self) -> int | None:
-        """The number of the stage that all others wait for, from 0; None where no cost is known."""
+        """The number of the bottleneck, from 0; None if no cost is known."""
         times = [stage.time for stage in self.stages if stage.time is not None]
         return times.index(max(times)) if times and len(times) == len(self.stages) else None
 
@@ -66,13 +66,13 @@ class StageShares:
         stage = None if self.slowest is None else self.stages[self.slowest]
         if stage is None or stage.time is None or self.slowest is None or stage.time < UNEVEN * even:
             return []
-        line = f"the others wait for stage {self.slowest + 1}, which takes {percent(stage.time)} of the time"
+        line = f"stage {self.slowest + 1} is the bottleneck, with {percent(stage.time)} of the time"
         if stage.heaviest is not None and stage.heaviest[1] > even:
             what, share = stage.heaviest
             return [f"{line}: {what} alone takes {percent(share)}; use fewer stages, or split it with `tp`"]
         if self.by_cost:
             return [f"{line}: no cut between layers is more even"]
-        return [f"{line}; `balance=cost` cuts by time"]
+        return [f"{line}; `balance=cost` balances stages by time"]
 
 
 def stage_shares(
