@@ -42,6 +42,9 @@ def _bound(
         first.setdefault((param.type, v), index)  # arguments may be thousands, their types are few
     for stated, v in first:
         _bind(stated, type_of(v), dims)
+    for stated, _ in first:  # what no argument tells is unknown: the caller may call something else by that name
+        for name in types.dim_names(stated):
+            dims.setdefault(name, None)
     met = {pair: _argument(function, params, index, pair[1], dims) for pair, index in first.items()}
     return tuple([met[param.type, v] for param, v in zip(params, vs, strict=True)]), dims
 

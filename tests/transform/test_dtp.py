@@ -17,7 +17,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.models import mlp, named
 from distir.simulate import simulate
-from distir.transform import StepError, transform
+from distir.transform import StepError, transform, verify
 from distir.transform.pipeline import SCHEDULES
 
 MOST = 8
@@ -189,3 +189,34 @@ def test_what_does_not_divide_is_refused_with_what_would(word, code):
     (found,) = refused.value.diagnostics
     assert found.code.number == code
     assert "would do" in found.help
+
+
+HOST_VALUES = """
+func @Block(%x: Tensor[Float32, (B, 4)], %w: Tensor[Float32, (4, 4)], %zeros: Tensor[Float32, (B, 4), host]) {
+  %y = MatMul(%x, %w)
+  %z = Add(%y, %zeros)
+  return %z
+}
+
+func @main(
+  %w1: Tensor[Float32, (4, 4), 1] {param},
+  %w2: Tensor[Float32, (4, 4), 1] {param},
+  %x: Tensor[Float32, (B, 4), 1] {batch = 0}
+) {
+  %B = Shape[start = 0, end = 1](%x)
+  %width = Constant[value = [4]]()
+  %sizes = Concat[axis = 0](%B, %width)
+  %zeros = Expand(1.0, %sizes)
+  %a = @Block(%x, %w1, %zeros)
+  %b = @Block(%a, %w2, %zeros)
+  return %b
+}
+"""
+
+
+@pytest.mark.parametrize("degrees", ["2,1,1", "2,1,2"])
+def test_replicas_take_their_parts_of_what_stages_make_on_the_host(degrees):
+    """Inside a stage it is not known how large it is, so it is not known in the functions called there either."""
+    module = distir.parse(HOST_VALUES)
+    made = transform(module, f"dtp={degrees}", "microbatches=2")
+    assert verify(module, made, bind={"B": 8}).equal

@@ -26,10 +26,8 @@ STRATEGIES = {
 REFUSED = {
     ("deepseek_v3", "pp"): "DIR641",
     ("deepseek_v3", "dtp"): "DIR641",
-    ("mamba", "dtp"): "DIR606",
     ("bert", "pp"): "DIR641",
     ("bert", "dtp"): "DIR641",
-    ("t5", "dtp"): "DIR606",
     ("whisper", "pp"): "DIR641",
     ("whisper", "dtp"): "DIR641",
     ("clip", "pp"): "DIR641",
