@@ -35,7 +35,7 @@ def unmerged(into: Translation, statement: Apply) -> Apply:
     args = [str(arg) for arg in statement.args]
     found = [_merged(into, arg) for arg in args]
     leads = [operand.lead for operand in found if operand is not None]
-    rule = _RULES.get(statement.op, _elementwise if _is_elementwise(statement.op) else None)
+    rule = _RULES.get(statement.op, _elementwise if broadcasts(statement.op) else None)
     if not leads or rule is None or any(dims.product(lead) != dims.product(leads[0]) for lead in leads):
         return statement
     lead = min(leads, key=len)
@@ -49,7 +49,7 @@ def unmerged(into: Translation, statement: Apply) -> Apply:
         arg if operand is None else _with_lead(into, operand, lead) for arg, operand in zip(args, found, strict=True)
     )
     given = into.builder.fresh(f"{args[0]}.{statement.op.lower()}")
-    into.append(Apply((given,), statement.op, sources, attrs))
+    into.compute(Apply((given,), statement.op, sources, attrs))
     shape = _shape(into, given)
     rest = [size for size in shape[len(lead) :] if isinstance(size, int)] if shape is not None else []
     if shape is None or len(rest) < len(shape) - len(lead):
@@ -147,16 +147,16 @@ def _elementwise(
     return statement.attrs
 
 
-def _is_elementwise(name: str) -> bool:
+def broadcasts(name: str) -> bool:
     """Whether an op has operands and one result that broadcast, as its signature says."""
     op = OPS.get(name)
     if op is None or len(op.signatures) != 1 or len(op.signatures[0].results) != 1:
         return False
     places = [*op.signatures[0].operands, *op.signatures[0].results]
-    return all(isinstance(p.pattern, TensorPattern) and _broadcasts(p.pattern) for p in places)
+    return all(isinstance(p.pattern, TensorPattern) and _is_broadcast(p.pattern) for p in places)
 
 
-def _broadcasts(pattern: TensorPattern) -> bool:
+def _is_broadcast(pattern: TensorPattern) -> bool:
     return pattern.shape is not None and len(pattern.shape) == 1 and isinstance(pattern.shape[0], Broadcast)
 
 

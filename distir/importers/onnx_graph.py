@@ -29,6 +29,7 @@ from distir.importers.onnx_nodes import (
 )
 from distir.importers.resizing import keeps_shape, resized
 from distir.importers.simplify import simpler
+from distir.importers.sinking import sunk
 from distir.importers.translation import Translation
 from distir.ir import (
     DISCARD,
@@ -147,13 +148,21 @@ class GraphTranslation(Translation):
         if op is not None and self.batch is not None:
             found = freed(self, Apply((), op, args, attrs), self.batch)
             op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
+        behind = False
         if op is not None:
             found = resized(self, unmerged(self, Apply((), op, args, attrs)), value_name(outputs[0] or op))
             op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
             if op == "Reshape" and outputs[0] not in self.wanted and keeps_shape(self, found):
                 self.env[outputs[0]] = args[0]
                 return
-        results = tuple(self._result(name) for name in outputs)
+            hint = value_name(outputs[0] or op) + (".part" if outputs[0] in self.wanted else "")
+            found = sunk(self, Apply((hint,), op, args, attrs))
+            behind = found.op == "Expand" != op
+            op, args, attrs = found.op, tuple(map(str, found.args)), found.attrs
+            if op == "Identity" and outputs[0] not in self.wanted:
+                self.env[outputs[0]] = args[0]
+                return
+        results = tuple(self._result(name, ".expanded" if behind else "") for name in outputs)
         self.append(Apply(results, op or name, args, attrs))
 
     def _ranked(self, op: str | None, args: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,10 +187,16 @@ class GraphTranslation(Translation):
         self.append(Apply((given,), "Squeeze", (name,)))
         return given
 
-    def _result(self, name: str) -> str:
+    def compute(self, statement: Apply) -> None:
+        """Add an op, on what its operands were before they were expanded."""
+        hinted = Apply((f"{statement.results[0]}.part",), statement.op, statement.args, statement.attrs)
+        found = sunk(self, hinted)
+        self.append(Apply(statement.results, found.op, found.args, found.attrs))
+
+    def _result(self, name: str, suffix: str = "") -> str:
         if not name:
             return DISCARD
-        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(name))
+        self.env[name] = given = self.builder.fresh(self.wanted.get(name) or value_name(name) + suffix)
         return given
 
     def _named(self, arg: Any, node: onnx.NodeProto) -> str:

@@ -71,6 +71,10 @@ class Translation(ABC):
             self.makers.update(dict.fromkeys(statement.results, statement))
 
     @abstractmethod
+    def compute(self, statement: Apply) -> None:
+        """Add an op, on what its operands were before they were expanded."""
+
+    @abstractmethod
     def nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         """Translate nodes, in an order that they can be run in. Raises ImportRefused."""
 

@@ -24,12 +24,6 @@ STRATEGIES = {
 }
 
 REFUSED = {
-    ("deepseek_v3", "pp"): "DIR641",
-    ("deepseek_v3", "dtp"): "DIR641",
-    ("bert", "pp"): "DIR641",
-    ("bert", "dtp"): "DIR641",
-    ("whisper", "pp"): "DIR641",
-    ("whisper", "dtp"): "DIR641",
     ("clip", "pp"): "DIR641",
     ("clip", "dtp"): "DIR641",
     ("unet", "tp"): "DIR623",
