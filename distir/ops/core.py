@@ -66,6 +66,8 @@ class Op:
     """Applied to tuples, the op is applied leaf by leaf."""
     linear: tuple[str, ...] | Literal["jointly"] = ()
     """Operands in which the op is linear, each by itself or all jointly: of partial sums it gives partial sums."""
+    addends: tuple[str, ...] = ()
+    """Operands that are added: where one of them is given, and not zero, the op is linear in no other one by itself."""
     whole: tuple[str, ...] = ()
     """Letters of the signature whose dimensions may not be split over devices, beside those an attribute names."""
     foldable: bool = True

@@ -580,7 +580,12 @@ def Not(x: Array) -> Array:
 Not.torch("torch.logical_not({x})", fresh=True)
 
 
-@op("Tensor[Bool, (...), d], Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[t, (...), d]", flops=1)
+@op(
+    "Tensor[Bool, (...), d], Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[t, (...), d]",
+    flops=1,
+    linear=("x", "y"),
+    addends=("x", "y"),
+)
 def Where(condition: Array, x: Array, y: Array) -> Array:
     """`x` where the condition holds, else `y`. ONNX `Where`.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from distir.ir import NO_ATTRIBUTES, Attributes, Dim, Shape, TensorType, Type
+from distir.ir import NO_ATTRIBUTES, Attributes, Dense, Dim, Literal, Shape, TensorType, Type
 from distir.ops.attributes import bind
 from distir.ops.core import Op
 from distir.ops.infer import Value, match_operands, type_of
@@ -46,6 +46,20 @@ def _layout(op: Op, args: tuple[Value, ...], results: tuple[Type, ...], attrs: A
     ]
     given = [_letters(end, _shape(t), whole, segments) for end, t in zip(ends, results, strict=True)]
     return Layout(tuple(operands), tuple(given))
+
+
+def linear_operands(op: Op, args: Sequence[Value]) -> tuple[str, ...]:
+    """The operands in which an op is linear, each by itself, for these arguments; None is one that is left out."""
+    if op.linear == "jointly":
+        return ()
+    added = {op.operand_name(i) for i, arg in enumerate(args) if not _is_zero(arg)}.intersection(op.addends)
+    return tuple(name for name in op.linear if added <= {name})
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether an operand is left out, or known to hold zeros alone."""
+    held = value.value if isinstance(value, Literal) else value
+    return held is None or held == 0 or (isinstance(held, Dense) and not any(held.values))
 
 
 def operand_places(op: Op, args: Sequence[Value]) -> list[TensorPattern | AnyPattern]:

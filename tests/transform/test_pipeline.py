@@ -486,34 +486,70 @@ def test_programs_that_are_no_pipelines():
     assert refused(no_batch).code.number == "DIR644"
 
 
+BEHIND_LAYERS = """
+func @layer(%x, %w) {
+  %y = MatMul(%x, %w)
+  return %y
+}
+
+func @main(
+  %w: Tensor[Float64, (4, 4), 1] {param}, %v: Tensor[Float64, (4, 4), 1] {param},
+  %b: Tensor[Float64, (4, 4), 1] {param}, %s: Tensor[Float64, (), 1] {param}, %x: Tensor[Float64, (4, 4), 1] {batch = 0}
+) {
+  %h = MatMul(%x, %w)
+  %y = MatMul(%h, %v)
+  LINE
+  return %z
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("line", "op"),
     [
-        ("%z = Softmax[axis = 0](%y)", "Softmax"),
-        ("%z = Concat[axis = 0](%y, %y)", "Concat"),
-        ("%z = Slice(%y, [1], [3], [0])", "Slice"),
-        ("%z = ReduceMax(%y, [0])", "ReduceMax"),
-        ("%s = ReduceSum(%y, [0])\n  %z = Mul(%y, %s)", "Mul"),
+        ("%all = ReduceSum(%y, [0])\n  %z = Mul(%y, %all)", "Mul"),
         ("%z = Add(%y, %b)", "Add"),
-        ("%r = Reshape(%y, [4, 2, 2])\n  %z = Softmax[axis = 0](%r)", "Softmax"),
+        ("%p = Softmax[axis = 0](%y)\n  %z = Mul(%p, %y)", "Softmax"),
+        ("%p = Softmax[axis = 0](%y)\n  %z = @layer(%p, %w)", "Softmax"),
     ],
 )
 def test_statements_that_need_the_whole_batch(line, op):
-    text = f"""
-func @main(
-  %w: Tensor[Float32, (4, 4), 1] {{param}}, %v: Tensor[Float32, (4, 4), 1] {{param}},
-  %b: Tensor[Float32, (4, 4), 1] {{param}}, %x: Tensor[Float32, (4, 4), 1] {{batch = 0}}
-) {{
-  %h = MatMul(%x, %w)
-  %y = MatMul(%h, %v)
-  {line}
-  return %z
-}}
-"""
-    found = refused(text)
+    found = refused(BEHIND_LAYERS.replace("LINE", line))
     assert found.code.number == "DIR641"
     assert f"`{op}`" in found.message
-    assert found.site.index == 2 + line.count("\n")
+    assert found.site.index == 2 + line[: line.index(f"= {op}")].count("\n")
+
+
+MIXING = (
+    "%z = Softmax[axis = 0](%y)",
+    "%z = Concat[axis = 0](%y, %y)",
+    "%z = Slice(%y, [1], [3], [0])",
+    "%z = ReduceMax(%y, [0])",
+    "%t = Transpose(%y)\n  %p = MatMul(%y, %t)\n  %e = Exp(%s)\n  %z = Mul(%p, %e)",
+    "%r = Reshape(%y, [4, 2, 2])\n  %z = Softmax[axis = 0](%r)",
+)
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 4])
+@pytest.mark.parametrize("line", MIXING)
+def test_what_mixes_the_examples_behind_the_layers_is_computed_of_all_of_them_at_the_end(line, microbatches):
+    """As the scores of each text for each image are. What is mixed may be returned as well."""
+    for results in ("%z", "%z, %y"):
+        text = BEHIND_LAYERS.replace("LINE", line).replace("return %z", f"return {results}")
+        assert_equal(distir.parse(text), 2, microbatches)
+
+
+@pytest.mark.parametrize("line", [line for line in MIXING if "ReduceMax" not in line])
+def test_what_mixes_the_examples_is_refused_in_training(line):
+    text = BEHIND_LAYERS.replace("LINE", line)
+    found = refused(transform(distir.parse(text), "grad"))
+    assert found.code.number == "DIR641"
+
+
+def test_what_mixes_the_examples_before_all_layers_is_refused():
+    text = BEHIND_LAYERS.replace("MatMul(%x, %w)", "Softmax[axis = 0](%x)").replace("LINE", "%z = Relu(%y)")
+    found = refused(text)
+    assert (found.code.number, found.site.index) == ("DIR641", 0)
 
 
 def test_the_same_in_a_call_is_told_at_the_call():
@@ -597,3 +633,87 @@ def test_a_stage_that_sees_the_named_batch_only_as_part_of_a_product(microbatche
     assert simulated(made, B=4).latency_s > 0
     double = distir.parse(ROWS.replace("(B,", "(2*B,"))
     assert_equal(double, 2, microbatches, bind={"B": 4})
+
+
+WITH_PLACES = """
+func @Layer(%x: Tensor[Float64, (B, 5, 4)], %table: Tensor[Float64, (5, 4)], %w: Tensor[Float64, (4, 4)]) {
+  %place = MatMul(%table, %w)
+  %a = Add(%x, %place)
+  %y = MatMul(%a, %w)
+  return %y
+}
+
+func @main(
+  %table: Tensor[Float64, (5, 4), 1] {param},
+  %w1: Tensor[Float64, (4, 4), 1] {param},
+  %w2: Tensor[Float64, (4, 4), 1] {param},
+  %x: Tensor[Float64, (B, 5, 4), 1] {batch = 0}
+) {
+  %a = @Layer(%x, %table, %w1)
+  %b = @Layer(%a, %table, %w2)
+  return %b
+}
+"""
+
+
+def test_a_product_of_what_is_summed_over_the_batch_is_a_term_of_a_sum_inside_a_layer():
+    """The gradient of `%table` is a sum over the batch, times a weight, in the function of a layer."""
+    step = transform(distir.parse(WITH_PLACES), "grad")
+    assert any(isinstance(s, Apply) and s.op == "Gemm" for s in step.functions["LayerGrad"].body)
+    assert_equal(step, 2, 2, {"B": 4})
+
+
+ADDED = """
+func @Pooled(%x: Tensor[Float64, (B, 5, 4)], %w: Tensor[Float64, (4, 4)], %bias: Tensor[Float64, (4,)]) {
+  %sum = ReduceSum[keepdims = false](%x, [0])
+  %y = Gemm(%sum, %w, %bias)
+  return %y
+}
+
+func @main(
+  %w1: Tensor[Float64, (4, 4), 1] {param},
+  %w2: Tensor[Float64, (4, 4), 1] {param},
+  %bias: Tensor[Float64, (4,), 1] {param},
+  %x: Tensor[Float64, (B, 5, 4), 1] {batch = 0}
+) {
+  %a = MatMul(%x, %w1)
+  %b = @Pooled(%a, %w2, %bias)
+  return %b
+}
+"""
+
+
+def test_an_addend_counts_once_not_once_for_each_microbatch():
+    with pytest.raises(ProgramError, match=r"(?s)DIR641.*it needs the sum over the batch"):
+        pipeline(distir.parse(ADDED), 1, 2)
+    assert_equal(distir.parse(ADDED.replace("%w, %bias)\n", "%w)\n")), 1, 2, {"B": 4})
+
+
+GATHERED_ON_THE_WAY = """
+func @Grad(%x: Tensor[Float64, (B, 4)], %dy: Tensor[Float64, (B, 4)], %w: Tensor[Float64, (4, 4)], %dw) {
+  %dx = Gemm[transB = true](%dy, %w)
+  %own = Gemm[transA = true](%x, %dy)
+  %sum = Add(%dw, %own)
+  return %dx, %sum
+}
+
+func @main(
+  %w: Tensor[Float64, (4, 4), 1] {param},
+  %x: Tensor[Float64, (B, 4), 1] {batch = 0},
+  %target: Tensor[Float64, (B, 4), 1] {batch = 0}
+) {
+  %a = MatMul(%x, %w)
+  %b = MatMul(%a, %w)
+  %db = Sub(%b, %target)
+  %last = Gemm[transA = true](%a, %db)
+  %da = Gemm[transB = true](%db, %w)
+  %dx, %dw = @Grad(%x, %da, %w, %last)
+  %w_new = SGD(%w, %dw)
+  return %w_new, %dx
+}
+"""
+
+
+def test_a_layer_adds_to_the_gradient_of_a_weight_that_it_shares():
+    """It takes a sum over the batch and a part of it: of a microbatch, the term of that sum."""
+    assert_equal(distir.parse(GATHERED_ON_THE_WAY), 2, 2, {"B": 4})

@@ -24,8 +24,6 @@ STRATEGIES = {
 }
 
 REFUSED = {
-    ("clip", "pp"): "DIR641",
-    ("clip", "dtp"): "DIR641",
     ("unet", "tp"): "DIR623",
     ("unet", "dtp"): "DIR623",
 }

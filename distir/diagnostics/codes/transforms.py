@@ -148,7 +148,8 @@ NOT_IN_MICROBATCHES = code(
 A statement cannot be computed one microbatch at a time.
 
 Each microbatch must contribute its part of a result: some rows, or a term of a sum or mean. This fails for an op that
-mixes examples (a `Softmax` along the batch), for one that uses a reduction over the whole batch (a `BatchNormalization`
+mixes examples (a `Softmax` along the batch): after the layers it runs at the end, on the whole batch, but no layer and
+no gradient can wait for it. It fails for an op that uses a reduction over the whole batch (a `BatchNormalization`
 with batch statistics: omit `mode=train` of `grad`), and for a constant size of the whole batch (`Reshape` to `(64,
 768)`: write -1 or 0 for the batch dimension). Rewrite that statement.
 """,

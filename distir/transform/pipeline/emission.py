@@ -146,6 +146,8 @@ class _Writer:
         """What a value is called on a device, to which it is brought if it must."""
         if (name, HOST) in self.there:
             return self.there[name, HOST]
+        if name not in self.device_of:
+            self._join(name)
         if device == HOST:  # a host value can be made from a value on any device
             return self.there[name, self.device_of[name]]
         if (name, device) not in self.there:
@@ -206,15 +208,21 @@ class _Writer:
             return arg, UNKNOWN
         value = self.reading.values[arg]
         if arg in self.placement.made and arg not in self.site.summed and arg not in self.hosts:
-            device = self._on(self.placement.made[arg][0])
-            return self._joined(arg, device), on_device(type_of(value.full), device)
+            if arg not in self.device_of:
+                self._join(arg)
+            device = self.device_of[arg]
+            return self.there[arg, device], on_device(type_of(value.full), device)
         if arg in self.placement.made and arg in self.hosts:
             return self.frame.called[arg, 0, HOST], type_of(value.full)
         device = self.device_of[arg]
         return self.there[arg, device], on_device(type_of(value.full), device)
 
+    def _join(self, name: str) -> None:
+        """Put the microbatches' parts of a value one after the other, where they are made."""
+        device = self._on(self.placement.made[name][0])
+        self._found(name, device, self._joined(name, device))
+
     def _joined(self, name: str, device: int) -> str:
-        """The microbatches' parts of a result, one after the other."""
         parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
         if len(parts) == 1:
             return parts[0]

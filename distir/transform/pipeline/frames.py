@@ -63,7 +63,7 @@ class Site:
             self.uses.update((name, placement.device(stage)) for name in outlined.gives if name in self.summed)
         for (source, _), values in placement.messages.items():
             self.uses.update((name, placement.device(source[0])) for name in values)
-        for name in names(placement.reading.entry.returned):
+        for name in placement.reading.joined() | set(names(placement.reading.entry.returned)):
             if name in placement.made and name not in self.summed:
                 self.uses[name, self.home(name, placement.device(placement.made[name][0]))] += 1
 

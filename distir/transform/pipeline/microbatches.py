@@ -19,7 +19,7 @@ from distir.ir import HOST, Apply, Arg, Call, Module, TensorType, TupleType, dim
 from distir.ir.deep import Deep
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.infer import leaf_calls, tuple_structure
-from distir.ops.splitting import layout
+from distir.ops.splitting import layout, linear_operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _sum_rule(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence
         if on_devices and given[0].scale != 1:  # a mean takes a term that all microbatches share; a sum does not
             raise _cannot(op, "it adds a sum over the batch and something else")
         return given[0]
-    if len(given) == 1 and names[0] in _linear(definition):
+    if len(given) == 1 and names[0] in _linear(definition, args):
         return given[0]
     raise _cannot(op, "it needs the sum over the batch, of which a microbatch has only a term")
 
@@ -271,7 +271,7 @@ def _part_rule(
     blocks += [_letter(found.results, place) for place in found.result_blocks]
     if letter in blocks or letter == found.parted:
         raise _cannot(op, "it takes the batch apart, or joins several")
-    scale = _scale(definition, op, shares)
+    scale = _scale(definition, op, args, shares)
     results: list[Shares] = []
     for own in found.results:
         if letter in own:
@@ -288,7 +288,7 @@ def _numbered(value: Value) -> Value:
     return types.substitute(value, dict.fromkeys(types.dim_names(value), SOME_SIZE))
 
 
-def _scale(definition: Op, op: Apply, shares: Sequence[Shares]) -> int:
+def _scale(definition: Op, op: Apply, args: Sequence[Value], shares: Sequence[Shares]) -> int:
     """The scale of the results as far as it comes from the operands."""
     scaled = [i for i, s in enumerate(shares) if isinstance(s, Share) and s.scale]
     if not scaled:
@@ -296,7 +296,7 @@ def _scale(definition: Op, op: Apply, shares: Sequence[Shares]) -> int:
     scales = {s.scale for s in shares if isinstance(s, Share)}
     if definition.linear == "jointly" and len(scales) == 1 and not any(_on_device(s) for s in shares):
         return scales.pop()
-    names = _linear(definition)
+    names = _linear(definition, args)
     if definition.linear != "jointly" and all(definition.operand_name(i) in names for i in scaled):
         return sum(s.scale for s in shares if isinstance(s, Share))
     raise _cannot(op, "it takes a mean over a microbatch for one over the batch")
@@ -306,10 +306,9 @@ def _on_device(share: Shares) -> bool:
     return isinstance(share, Whole) and not share.sized
 
 
-def _linear(definition: Op) -> tuple[str, ...]:
+def _linear(definition: Op, args: Sequence[Value]) -> tuple[str, ...]:
     """The operands in which an op is linear, each by itself. A gradient always is in `dy`, the gradient it is given."""
-    declared = () if definition.linear == "jointly" else definition.linear
-    return (*declared, *(o.name for o in definition.operands if o.name == "dy"))
+    return (*linear_operands(definition, args), *(o.name for o in definition.operands if o.name == "dy"))
 
 
 def _letter(values: Sequence[Sequence[str | None]], place: tuple[int, int]) -> str | None:

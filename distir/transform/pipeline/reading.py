@@ -46,6 +46,7 @@ from distir.transform.pipeline.microbatches import (
     Microbatches,
     Share,
     Shares,
+    Whole,
     holds_sum,
     is_plain,
     is_whole,
@@ -96,6 +97,12 @@ class Reading:
     def is_whole(self, name: str) -> bool:
         """Whether a value is the same for every microbatch."""
         return is_whole(self.values[name].shares)
+
+    def joined(self) -> set[str]:
+        """Parts of the batch that are put together when all microbatches are done: returned, or taken as a whole."""
+        at_the_end = (name for s, phase in self.statements if phase is Phase.AFTER for name in names(s.args))
+        wanted = {*names(self.entry.returned), *at_the_end} & self.values.keys()
+        return {name for name in wanted if _is_part(self.values[name].shares)}
 
 
 def read(module: Module, count: int) -> Reading:
@@ -194,6 +201,8 @@ class _Reader:
         self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, set())
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
+        self.mixed: dict[str, ProgramError] = {}
+        """What is computed at the end, for it mixes the examples of the batch; and what is wrong if it cannot be."""
         self.of_batch: dict[str, Arg] = {}
         """By host value that depends on the size of a microbatch: the same for the whole batch."""
         self.makers: dict[str, Work] = {}
@@ -212,7 +221,15 @@ class _Reader:
         self.found.values.update(self.rho)
         entry = replace(self.entry, body=(*self.entry.body[:-1], Return(self._returned())))
         self._drop_unused(entry)
+        refused = next(iter(self.mixed.values()), None)
+        if refused is not None and not any(map(self._is_of_a_layer, self.found.statements)):
+            raise refused
         return replace(self.found, entry=entry)
+
+    def _is_of_a_layer(self, statement: tuple[Work, Phase]) -> bool:
+        """Whether a statement takes a microbatch and something of its own."""
+        mentioned = names(statement[0].args)
+        return statement[1] is Phase.MICROBATCH and any(is_plain(self.rho[n].shares) for n in mentioned)
 
     def _returned(self) -> tuple[Arg, ...]:
         """What is returned, a size being that of the whole batch."""
@@ -251,10 +268,11 @@ class _Reader:
             self.makers.update(dict.fromkeys(statement.results, statement))
         operands = [self.rho[name] for name in names(statement.args)]
         mentioned = set(names(statement.args))
-        if mentioned & self.after or any(holds_sum(v.shares) for v in operands):
+        plain = _unclaimed(statement)
+        sums = any(holds_sum(v.shares) for v in operands)
+        if mentioned & self.after or (sums and not self._takes_terms(plain, operands)):
             self._at_the_end(index, statement)
             return
-        plain = _unclaimed(statement)
         try:
             held = self._held(plain)
         except Reject as reject:
@@ -264,7 +282,11 @@ class _Reader:
                     held = self._held(again)
                     break
             else:
-                raise self._refused(index, statement, reject) from None
+                refused = self._refused(index, statement, reject)
+                if not (isinstance(statement, Apply) and reject.code is codes.NOT_IN_MICROBATCHES):
+                    raise refused from None
+                self._mix(index, statement, refused)
+                return
             plain, operands = again, [self.rho[name] for name in names(again.args)]
         self._add_for_batch(plain)
         if not all(is_plain(v.shares) for v in operands):
@@ -273,6 +295,16 @@ class _Reader:
         self.rho.update(zip(statement.results, held, strict=True))
         host = all(types.device_of(type_of(v.full)) == HOST for v in held)
         self.found.statements.append((plain, Phase.HOST if host else Phase.BEFORE))
+
+    def _takes_terms(self, statement: Work, operands: Sequence[Held]) -> bool:
+        """Whether a statement takes parts of the batch, and with them the terms of sums over it that they make."""
+        if not any(_is_part(v.shares) for v in operands):
+            return False
+        try:
+            self._held(statement)
+        except Reject:
+            return False
+        return True
 
     def _held(self, statement: Work) -> list[Held]:
         vs = self.rho(statement.args)
@@ -312,19 +344,40 @@ class _Reader:
         """Arguments with the sizes of the batch for those of a microbatch."""
         return tuple(self.of_batch.get(a, a) if isinstance(a, str) and a not in kept else a for a in args)
 
+    def _mix(self, index: int, statement: Apply, refused: ProgramError) -> None:
+        """Add a statement that takes the whole batch, of which the parts are put together. Raises `refused`."""
+        plain = replace(_unclaimed(statement), args=self._with_whole_sizes(statement.args))
+        for name in names(plain.args):
+            shares = self.rho[name].shares
+            is_part = isinstance(shares, Share) and shares.axis is not None and not shares.scale
+            if not (is_part or is_plain(shares)):
+                raise refused
+        self._end(statement, plain)
+        self.mixed.update(dict.fromkeys(statement.results, refused))
+
     def _at_the_end(self, index: int, statement: Work) -> None:
-        """Add a statement that takes a sum over the batch."""
+        """Add a statement that takes a sum over the batch, or what mixes its examples."""
         if known := self._with_sums_ahead(statement):
             self._statement(index, known)
             return
+        mixed = next((self.mixed[name] for name in names(statement.args) if name in self.mixed), None)
         plain = replace(_unclaimed(statement), args=self._with_whole_sizes(statement.args))
         for name in names(plain.args):
             shares = self.rho[name].shares
             if _is_part(shares):
+                if mixed is not None:
+                    raise mixed
                 reason = "it takes a sum over the whole batch together with the batch itself"
                 raise self._refused(index, statement, _cannot(statement, reason, SUMS_LATE))
             if is_whole(shares) and not is_plain(shares):
                 raise self._refused(index, statement, _cannot(statement, "it depends on the size of the batch"))
+        if mixed is not None:
+            if isinstance(statement, Call):  # a layer: what follows it would be no pipeline
+                raise mixed
+            self.mixed.update(dict.fromkeys(statement.results, mixed))
+        self._end(statement, plain)
+
+    def _end(self, statement: Work, plain: Work) -> None:
         for name in statement.results:
             if name != DISCARD:
                 value = self.full[name]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from distir.ir import Attributes, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout, Letters
-from distir.ops.splitting import layout, operand_places
+from distir.ops.splitting import layout, linear_operands, operand_places
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host
 
 
@@ -65,7 +65,9 @@ def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool
         return stated and all(s is PARTIAL for s, h in zip(states, host, strict=True) if not h)
     partial = [i for i, state in enumerate(states) if state is PARTIAL]
     others = [state for state in states if state is not PARTIAL]
-    return len(partial) == 1 and op.operand_name(partial[0]) in op.linear and all(s is WHOLE for s in others)
+    return (
+        len(partial) == 1 and op.operand_name(partial[0]) in linear_operands(op, vs) and all(s is WHOLE for s in others)
+    )
 
 
 def _by_weight(found: Layout, vs: Sequence[Value], states: Sequence[State]) -> list[str]:
