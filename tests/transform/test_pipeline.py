@@ -689,6 +689,17 @@ def test_an_addend_counts_once_not_once_for_each_microbatch():
     assert_equal(distir.parse(ADDED.replace("%w, %bias)\n", "%w)\n")), 1, 2, {"B": 4})
 
 
+MASKED = ADDED.replace(
+    "%y = Gemm(%sum, %w, %bias)", "%seen = Greater(%w, 0.0)\n  %y = Where(%seen, %sum, OTHERWISE)"
+).replace("(%x, [0])", "(%x, [0, 1])")
+
+
+def test_a_masked_sum_is_a_sum_of_masked_terms_where_nothing_else_is_put_in():
+    assert_equal(distir.parse(MASKED.replace("OTHERWISE", "0.0")), 1, 2, {"B": 4})
+    with pytest.raises(ProgramError, match=r"(?s)DIR641.*it needs the sum over the batch"):
+        pipeline(distir.parse(MASKED.replace("OTHERWISE", "1.0")), 1, 2)
+
+
 GATHERED_ON_THE_WAY = """
 func @Grad(%x: Tensor[Float64, (B, 4)], %dy: Tensor[Float64, (B, 4)], %w: Tensor[Float64, (4, 4)], %dw) {
   %dx = Gemm[transB = true](%dy, %w)
