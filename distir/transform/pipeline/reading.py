@@ -46,7 +46,6 @@ from distir.transform.pipeline.microbatches import (
     Microbatches,
     Share,
     Shares,
-    Whole,
     holds_sum,
     is_plain,
     is_whole,
@@ -84,6 +83,8 @@ class Reading:
     """The parameters that are split, and along which axis."""
     symbols: set[str]
     """The named dimensions that the batch has."""
+    postponed: ProgramError | None = None
+    """Of the first op that mixes the examples, and so runs when all microbatches are done: why it waits for them."""
 
     def part(self, name: str) -> Value:
         """What is known of a microbatch's part of a value. One microbatch is the whole batch."""
@@ -144,15 +145,20 @@ def _understood(module: Module, given: Function, batch: dict[str, int], count: i
     """The reading of a program made of the one whose entry function was given."""
     entry, analysis = module.functions[given.name], analysed(module)
     try:
-        return _read(analysis, entry, batch, count, _places(entry, given))
+        found = _read(analysis, entry, batch, count, _places(entry, given))
+        refusal = found.postponed
     except ProgramError as error:
+        found, refusal = None, error
         if all(d.code is not codes.NOT_IN_MICROBATCHES for d in error.diagnostics):
             raise
-        freed = sizes_from_values(analysis, entry, batch)
-        if freed is module:
-            raise
-    entry = freed.functions[given.name]
-    return _read(analysed(freed), entry, batch, count, _places(entry, given))
+    if refusal is not None and (freed := sizes_from_values(analysis, entry, batch)) is not module:
+        entry = freed.functions[given.name]
+        with suppress(ProgramError):
+            return _read(analysed(freed), entry, batch, count, _places(entry, given))
+    if found is None:
+        assert refusal is not None
+        raise refusal
+    return found
 
 
 def _read(analysis: Analysis, entry: Function, batch: dict[str, int], count: int, places: Sequence[int]) -> Reading:
@@ -224,7 +230,7 @@ class _Reader:
         refused = next(iter(self.mixed.values()), None)
         if refused is not None and not any(map(self._is_of_a_layer, self.found.statements)):
             raise refused
-        return replace(self.found, entry=entry)
+        return replace(self.found, entry=entry, postponed=refused)
 
     def _is_of_a_layer(self, statement: tuple[Work, Phase]) -> bool:
         """Whether a statement takes a microbatch and something of its own."""

@@ -338,5 +338,7 @@ def _too_few(reading: Reading, layers: Layers, count: int) -> ProgramError:
 
 
 def _refused(reading: Reading, message: str, hint: str) -> ProgramError:
+    if reading.postponed is not None:  # the layers are missing that follow this op
+        return reading.postponed
     site = Site(reading.entry.name, None, Part("name"))
     return ProgramError([Diagnostic(codes.TOO_FEW_LAYERS, site, message.format(reading.entry.name), help=hint)])
