@@ -156,15 +156,20 @@ def _(
     results: Sequence[Shape | None],
     **attrs: Any,
 ) -> Layout:
-    """Batches and heads are apart from each other; so are queries, unless those behind them count."""
+    """Batches and heads are apart from each other; so are queries, unless those behind them count.
+
+    One head of keys and values that all queries share is whole.
+    """
     query = None if attrs["is_causal"] else "q"
     if len(q.shape or ()) == 4:
-        operands: list[Letters] = [("b", "h", query, None), ("b", "h", None, None), ("b", "h", None, "v")]
+        shared = None if k.shape is not None and k.shape[1] == 1 else "h"
+        operands: list[Letters] = [("b", "h", query, None), ("b", shared, None, None), ("b", shared, None, "v")]
         result: Letters = ("b", "h", query, "v")
         divided: dict[str, tuple[str, ...]] = {}
     else:
-        operands, result = [("b", query, "h"), ("b", None, "h"), ("b", None, "h")], ("b", query, "h")
-        divided = {"h": ("q_num_heads", "kv_num_heads")}
+        shared = None if attrs["kv_num_heads"] == 1 else "h"
+        operands, result = [("b", query, "h"), ("b", None, shared), ("b", None, shared)], ("b", query, "h")
+        divided = {"h": ("q_num_heads", "kv_num_heads") if shared else ("q_num_heads",)}
     if attn_mask is not None:
         shape = attn_mask.shape or ()
         letters = ("b", "h", query, None)[4 - len(shape) :]

@@ -114,7 +114,9 @@ def _(dy: TensorType, x: TensorType, *, results: Sequence[Shape | None], group: 
     if group == 1:
         return Layout((("b", "m", *inner), ("b", "c", *inner)), (("m", "c", *inner),))
     letters = ("b", "g", *inner)
-    return Layout((letters, letters), (("g", None, *inner),), divided={"g": ("group",)})
+    alone = all(t.shape is not None and t.shape[1] == group for t in (dy, x))
+    contiguous = frozenset[str]() if alone else frozenset("g")
+    return Layout((letters, letters), (("g", None, *inner),), divided={"g": ("group",)}, contiguous=contiguous)
 
 
 @ConvWeightGrad.torch(fresh=True)
@@ -196,7 +198,9 @@ def _(dy: TensorType, x: TensorType, scale: TensorType, *, num_groups: int, epsi
 def _(dy: TensorType, x: TensorType, scale: TensorType, *, results: Sequence[Shape | None], **_: Any) -> Layout:
     """By the batch, over which the gradients of the weights are sums; by channels, as whole groups."""
     letters: Letters = ("b", "c", *(None,) * max(len(x.shape or ()) - 2, 0))
-    return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), divided={"c": ("num_groups",)})
+    results_letters = (letters, ("c",), ("c",))
+    groups = {"c": ("num_groups",)}
+    return Layout((letters, letters, ("c",)), results_letters, divided=groups, contiguous=frozenset("c"))
 
 
 @GroupNormalizationGrad.torch(fresh=True)

@@ -7,16 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Protocol
 
-from distir.ir import Arg, Constant, Dim, DimensionError, Shape, TensorType, dims
+from distir.ir import Arg, Constant, Dim, DimensionError, Shape, SymbolicDim, TensorType, dims
 
 Letters = tuple[str | None, ...]
 """A letter for each dimension; None for one that must be whole."""
 
-Blocks = tuple[Dim, ...]
-"""The sizes of the parts that a dimension was joined from, or is to be cut into, each to be split by itself."""
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A block that every device has all of, beside others that are split."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Blocks of one size, as many as the dimension holds."""
+
+    size: int
+
+
+Block = Dim | Shared | Repeated
+
+Blocks = tuple[Block, ...]
+"""The blocks that a dimension was joined from, or is to be cut into, each to be split by itself: their sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +49,20 @@ class Layout:
     """Letters over which a mean is taken: the partial results are to be divided by the number of devices."""
     scaled: int | None = None
     """The operand that is to be divided in the place of the results, if letters are averaged."""
+    factors: tuple[int, ...] = ()
+    """Operands in which each term of a sum is linear, although the op is not, as it adds something to the sum."""
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Attributes to be divided by the number of devices when the letter is split."""
     divided_operands: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Operands, host values, to be divided likewise."""
     operand_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
-    """By operand and axis: the blocks of that dimension, which must all be split alike."""
+    """By operand and axis: the blocks of that dimension; none where it can be in no blocks, whatever the others are."""
     result_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
+    apart: str | None = None
+    """The letter of a dimension whose blocks are dimensions of their own, one of each operand or one of each result.
+
+    Some of them may be split and others whole.
+    """
     contiguous: frozenset[str] = frozenset()
     """Letters whose dimensions cannot be in blocks: they are regrouped."""
     stated: int | None = None
@@ -80,51 +103,101 @@ class Parts(Protocol):
 
 
 MOST_BLOCKS = 8
-"""In how many blocks a dimension may be for one that it is regrouped with: queries, keys and values are 3."""
+"""Up to how many blocks of one size are listed one by one: queries, keys and values are 3."""
 
 
 def regrouping(before: Shape | None, after: Shape | None) -> Layout:
     """The layout of dimensions that are regrouped in row-major order, of one operand and one result.
 
-    In each group the outermost dimension can be split. A dimension that is cut into several, or joined from several,
-    can also be split along an inner one of those, and is then in blocks: that is what the other layouts say.
+    In each group the outermost dimension can be split. It can also be split along an inner one of the factors that its
+    dimensions have in common (of batches, heads and sizes, the heads): what is joined of several factors is in blocks
+    then. That is what the other layouts say.
     """
-    old: list[str | None] = [None] * len(before or ())
-    new: list[str | None] = [None] * len(after or ())
+    before, after = before or (), after or ()
+    old: list[str | None] = [None] * len(before)
+    new: list[str | None] = [None] * len(after)
     contiguous: set[str] = set()
     inner: list[tuple[list[int], list[int]]] = []
-    for left, right in _groups(before or (), after or ()):
+    for left, right in _groups(before, after):
         letter = f"g{left[0]}"
         old[left[0]] = new[right[0]] = letter
         if len(left) + len(right) > 2:
             contiguous.add(letter)
             inner.append((left, right))
     main = Layout((tuple(old),), (tuple(new),), contiguous=frozenset(contiguous))
-    others = [other for left, right in inner for other in _inner(main, before or (), after or (), left, right)]
+    others = [other for left, right in inner for other in _inner(main, before, after, left, right)]
     return replace(main, others=tuple(others))
 
 
 def _inner(main: Layout, before: Shape, after: Shape, left: list[int], right: list[int]) -> Iterator[Layout]:
-    """The layouts in which a group is split along a dimension that is not its outermost."""
-    joins = len(right) == 1
-    if not joins and len(left) > 1:
-        return
-    one, many, sizes = (right[0], left, before) if joins else (left[0], right, after)
-    whole, letter = (after if joins else before)[one], f"g{left[0]}"
-    count = 1
-    for outer, factor in pairwise(many):
-        size = sizes[outer]
-        if not isinstance(size, int) or not isinstance(whole, int) or count * size > MOST_BLOCKS:
-            return
-        count *= size
-        letters = list(main.operands[0] if joins else main.results[0])
-        letters[many[0]], letters[factor] = None, letter
-        blocks = {(0, one): (whole // count,) * count}
-        moved, kept = (tuple(letters),), main.contiguous - {letter}
-        if joins:
-            yield replace(main, operands=moved, result_blocks=blocks, contiguous=kept)
+    """The layouts in which a group is split along a factor that is not its outermost."""
+    letter = f"g{left[0]}"
+    factors = _factors([before[i] for i in left], [after[j] for j in right])
+    for at, (_, i, j) in enumerate(factors[1:], 1):
+        old, new = list(main.operands[0]), list(main.results[0])
+        old[left[0]] = new[right[0]] = None
+        old[left[i]] = new[right[j]] = letter
+        own = _blocks_of([(n, k == i) for n, k, _ in factors], at)
+        made = _blocks_of([(n, k == j) for n, _, k in factors], at)
+        if own is not None and made is not None:
+            yield replace(
+                main,
+                operands=(tuple(old),),
+                results=(tuple(new),),
+                operand_blocks={(0, left[i]): own[0]} if own else {},
+                result_blocks={(0, right[j]): made[0]} if made else {},
+                contiguous=main.contiguous - {letter},
+            )
+
+
+def _factors(left: Sequence[Dim], right: Sequence[Dim]) -> list[tuple[Dim, int, int]]:
+    """The factors that dimensions of equally many elements have in common, and of which ones they are.
+
+    None where these are at odds.
+    """
+    found: list[tuple[Dim, int, int]] = []
+    i = j = 0
+    a, b = left[0], right[0]
+    while True:
+        if a == b:
+            found.append((a, i, j))
+            i, j = i + 1, j + 1
+            if i == len(left) or j == len(right):
+                return found
+            a, b = left[i], right[j]
+        elif (rest := _quotient(b, a)) is not None and i + 1 < len(left):
+            found.append((a, i, j))
+            i, a, b = i + 1, left[i + 1], rest
+        elif (rest := _quotient(a, b)) is not None and j + 1 < len(right):
+            found.append((b, i, j))
+            j, a, b = j + 1, rest, right[j + 1]
         else:
-            yield replace(main, results=moved, operand_blocks=blocks, contiguous=kept)
+            return []
+
+
+def _blocks_of(factors: Sequence[tuple[Dim, bool]], at: int) -> list[Blocks] | None:
+    """The blocks of the dimension that has some of the factors, split along one; an empty list if it is that one.
+
+    None where they cannot be told.
+    """
+    outer = dims.product(n for n, own in factors[:at] if own)
+    block = dims.product(n for n, own in factors[at:] if own)
+    if outer == 1:
+        return [()] if block != factors[at][0] else []
+    if not isinstance(block, int):
+        return None
+    return [(block,) * outer] if isinstance(outer, int) and outer <= MOST_BLOCKS else [(Repeated(block),)]
+
+
+def _quotient(a: Dim, b: Dim) -> Dim:
+    """`a / b`, if that is more than 1 and exact."""
+    if a is None or b is None:
+        return None
+    try:
+        found = dims.divide(a, b)
+    except DimensionError:
+        return None
+    return None if isinstance(found, SymbolicDim) and found.denominator != 1 else found
 
 
 def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:

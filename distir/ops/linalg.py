@@ -131,7 +131,8 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, *, results: tup
         letters = zip(("m", "n")[2 - len(c.shape or ()) :], c.shape or (), strict=True)
         operands.append(tuple(None if dim == 1 else letter for letter, dim in letters))
     # Of a partial product the addend is to be added once: a part of it on each device.
-    return Layout(tuple(operands), (("m", "n"),), divided={"k": ("beta",)} if c is not None else {})
+    addend = {"k": ("beta",)} if c is not None else {}
+    return Layout(tuple(operands), (("m", "n"),), factors=(0, 1), divided=addend)
 
 
 @Gemm.grad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
@@ -68,7 +69,8 @@ def _(input: Operand, split: Operand | None = None, *, results: Results, axis: i
     blocks = tuple(None if shape is None else shape[cut] for shape in results)
     sizes = {} if split is None or not letters else {f"s{cut}": (1,)}
     operands = (letters,) if split is None else (letters, ())
-    return Layout(operands, (letters,) * len(results), operand_blocks={(0, cut): blocks}, divided_operands=sizes)
+    found = Layout(operands, (letters,) * len(results), operand_blocks={(0, cut): blocks}, divided_operands=sizes)
+    return replace(found, apart=letters[cut] if letters else None)
 
 
 @Split.grad
@@ -101,7 +103,8 @@ def Concat(*inputs: Array, axis: int) -> Array:
 def _(*inputs: Operand, results: Results, axis: int) -> Layout:
     letters, joined = _along_axis(results[0], axis)
     blocks = tuple(None if x.shape is None else x.shape[joined] for x in inputs)
-    return Layout((letters,) * len(inputs), (letters,), result_blocks={(0, joined): blocks})
+    found = Layout((letters,) * len(inputs), (letters,), result_blocks={(0, joined): blocks})
+    return replace(found, apart=letters[joined] if letters else None)
 
 
 @Concat.grad
@@ -361,8 +364,12 @@ def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> N
 
 @ScatterND.sharding
 def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, reduction: str) -> Layout:
-    operands = tuple((None,) * len(x.shape or ()) for x in (data, indices, updates))
-    return Layout(operands, (operands[0],))
+    """By dimensions that no index counts in."""
+    rank, places = len(data.shape or ()), (None,) * (len(indices.shape or ()) - 1)
+    depth = indices.shape[-1] if indices.shape else None
+    behind = [f"d{k}" for k in range(depth, rank)] if isinstance(depth, int) else [None] * (rank - 1)
+    whole: Letters = (*(None,) * (rank - len(behind)), *behind)
+    return Layout((whole, (*places, None), (*places, *behind)), (whole,))
 
 
 @ScatterND.grad
@@ -432,12 +439,32 @@ def _(
 
 @Slice.sharding
 def _(data: Operand, starts: Operand, ends: Operand, *others: Operand | None, results: Results) -> Layout:
+    """By dimensions of which all is taken, or every k-th element: so it is of contiguous parts."""
     rank = len(data.shape or ())
-    axes = others[0] if others else None
-    named = range(len(known_ints(starts) or range(rank))) if axes is None else known_ints(axes)
-    cut = range(rank) if named is None else [axis % rank for axis in named]
-    letters = tuple(None if i in cut else f"s{i}" for i in range(rank))
-    return Layout((letters, *((),) * (2 + len(others))), (letters,))
+    axes, steps = (*others, None, None)[:2]
+    first, last = known_ints(starts), known_ints(ends)
+    count = len(first or last or range(rank))
+    named = range(count) if axes is None else known_ints(axes)
+    strides = (1,) * count if steps is None else known_ints(steps)
+    letters: list[str | None] = [f"s{i}" for i in range(rank)]
+    contiguous: set[str] = set()
+    if named is None or first is None or last is None or strides is None:
+        cut = range(rank) if named is None else [axis % rank for axis in named]
+        letters = [None if i in cut else letter for i, letter in enumerate(letters)]
+    else:
+        for axis, start, end, step in zip((axis % rank for axis in named), first, last, strides, strict=True):
+            if not _takes_each(data.shape[axis] if data.shape else None, start, end, step):
+                letters[axis] = None
+            elif step > 1:
+                contiguous.add(f"s{axis}")
+    operand = tuple(letters)
+    return Layout((operand, *((),) * (2 + len(others))), (operand,), contiguous=frozenset(contiguous))
+
+
+def _takes_each(dim: Dim, start: int, end: int, step: int) -> bool:
+    """Whether a slice takes one element of each `step`, to the end, whatever part of the dimension it is of."""
+    reaches = end >= (dim if isinstance(dim, int) else FAR)
+    return 0 <= start < step and reaches and (step == 1 or (isinstance(dim, int) and dim % step == 0))
 
 
 @Slice.grad
@@ -462,12 +489,21 @@ def _(g: Backward) -> Gradients:
         dim = shape[axis]
         if cut is not None:
             dx = g("Pad", dx, cut, None, (axis,)) if any(cut) else dx
+        elif isinstance(dim, int) and dim % step == 0 and len(range(dim)[start:end:step]) == dim // step > 0:
+            dx = _interleaved(g, dx, axis, range(dim)[start], step)
         elif isinstance(dim, int):
             places = Literal(tuple(range(dim)[start:end:step]))
             dx = g("GatherGrad", dx, places, g.resized_shape(dx, axis, dim), axis=axis)
         else:
             raise g.refuse("`Slice` with steps has a gradient only where the size of its dimension is known")
     return [dx, *none]
+
+
+def _interleaved(g: Backward, dy: Arg, axis: int, start: int, step: int) -> Arg:
+    """Zeros around each element along an axis, which becomes `step` of them."""
+    rows = g("Pad", g("Unsqueeze", dy, (axis + 1,)), (start, step - 1 - start), None, (axis + 1,))
+    dim = cast(int, g.known_shape(dy)[axis])
+    return g("Reshape", rows, g.resized_shape(dy, axis, dim * step))
 
 
 def _cut(dim: object, start: int, end: int, step: int) -> tuple[int, int] | None:

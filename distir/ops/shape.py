@@ -228,8 +228,7 @@ def _(input: Operand, shape: Operand, *, results: Sequence[Shape | None]) -> Lay
     (letters,) = elementwise([results[0]])
     own = letters[len(letters) - len(input.shape or ()) :]
     operand = tuple(None if dim == 1 else letter for letter, dim in zip(own, input.shape or (), strict=True))
-    kept = tuple(letter if letter in operand else None for letter in letters)
-    return Layout((operand, ()), (kept,), stated=1, relative=(1,))
+    return Layout((operand, ()), (letters,), stated=1, relative=(1,))
 
 
 @Expand.grad

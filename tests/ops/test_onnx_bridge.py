@@ -339,7 +339,10 @@ SPLIT = {
     "convolution": ("Conv", [(4, 2, 5), (6, 2, 3)], {}),
     "convolution, biased": ("Conv", [(4, 2, 5), (6, 2, 3), (6,)], {}),
     "convolution, grouped": ("Conv", [(2, 4, 5), (6, 2, 3), (6,)], {"group": 2}),
+    "convolution, one channel in each group": ("Conv", [(2, 4, 5), (4, 1, 3), (4,)], {"group": 4}),
     "transposed convolution": ("ConvTranspose", [(2, 4, 5), (4, 6, 3)], {}),
+    "transposed convolution, biased": ("ConvTranspose", [(2, 4, 5), (4, 6, 3), (6,)], {}),
+    "transposed convolution, grouped": ("ConvTranspose", [(2, 4, 5), (4, 3, 3), (6,)], {"group": 2}),
     "convolution, deformed": ("DeformConv", [(2, 2, 4, 4), (2, 2, 2, 2), (2, 8, 3, 3)], {}),
     "convolution with a state": ("CausalConvWithState", [(2, 4, 5), (4, 1, 2), (4,), (2, 4, 1)], {"count": 2}),
     "pooling": ("MaxPool", [(2, 4, 6)], {"kernel_shape": (2,)}),
@@ -412,7 +415,10 @@ def test_what_may_be_split_can_be_computed_in_parts(case):
     found = layout(op, args, infer_types(op, args, attributes, count), attributes)
     for letter in {letter for letters in found.operands for letter in letters if letter}:
         halves = [[_half(v, ls, letter, i) for v, ls in zip(values, found.operands, strict=True)] for i in (0, 1)]
-        parts = [run(op, half, bound, count) for half in halves]
+        if letter in found.averaged and found.scaled is not None:
+            halves = [[v / 2 if i == found.scaled else v for i, v in enumerate(half)] for half in halves]
+        own = {**bound, **{key: bound[key] // 2 for key in found.divided.get(letter, ())}}
+        parts = [run(op, half, own, count) for half in halves]
         for result, letters, first, second in zip(whole, found.results, *parts, strict=True):
             both = np.concatenate((first, second), letters.index(letter)) if letter in letters else first + second
             close(both, result)
@@ -431,7 +437,8 @@ def test_batch_and_channels_of_a_convolution_may_be_split():
     assert plain.results == (("b", "m", None),)
     args.append(tensor(6))
     biased = layout(OPS["Conv"], args, inferred("Conv", *args), NO_ATTRIBUTES)
-    assert biased.operands == (("b", None, None), ("m", None, None), ("m",))
+    assert biased.operands == (("b", "c", None), ("m", "c", None), ("m",))
+    assert (biased.averaged, biased.scaled) == ({"c"}, 2)  # each partial sum adds a part of the bias
 
 
 # Laws

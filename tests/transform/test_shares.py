@@ -14,15 +14,17 @@ from distir.models import gpt2, mlp
 from distir.search import Space
 from distir.transform import listening, tensor_shares, transform
 
-MERGED = """func @main(
+NORMALISED = """func @main(
   %x: Tensor[Float32, (B, 64, 512), 1] {batch = 0},
   %wq: Tensor[Float32, (512, 512), 1] {param},
+  %scale: Tensor[Float32, (512,), 1] {param},
   %wo: Tensor[Float32, (512, 512), 1] {param},
   %w1: Tensor[Float32, (512, 2048), 1] {param},
   %w2: Tensor[Float32, (2048, 512), 1] {param}
 ) {
   %q = MatMul(%x, %wq)
-  %q4 = Reshape(%q, [0, 0, 16, 32])
+  %n = RMSNormalization[axis = -1](%q, %scale)
+  %q4 = Reshape(%n, [0, 0, 16, 32])
   %qt = Transpose[perm = [0, 2, 1, 3]](%q4)
   %m = Reshape(%qt, [-1, 64, 32])
   %mt = Transpose[perm = [0, 2, 1]](%m)
@@ -48,22 +50,23 @@ def test_an_even_split():
     assert not shares.whole
 
 
-def test_attention_over_merged_batch_and_heads_is_named():
-    module = api.parse(MERGED)
+def test_heads_that_are_normalised_together_are_named():
+    module = api.parse(NORMALISED)
     shares = tensor_shares(module, 4)
-    assert shares.weights == pytest.approx((2 * 512**2 + 2 * 512 * 2048 / 4) / (2 * 512**2 + 2 * 512 * 2048))
+    whole, split = 512**2 + 512, 512**2 + 2 * 512 * 2048
+    assert shares.weights == pytest.approx((whole + split / 4) / (whole + split))
     assert 0.25 < shares.flops < 1
-    assert {name for whole in shares.whole for name in whole.names} == {"wq", "wo"}
+    assert {name for whole in shares.whole for name in whole.names} == {"wq", "scale"}
     assert "MatMul" in shares.ops
     with listening() as said:
         transform(module, "tp=4")
     assert said == shares.lines
     assert "of the FLOPs and" in said[0]
-    assert any("`%wq`" in line and "40 % of the weights" not in line and "dimension" in line for line in said)
+    assert any("`%wq`" in line and "dimension 1: `RMSNormalization` needs it whole" in line for line in said)
 
 
 def test_strict_refuses_it():
-    module = api.parse(MERGED)
+    module = api.parse(NORMALISED)
     for words in (["tp=4", "strict"], ["dtp=2,4,1", "strict=true"]):
         with pytest.raises(ProgramError) as caught:
             transform(module, *words)
@@ -95,8 +98,8 @@ def test_the_same_for_all_replicas_and_stages():
 
 
 def test_the_command_prints_it_and_has_a_flag(distir, tmp_path):
-    program = tmp_path / "merged.dir"
-    program.write_text(MERGED)
+    program = tmp_path / "normalised.dir"
+    program.write_text(NORMALISED)
     ended = distir("transform", "tp=4", program)
     assert ended.code == 0
     assert "tp: each device has" in ended.err
@@ -108,14 +111,14 @@ def test_the_command_prints_it_and_has_a_flag(distir, tmp_path):
 
 
 def test_the_editor_writes_it_above_the_program():
-    text = transformed(Document(read(MERGED), Setup(load("dgx-a100"))), "main", ["tp=4"]).text
+    text = transformed(Document(read(NORMALISED), Setup(load("dgx-a100"))), "main", ["tp=4"]).text
     assert text.startswith("// each device has")
     assert "`%wq`" in text[: text.index("func")]
-    assert api.parse(text) == transform(api.parse(MERGED), "tp=4")
+    assert api.parse(text) == transform(api.parse(NORMALISED), "tp=4")
 
 
 def test_a_search_has_columns_for_it():
-    module = api.parse(MERGED)
+    module = api.parse(NORMALISED)
     table = api.search(module, space=Space(4, (8,), (2,)))
     shares = {size: tensor_shares(module, size) for size in (2, 4)}
     assert {row.T for row in table} == {1, 2, 4}

@@ -62,13 +62,12 @@ ELEMENTWISE = {
 
 CONVOLUTION = {
     **_ops(
-        "Conv",  # the second signature: grouped, where splitting channels would have to split groups
+        "Conv",  # the second signature: grouped; how channels are split, `sharding` says
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (m, c, *k), d], Optional[Tensor[t:float, (m,), d]]"
         " -> Tensor[t, (b, m, *o), d]",
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (_, c / group, *k), d], Optional[Tensor[t:float, (_,), d]]"
         " -> Tensor[t, (b, _, *o), d]",
         flops=flops.convolution,
-        summed=("c",),
     ),
     **_ops(
         "ConvInteger",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from distir.ir import Attributes, Dense, Dim, Shape
 from distir.ops.bridge.families import FAMILIES
@@ -66,8 +67,6 @@ def _whole(name: str, operands: Operands, attrs: Attributes) -> set[str]:
     """The letters that may not be split for these operands and attributes, although others may."""
     given = [operand is not None for operand in operands]
     match name:
-        case "Conv" if len(given) > 2 and given[2]:
-            return {"c"}  # each partial sum would hold the bias
         case "BatchNormalization" if attrs["training_mode"]:
             return {"b", *(f"*s{k}" for k in range(8))}  # the statistics are over all of them
         case "MatMulInteger" if any(o is not None and o.shape != () for o in operands[2:]):
@@ -113,6 +112,43 @@ def _reduction(operands: Operands, results: Sequence[Shape | None], attrs: Attri
     return Layout((letters, ())[: len(operands)], (kept,))
 
 
+def _convolution(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """Channels in and out may be split; of several groups, whole groups."""
+    return _channels(operands, results, attrs, ("m", "c"))
+
+
+def _transposed_convolution(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """The same, with the other order of the weights' channels."""
+    return _channels(operands, results, attrs, ("c", "m"))
+
+
+def _channels(operands: Operands, results: Sequence[Shape | None], attrs: Attributes, order: tuple[str, str]) -> Layout:
+    """The layout of a convolution; `order`: how its weights have the channels of the result and of the operand."""
+    x, w, *bias = operands
+    groups = attrs["group"]
+    taken, made, weights = ("c", "m", order) if groups == 1 else ("g", "g", ("g", None))
+    given = [_behind(("b", taken), x), _behind(weights, w), *(_behind((made,), b) for b in bias)]
+    found = Layout(tuple(given), (_behind(("b", made), results[0]),), factors=(0, 1))
+    if groups == 1:
+        # Of a partial sum the bias is to be added once: a part of it on each device.
+        return replace(found, averaged=frozenset("c"), scaled=2) if bias and bias[0] else found
+    alone = all(shape is not None and shape[1] == groups for shape in (x.shape if x else None, results[0]))
+    return replace(found, divided={"g": ("group",)}, contiguous=frozenset() if alone else frozenset("g"))
+
+
+def _group_normalization(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """By the batch, and by channels, as whole groups."""
+    given = [_behind(letters, o) for letters, o in zip((("b", "c"), ("c",), ("c",)), operands, strict=True)]
+    made = _behind(("b", "c"), results[0])
+    return Layout(tuple(given), (made,), divided={"c": ("num_groups",)}, contiguous=frozenset("c"))
+
+
+def _behind(first: Letters, of: Operand | Shape | None) -> Letters:
+    """The first letters, and none for the dimensions behind them."""
+    shape = of if of is None or isinstance(of, tuple) else of.shape
+    return () if shape is None else (*first, *(None,) * (len(shape) - len(first)))
+
+
 def _recurrent(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
     """Sequences of a batch may be split; where they stand, `layout` says."""
     first = attrs["layout"] == 1
@@ -126,6 +162,9 @@ def _recurrent(operands: Operands, results: Sequence[Shape | None], attrs: Attri
 
 
 _OWN_RULES: dict[str, Callable[[Operands, Sequence[Shape | None], Attributes], Layout]] = {
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "GroupNormalization": _group_normalization,
     "Resize": _resize,
     "ReduceL1": _reduction,
     "ReduceLogSum": _reduction,

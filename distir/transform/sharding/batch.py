@@ -11,7 +11,7 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import Arg, Call, Function, Site
 from distir.ir.deep import Deep, finish
 from distir.ops import Value
-from distir.transform.sharding.classes import Place, Settled
+from distir.transform.sharding.classes import Place, Settled, is_one
 from distir.transform.sharding.flow import Flow
 
 Places = dict[Place, None]
@@ -66,8 +66,8 @@ class BatchPlaces:
             return
         self._seen.add(key)
         settled = self._settled.get(key[:2]) or self._settled.setdefault(key[:2], self.flow.function(function, vs))
-        classes = {settled.places[seed][0] for seed in key[2] if seed in settled.places}
-        here = {place: None for place, (of, blocks) in settled.places.items() if of in classes and not blocks}
+        classes = {of for seed in key[2] for of, _ in settled.places.get(seed, ())}
+        here = {place: None for place, pieces in settled.places.items() if is_one(pieces) and pieces[0][0] in classes}
         self.places.setdefault(function.name, {}).update(here)
         instance = self.analysis.domain.instance(function.name, vs)
         self.instances.setdefault(function.name, []).append(instance)

@@ -183,6 +183,11 @@ class Body(Rewriting):
         """The argument with partial sums completed."""
         return self.placed(arg, _completed(self.state(arg))) if self._is_partial(arg) else arg
 
+    def returned(self, arg: Arg) -> Arg:
+        """The argument as a program returns it: with partial sums completed, and in blocks that can be listed."""
+        state = self.state(arg)
+        return self.placed(arg, WHOLE) if isinstance(state, Split) and state.is_repeated else self.completed(arg)
+
     def settled(self, arg: Arg) -> Arg:
         """The argument with partial sums completed, if some statement has needed that already."""
         return self._settled.get(arg, arg) if isinstance(arg, str) else arg

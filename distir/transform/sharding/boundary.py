@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.ir import Arg, Function
-from distir.ops.layout import Blocks
-from distir.transform.sharding.classes import Place, Settled, Traits
+from distir.transform.sharding.classes import Pieces, Place, Settled, Traits, is_one
 
-Sides = Sequence[tuple[tuple[tuple[int, ...], int], int, Blocks]]
-"""The dimensions of a parameter or result: the way to the leaf and the axis, the class, and its blocks in it."""
+Sides = Sequence[tuple[tuple[tuple[int, ...], int], Pieces]]
+"""The dimensions of a parameter or result: the way to the leaf and the axis, and the classes that it consists of."""
 
 Boundary = Mapping[int, Sides]
 """By number of a parameter or result."""
@@ -18,39 +17,39 @@ Boundary = Mapping[int, Sides]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A function's boundary: the class of each dimension of its parameters and results, and its blocks in it."""
+    """A function's boundary: the classes of each dimension of its parameters and results."""
 
     params: Boundary
     results: Boundary
     classes: tuple[Traits, ...]
     conflicts: frozenset[frozenset[int]]
-    """Classes that cannot be split both: a value has both, or an op."""
+    """Classes of which at most one can be split: a value has them, or an op."""
 
     @property
     def makes_no_dimension(self) -> bool:
         """Whether every dimension of the results is one with some of the parameters, and none consists of blocks."""
-        given = {of for rows in self.params.values() for _, of, _ in rows}
-        return all(of in given and not blocks for rows in self.results.values() for _, of, blocks in rows)
+        given = {of for rows in self.params.values() for _, pieces in rows for of, _ in pieces}
+        made = [pieces for rows in self.results.values() for _, pieces in rows]
+        return all(is_one(pieces) and pieces[0][0] in given for pieces in made)
 
 
 def summary_of(function: Function, settled: Settled) -> Summary:
     """The boundary of a function whose dimensions are known."""
     number: dict[int, int] = {}
-    by_name: dict[str, list[tuple[Place, int, Blocks]]] = {}
-    for place, (of, blocks) in settled.places.items():
-        by_name.setdefault(place[0], []).append((place, of, blocks))
+    by_name: dict[str, list[tuple[Place, Pieces]]] = {}
+    for place, pieces in settled.places.items():
+        by_name.setdefault(place[0], []).append((place, pieces))
 
     def boundary(names: Iterable[Arg]) -> Boundary:
         return {
             position: [
-                ((path, axis), number.setdefault(of, len(number)), blocks)
-                for (_, path, axis), of, blocks in (by_name.get(name, ()) if isinstance(name, str) else ())
+                ((path, axis), tuple((number.setdefault(of, len(number)), block) for of, block in pieces))
+                for (_, path, axis), pieces in (by_name.get(name, ()) if isinstance(name, str) else ())
             ]
             for position, name in enumerate(names)
         }
 
     params, results = boundary(p.name for p in function.params), boundary(function.returned)
-    conflicts = frozenset(
-        frozenset(number[of] for of in pair) for pair in settled.conflicts if all(of in number for of in pair)
-    )
+    seen = (frozenset(number[of] for of in group if of in number) for group in settled.conflicts)
+    conflicts = frozenset(group for group in seen if len(group) > 1)
     return Summary(params, results, tuple(settled.traits[of] for of in number), conflicts)

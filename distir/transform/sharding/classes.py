@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import accumulate, combinations, product
 
-from distir.ops.layout import Blocks
+from distir.ops.layout import Block, Blocks, Repeated
 
 Place = tuple[str, tuple[int, ...], int]
 """A dimension: the value's name, the way to the leaf if it is a tuple, the axis."""
+
+Pieces = tuple[tuple[int, Block], ...]
+"""What a dimension consists of: classes, and the blocks that are theirs. One class without a block is all of it."""
+
+
+def is_one(pieces: Pieces) -> bool:
+    """Whether a dimension is in no blocks."""
+    return len(pieces) == 1 and pieces[0][1] is None
+
 
 IN_BLOCKS = "it is regrouped with others, in parts that are at odds"
 
@@ -45,7 +54,7 @@ class Classes:
         self._parent: list[int] = []
         self._traits: list[Traits] = []
         self._nodes: dict[Place, int] = {}
-        self._links: list[tuple[int, int, Blocks]] = []
+        self._links: list[tuple[int, Sequence[int], Blocks]] = []
         self._conflicts: list[tuple[int, ...]] = []
 
     def node(self, place: Place) -> int:
@@ -87,67 +96,142 @@ class Classes:
         """What is known of the class of a node."""
         return self._traits[self.find(node)]
 
-    def link(self, joined: int, part: int, blocks: Blocks) -> None:
-        """`joined` consists of `blocks`, each of which is split as `part` is."""
-        self._links.append((joined, part, blocks))
+    def link(self, joined: int, parts: Sequence[int], blocks: Blocks) -> None:
+        """`joined` consists of `blocks`, each of which is split as the one of `parts` is."""
+        self._links.append((joined, parts, blocks))
 
     def conflict(self, nodes: Iterable[int]) -> None:
-        """At most one of these dimensions, of one value or op, can be split."""
+        """At most one of these dimensions can be split, as one value or op has them."""
         found = tuple(nodes)
         if len(found) > 1:
             self._conflicts.append(found)
 
     def settled(self) -> Settled:
-        """Groups joined over their blocks, once all is known."""
-        blocks: dict[int, Blocks] = {}
+        """What is known of each class, and which classes each dimension consists of."""
+        made, spoiled = self._made()
         roots = [self.find(n) for n in range(len(self._parent))]
-        above = {root: root for root in roots}
+        pieces: dict[int, Pieces] = {}
+        for root in dict.fromkeys(roots):
+            pieces[root] = self._pieces(root, made, spoiled)
+        traits = {root: Traits() for root in pieces}
+        for root in pieces:
+            traits[root].absorb(self._traits[root])
+        for root, own in pieces.items():
+            known = self._traits[root]
+            if root in spoiled:
+                traits[root].whole = traits[root].whole or IN_BLOCKS
+            if own == ((root, None),):
+                continue
+            for of in dict.fromkeys(of for of, _ in own):
+                found = traits[of]
+                found.whole = found.whole or known.whole or (IN_BLOCKS if known.contiguous else "")
+                found.sums += known.sums
+                found.parted |= known.parted
+            for of, block in own:
+                size = block.size if isinstance(block, Repeated) else block
+                traits[of].sizes |= {size} if isinstance(size, int) else set()
+        conflicts = {tuple([roots[node] for node in conflict]) for conflict in self._conflicts}  # few are distinct
+        groups: set[frozenset[int]] = set()
+        for conflict in conflicts:
+            found = [frozenset(of for of, _ in pieces[one]) for one in conflict]
+            for of in {of for one, other in combinations(found, 2) for of in one & other}:
+                traits[of].whole = traits[of].whole or "a value has it twice"
+            groups.update(map(frozenset, product(*found)))
+        places = {place: pieces[roots[node]] for place, node in self._nodes.items()}
+        return Settled(places, traits, frozenset(group for group in groups if len(group) > 1))
 
-        def top(root: int) -> int:
-            while above[root] != root:
-                root = above[root]
-            return root
+    def _made(self) -> tuple[dict[int, tuple[Sequence[int], Blocks]], set[int]]:
+        """What joined dimensions consist of, by class, and the classes of which that cannot be said.
 
-        spoiled: set[int] = set()
-        for joined, part, sizes in self._links:
-            a, b = roots[joined], roots[part]
-            if blocks.setdefault(a, sizes) != sizes or a == b:
-                spoiled.add(a)
-            above[top(a)] = top(b)
-        tops = {root: top(root) for root in above}
-        traits: dict[int, Traits] = {}
-        for root in above:
-            own = self._traits[root]
-            if root in spoiled or (root in blocks and own.contiguous):
-                own.whole = own.whole or IN_BLOCKS
-            traits.setdefault(tops[root], Traits()).absorb(own)
-        for _, part, sizes in self._links:
-            found = traits[tops[roots[part]]]
-            if roots[part] in blocks:
-                found.whole = found.whole or IN_BLOCKS
-            found.sizes |= {size for size in sizes if isinstance(size, int)}
-        classes = [tops[root] for root in roots]
-        conflicts = {tuple([classes[node] for node in conflict]) for conflict in self._conflicts}  # few are distinct
-        pairs = {frozenset(pair) for conflict in conflicts for pair in combinations(conflict, 2)}
-        for pair in pairs:
-            if len(pair) == 1:
-                one = traits[min(pair)]
-                one.whole = one.whole or "a value has it twice"
-        placed = {root: (tops[root], blocks.get(root, ())) for root in above}
-        return Settled(
-            {place: placed[roots[node]] for place, node in self._nodes.items()},
-            traits,
-            frozenset(pair for pair in pairs if len(pair) == 2),
-        )
+        What is joined of the same blocks twice consists of the same dimensions; where it is joined of coarser and of
+        finer blocks, the coarser ones consist of the finer.
+        """
+        links, odd = self._links, list[int]()
+        changed = True
+        while changed:
+            changed = False
+            known: dict[int, tuple[Sequence[int], Blocks]] = {}
+            left: list[tuple[int, Sequence[int], Blocks]] = []
+            for joined, parts, blocks in links:
+                root = self.find(joined)
+                first, own = known.setdefault(root, (parts, blocks))
+                if own == blocks:
+                    left += [(joined, parts, blocks)] if first is parts else []
+                    for a, b in zip(first, parts, strict=True):
+                        changed |= self.find(a) != self.find(b)
+                        self.unite(a, b)
+                    continue
+                finer, coarser = (
+                    ((first, own), (parts, blocks)) if len(own) > len(blocks) else ((parts, blocks), (first, own))
+                )
+                within = _within(coarser[1], finer[1])
+                if within is None:
+                    odd += [joined, *first, *parts]
+                    continue
+                changed = True
+                known[root] = finer
+                left = [link for link in left if link[1] is not coarser[0]]
+                left.append((joined, *finer))
+                for part, inside in zip(coarser[0], within, strict=True):
+                    if len(inside) == 1:
+                        self.unite(part, finer[0][inside[0]])
+                    else:
+                        left.append((part, [finer[0][k] for k in inside], tuple(finer[1][k] for k in inside)))
+            links = left
+        self._links = links
+        return {self.find(joined): (parts, blocks) for joined, parts, blocks in links}, set(map(self.find, odd))
+
+    def _pieces(
+        self,
+        root: int,
+        made: Mapping[int, tuple[Sequence[int], Blocks]],
+        spoiled: set[int],
+        above: tuple[int, ...] = (),
+    ) -> Pieces:
+        """The classes that are no blocks of a class in turn; itself where it is one, or is made of itself."""
+        if root not in made:
+            return ((root, None),)
+        if root in above or root in spoiled:
+            spoiled.add(root)
+            return ((root, None),)
+        found: list[tuple[int, Block]] = []
+        for part, block in zip(*made[root], strict=True):
+            inner = self._pieces(self.find(part), made, spoiled, (*above, root))
+            if inner == ((self.find(part), None),):
+                found.append((inner[0][0], block))
+                spoiled |= {root} if self.find(part) in spoiled else set()
+            else:
+                if isinstance(block, Repeated) or any(isinstance(b, Repeated) for _, b in inner):
+                    spoiled.update(of for of, _ in inner)
+                found += inner
+        return tuple(found)
+
+
+def _within(coarse: Blocks, fine: Blocks) -> list[list[int]] | None:
+    """For each of the coarse blocks, which of the fine ones it consists of; None where they are at odds."""
+    if not all(isinstance(block, int) for block in (*coarse, *fine)):
+        return None
+    ends = list(accumulate(block for block in coarse if isinstance(block, int)))
+    found: list[list[int]] = [[] for _ in coarse]
+    at = end = 0
+    for k, block in enumerate(fine):
+        assert isinstance(block, int)
+        end += block
+        if at == len(ends) or end > ends[at]:
+            return None
+        found[at].append(k)
+        at += end == ends[at]
+    return found if at == len(ends) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The classes of a function's dimensions. A class is known by a number."""
 
-    places: dict[Place, tuple[int, Blocks]]
+    places: dict[Place, Pieces]
     traits: dict[int, Traits]
     conflicts: frozenset[frozenset[int]]
+    """Classes that one value has, or that one op has in values apart: of these, at most one can be split."""
 
     def name(self, same: Mapping[str, str]) -> None:
         """Add values that have the same dimensions as others, by those."""

@@ -11,7 +11,7 @@ from distir.ops.layout import Blocks
 from distir.ops.splitting import layout
 from distir.transform.sharding.batch import no_batch
 from distir.transform.sharding.sizes import check_divides
-from distir.transform.sharding.state import Split, State, whole_like
+from distir.transform.sharding.state import Split, State, whole_block, whole_like
 
 
 def batch_states(analysis: Analysis, entry: Function, size: int) -> list[State]:
@@ -42,7 +42,7 @@ def _along(type: Type, axis: int, entry: Function, index: int, size: int, blocks
     assert type.shape is not None
     place = axis % len(type.shape)
     site = Site(entry.name, None, Part("param_type", index))
-    for dim in (type.shape[place], *blocks):
+    for dim in (type.shape[place], *map(whole_block, blocks)):
         check_divides(dim, size, f"`%{entry.params[index].name}` dimension {place}", site)
     return Split(place, blocks)
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distir.ir import Attributes, TensorType, Type
+from distir.ir import Attributes, Dim, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
-from distir.ops.layout import Blocks, Layout, Letters
+from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import layout, linear_operands, operand_places
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host
+from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State, is_host, whole_block
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
@@ -22,12 +22,17 @@ class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ou
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """States needed and given. `letter`: the one that is split, if one is, in `layout`."""
+    """States needed and given. `letter`: the one that is split, if one is, in `layout`.
+
+    `lessened`: the operand that is split along it, whose shared blocks are to be divided by the number of devices, for
+    results are sums over them.
+    """
 
     needed: tuple[State, ...]
     given: tuple[State, ...]
     letter: str | None = None
     layout: Layout | None = None
+    lessened: int | None = None
 
 
 def decide(
@@ -49,8 +54,8 @@ def _decided(
     if found is None:
         raise NoRule
     for one in (found, *found.others):
-        for letter in _by_weight(one, vs, states):
-            decision = _split(letter, one, bind(op, attrs), vs, states, ws, size)
+        for letter in _by_cost(one, vs, states, ws):
+            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, size)
             if decision is not None:
                 return decision
     return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
@@ -70,8 +75,8 @@ def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool
     )
 
 
-def _by_weight(found: Layout, vs: Sequence[Value], states: Sequence[State]) -> list[str]:
-    """The letters along which operands are split; first the one whose operands are largest, loose ones last."""
+def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type]) -> list[str]:
+    """The letters along which operands are split, loose ones last; first the one for which least is communicated."""
     weights: dict[str, int] = {}
     fixed: set[str] = set()
     for letters, v, state in zip(found.operands, vs, states, strict=True):
@@ -79,7 +84,14 @@ def _by_weight(found: Layout, vs: Sequence[Value], states: Sequence[State]) -> l
             weights[letter] = weights.get(letter, 0) + _weight(type_of(v))
             if not state.loose:
                 fixed.add(letter)
-    return sorted(weights, key=lambda letter: (letter not in fixed, -weights[letter]))
+    moved = sum(_weight(type_of(v)) for v, state in zip(vs, states, strict=True) if state is not WHOLE)
+
+    def cost(letter: str) -> int:
+        """What is moved of operands that are not split so, and of sums that are met afterwards."""
+        summed = sum(_weight(w) for w, letters in zip(ws, found.results, strict=True) if letter not in letters)
+        return moved - weights[letter] + summed
+
+    return sorted(weights, key=lambda letter: (letter not in fixed, cost(letter), -weights[letter]))
 
 
 def _weight(type: Type) -> int:
@@ -93,6 +105,7 @@ def at(letters: Letters, axis: int) -> str | None:
 
 
 def _split(
+    op: Op,
     letter: str,
     found: Layout,
     attrs: Attributes,
@@ -102,17 +115,22 @@ def _split(
     size: int,
 ) -> Decision | None:
     """The decision to split one letter, or None where that cannot be."""
+    loose = _is_loose(letter, found, states)
+    if loose and (letter == found.parted or _joins(letter, found) or _cuts(letter, found)):
+        return None
+    if letter == found.apart:
+        return _split_apart(letter, found, vs, states, ws, size)
     blocks = _common_blocks(letter, found, states)
     if blocks is None or (letter in found.contiguous and blocks):
         return None
     if letter in found.averaged and not all(_is_float(w) for w in ws):
         return None
-    if not all(_divides(attrs.get(name), size) for name in found.divided.get(letter, ())):
-        return None
+    mixed = Split(0, blocks).is_mixed
+    sizes = {_dim(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)} - {None}
+    for name in found.divided.get(letter, ()):
+        if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
+            return None
     if blocks and (letter == found.parted or _joins(letter, found)):
-        return None
-    loose = _is_loose(letter, found, states)
-    if loose and (letter == found.parted or _joins(letter, found) or _cuts(letter, found)):
         return None
     needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
     kept = Split(0, () if _cuts(letter, found) else blocks, loose)
@@ -122,7 +140,100 @@ def _split(
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if letter == found.parted and not all(_is_known(t, s) for t, s in pairs):
         return None
+    if not all(_fits(t, s, size) for t, s in pairs):
+        return None
+    if not mixed or PARTIAL not in given:
+        return Decision(needed, given, letter, found)
+    lessened = _linear_in(op, found, needed, vs)
+    averaged = letter in found.averaged and found.scaled is None
+    return None if lessened is None or averaged else Decision(needed, given, letter, found, lessened)
+
+
+def _split_apart(
+    letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
+) -> Decision | None:
+    """The decision for a dimension that is joined from others, or cut into others, some of which may stay whole."""
+    if _cuts(letter, found):
+        ((i, axis), wanted), *_ = found.operand_blocks.items()
+        state = states[i]
+        assert isinstance(state, Split)
+        groups = _grouped(wanted, state.blocks)
+        if groups is None:
+            return None
+        needed = tuple(s if k == i else WHOLE for k, s in enumerate(states))
+        given = tuple(_of_group(found.results[j].index(letter), group) for j, group in enumerate(groups))
+    else:
+        ((_, axis), dims), *_ = found.result_blocks.items()
+        needed = tuple(map(_piece, states, vs, (letters.index(letter) for letters in found.operands), [size] * len(vs)))
+        blocks = [_in_joined(state, dim) for state, dim in zip(needed, dims, strict=True)]
+        if any(own is None for own in blocks):
+            return None
+        given = (Split(axis, tuple(block for own in blocks if own is not None for block in own)),)
+    pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     return Decision(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
+
+
+def _grouped(wanted: Blocks, blocks: Blocks) -> list[Blocks] | None:
+    """For each block that a dimension is cut into, those in which it is split; None where these are at odds."""
+    if wanted == blocks:
+        return [(block,) for block in blocks]
+    if len(wanted) == 1 and not blocks:
+        return [wanted]
+    left, found = list(blocks), list[Blocks]()
+    for block in wanted:
+        group: list[Block] = []
+        while left and isinstance(block, int) and sum(whole_sizes(group)) < block:
+            group.append(left.pop(0))
+        if sum(whole_sizes(group)) != block or not group:
+            return None
+        found.append(tuple(group))
+    return None if left else found
+
+
+def whole_sizes(blocks: Sequence[Block]) -> list[int]:
+    """The sizes of blocks that are known, as those are that lie between others."""
+    return [size for block in blocks if isinstance(size := whole_block(block), int)]
+
+
+def _of_group(axis: int, group: Blocks) -> State:
+    """The state of a dimension that consists of these blocks."""
+    if all(isinstance(block, Shared) for block in group):
+        return WHOLE
+    return Split(axis) if len(group) == 1 else Split(axis, group)
+
+
+def _piece(state: State, value: Value, axis: int, size: int) -> State:
+    """The state that is needed of an operand that is joined with others; a host value is cut, if it can be."""
+    if isinstance(state, Split) and state.axis == axis and not state.loose:
+        return state
+    found = type_of(value)
+    shape = found.shape if isinstance(found, TensorType) else None
+    dim = shape[axis] if is_host(value) and shape is not None else None
+    return Split(axis) if isinstance(dim, int) and dim % size == 0 else WHOLE
+
+
+def _in_joined(state: State, dim: Block) -> Blocks | None:
+    """The blocks that a dimension in this state is in what it is joined in; None where that cannot be said."""
+    if not isinstance(state, Split):
+        return (Shared(dim),) if isinstance(dim, int) else None
+    return None if state.is_repeated else state.blocks or (dim,)
+
+
+def _linear_in(op: Op, found: Layout, needed: Sequence[State], vs: Sequence[Value]) -> int | None:
+    """The smallest of the operands that are split in which the terms of a sum are linear."""
+    linear = [
+        i
+        for i, state in enumerate(needed)
+        if isinstance(state, Split)
+        and (i in found.factors or op.linear == "jointly" or op.operand_name(i) in op.linear)
+    ]
+    return min(linear, key=lambda i: _weight(type_of(vs[i])), default=None)
+
+
+def _dim(type: Type, letters: Letters, letter: str) -> Dim:
+    """The dimension that has a letter."""
+    shape = type.shape if isinstance(type, TensorType) else None
+    return shape[letters.index(letter)] if shape is not None and letter in letters else None
 
 
 def _joins(letter: str, found: Layout) -> bool:
@@ -143,14 +254,19 @@ def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
 
 
 def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
-    """The blocks in which operands are split along the letter; None where they are at odds."""
-    blocks: set[Blocks] = set()
+    """The blocks in which operands are to be split along the letter; None where they are at odds.
+
+    Where some operands have a block whole that others have split, it is split.
+    """
+    blocks: dict[Blocks, None] = {}
     for i, (letters, state) in enumerate(zip(found.operands, states, strict=True)):
         if isinstance(state, Split) and at(letters, state.axis) == letter:
             if (wanted := found.operand_blocks.get((i, state.axis))) is not None and wanted != state.blocks:
                 return None
-            blocks.add(state.blocks)
-    return blocks.pop() if len(blocks) == 1 else None
+            blocks[state.blocks] = None
+    if len(blocks) > 1 and len({tuple(map(whole_block, own)) for own in blocks}) > 1:
+        return None
+    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own))
 
 
 def _states(
@@ -177,7 +293,8 @@ def _fits(type: Type, state: State, size: int) -> bool:
     """Whether the dimension that is split, and each block of it, divides, as far as is known."""
     if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
         return True
-    return all(_divides(dim, size) for dim in (type.shape[state.axis], *state.blocks))
+    split = [whole_block(block) for block in state.blocks if not isinstance(block, Shared)]
+    return all(_divides(dim, size) for dim in (*split, *(() if state.is_mixed else (type.shape[state.axis],))))
 
 
 def _is_known(type: Type, state: State) -> bool:

@@ -31,6 +31,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
+from distir.ops.layout import Shared
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
 from distir.transform.sharding.reshard import block_sizes
 from distir.transform.sharding.state import WHOLE, Split, State, is_host, is_whole, on_devices, part_of
@@ -115,8 +116,10 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
         return [*f.apply("MPIScatter", arg, results=parts, devices=devices, axis=state.axis)]
     blocks = _blocks(f, hint, arg, state, 1)
     spread = [
-        f.apply("MPIScatter", block, results=(f"{block}_part",) * mesh.size, devices=devices, axis=state.axis)
-        for block in blocks
+        f.apply("MPIBroadcast", name, results=(f"{name}_copy",) * mesh.size, devices=devices)
+        if isinstance(block, Shared)
+        else f.apply("MPIScatter", name, results=(f"{name}_part",) * mesh.size, devices=devices, axis=state.axis)
+        for name, block in zip(blocks, state.blocks, strict=True)
     ]
     rows = zip(*spread, strict=True)
     return [*(f.apply("Concat", *row, results=(p,), axis=state.axis)[0] for p, row in zip(parts, rows, strict=True))]
@@ -140,8 +143,10 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         return f.apply("MPIGather", *parts, results=(hint,), root=root, axis=state.axis)[0]
     columns = [_blocks(f, part, part, state, mesh.size) for part in parts]
     joined = [
-        f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=state.axis)[0]
-        for row in zip(*columns, strict=True)
+        row[0]
+        if isinstance(block, Shared)
+        else f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=state.axis)[0]
+        for *row, block in zip(*columns, state.blocks, strict=True)
     ]
     return f.apply("Concat", *joined, results=(hint,), axis=state.axis)[0]
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from distir.analysis import Checker, Instance
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, TensorType, TupleType, Type
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, SymbolicDim, TensorType, TupleType, Type
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
 from distir.transform.sharding.boundary import Boundary, Sides, Summary, summary_of
-from distir.transform.sharding.classes import Classes, Settled
+from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
 from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.leaves import (
     Leaf,
@@ -80,13 +81,13 @@ _SUMMARIES: Final[Findings[Hashable, Summary]] = Findings()
 """Of all programs: those of a search have most of their functions in common."""
 
 
-Rows = Sequence[tuple[int, int, Blocks]]
-"""Nodes in the caller, each with its class and its blocks in the callee."""
+Rows = Sequence[tuple[int, Pieces]]
+"""Nodes in the caller, each with the classes that it consists of in the callee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a call has said of one argument: a row for each class and blocks, and nodes of classes without blocks."""
+    """What a call has said of one argument: a row for each dimension, and nodes of classes without blocks."""
 
     rows: Rows
     own: dict[int, int]
@@ -103,7 +104,7 @@ class _Body:
         self.choices: list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]] = []
         self._seen: dict[tuple[str, int, int], Seen] = {}
         """By argument of a call, its number, and the callee's boundary."""
-        self._apart: set[tuple[int, int]] = set()
+        self._apart: set[tuple[int, ...]] = set()
         """The conflicts of callees' classes, as nodes."""
         self.same: dict[str, str] = {}
         """By value: an earlier one with the same dimensions, and no more of its own. Not where all are asked for."""
@@ -218,28 +219,40 @@ class _Body:
                         self.classes.put((name, path, axis), self._node(whole, (k, *path), axis))
 
     def _choose(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout) -> None:
-        """Of several layouts, the first in which nothing that is regrouped must be whole."""
+        """Of several layouts, the first in which nothing that is regrouped must be whole.
+
+        Those come last that regroup named dimensions alone: inputs have these, which are not split here.
+        """
+        named: list[Layout] = []
         for one in (found, *found.others):
             changed = {one.operands[i][axis] for i, axis in one.operand_blocks}
             changed |= {one.results[j][axis] for j, axis in one.result_blocks} or found.contiguous
             places = [*zip(statement.args, vs, one.operands, strict=True)]
             places += [*zip(statement.results, ws, one.results, strict=True)]
-            nodes = [
-                self._node(arg, path, axis)
-                for arg, (_, path), letters in places
-                for axis, letter in enumerate(letters)
-                if letter in changed
-            ]
-            if not any(self.classes.traits(node).whole for node in nodes):
+            nodes: list[int] = []
+            sizes: set[bool] = set()
+            for arg, (value, path), letters in places:
+                of = type_of(value)
+                shape = of.shape if isinstance(of, TensorType) else None
+                for axis, letter in enumerate(letters):
+                    if letter in changed:
+                        nodes.append(self._node(arg, path, axis))
+                        sizes.add(shape is not None and isinstance(shape[axis], SymbolicDim))
+            if any(self.classes.traits(node).whole for node in nodes):
+                continue
+            if sizes != {True}:
                 self._relate(statement, vs, ws, one)
                 return
-        self._relate(statement, vs, ws, found)
+            named.append(one)
+        self._relate(statement, vs, ws, next(iter(named), found))
 
     def _relate(self, statement: Apply, vs: Sequence[Leaf], ws: Sequence[Leaf], found: Layout | None) -> None:
         """Say what an op's layout says of its operands' and results' dimensions."""
         op = OPS[statement.op]
         by_letter: dict[str, list[int]] = {}
         given: set[str] = set()
+        pieces: list[int] = []
+        joined: tuple[int, Blocks] | None = None
         for is_result, args, values, letters in (
             (False, statement.args, vs, found.operands if found else ((),) * len(vs)),
             (True, statement.results, ws, found.results if found else ((),) * len(ws)),
@@ -247,20 +260,30 @@ class _Body:
             for i, (arg, (value, path)) in enumerate(zip(args, values, strict=True)):
                 for _, axis in dimensions(type_of(value)):
                     letter = letters[i][axis] if axis < len(letters[i]) else None
-                    node = self._node(arg, path, axis)
-                    if letter is None or (is_host(value) and not is_result):
+                    node = self._operand(arg, value, path, axis) if not is_result else self._node(arg, path, axis)
+                    if letter is None:
                         self._needs_whole(node, statement.op, found)
                     if letter is None:
                         continue
                     assert found is not None
-                    blocks = (found.result_blocks if is_result else found.operand_blocks).get((i, axis))
-                    if blocks is not None:
-                        part = self.classes.new()
-                        self.classes.link(node, part, blocks)
-                        node = part
-                    by_letter.setdefault(letter, []).append(node)
                     if is_result:
                         given.add(letter)
+                    blocks = (found.result_blocks if is_result else found.operand_blocks).get((i, axis))
+                    if letter == found.apart:
+                        if blocks is None:
+                            pieces.append(node)
+                        else:
+                            joined = node, blocks
+                        continue
+                    if blocks:
+                        part = self.classes.new()
+                        self.classes.link(node, [part] * len(blocks), blocks)
+                        node = part
+                    elif blocks is not None:
+                        self.classes.traits(node).contiguous = True
+                    by_letter.setdefault(letter, []).append(node)
+        if joined is not None:
+            self.classes.link(joined[0], pieces, joined[1])
         for letter, nodes in by_letter.items():
             for node in nodes[1:]:
                 self.classes.unite(nodes[0], node)
@@ -269,7 +292,10 @@ class _Body:
                 bound = bind(op, statement.attrs)
                 counts = [bound.get(name) for name in found.divided[letter]]
                 self.classes.traits(nodes[0]).sizes |= {n for n in counts if isinstance(n, int)}
-        self.classes.conflict(nodes[0] for nodes in by_letter.values())
+        values = (*found.operands, *found.results) if found is not None else ()
+        for one, other in combinations(by_letter, 2):
+            if not any(one in letters and other in letters for letters in values):
+                self.classes.conflict((by_letter[one][0], by_letter[other][0]))
 
     def _needs_whole(self, node: int, op: str, found: Layout | None) -> None:
         traits = self.classes.traits(node)
@@ -292,6 +318,10 @@ class _Body:
             return self.classes.node((self.same.get(arg, arg), path, axis))
         return self.classes.new()
 
+    def _operand(self, arg: Arg, value: Value, path: tuple[int, ...], axis: int) -> int:
+        """The node of an operand's dimension; of a host value another one each time, as any part of it can be taken."""
+        return self.classes.new() if is_host(value) and not self.flow.likeliest else self._node(arg, path, axis)
+
     def _call(self, statement: Call) -> Deep[None]:
         vs = self.instance.state(statement.args)
         form = self._form(statement, vs)
@@ -307,23 +337,19 @@ class _Body:
         if not self.flow.likeliest and summary.makes_no_dimension:
             self._forms[form] = statement.results
             self._repeated[form] = summary, own, 0
-        joined: dict[tuple[int, Blocks], int] = {}
         for args, places in boundaries:
             for position, arg in enumerate(args):
                 made = args is statement.results and arg != DISCARD
                 rows = self._made(str(arg), places[position], own) if made else self._nodes(arg, position, places, own)
-                for node, of, blocks in rows:
-                    if not blocks:
-                        self.classes.unite(node, own[of])
-                    elif (of, blocks) in joined:
-                        self.classes.unite(joined[of, blocks], node)
+                for node, pieces in rows:
+                    if is_one(pieces):
+                        self.classes.unite(node, own[pieces[0][0]])
                     else:
-                        joined[of, blocks] = node
-                        self.classes.link(node, own[of], blocks)
-        pairs = {(own[a], own[b]) for a, b in map(tuple, summary.conflicts)} - self._apart
-        self._apart |= pairs
-        for pair in pairs:
-            self.classes.conflict(pair)
+                        self.classes.link(node, [own[of] for of, _ in pieces], tuple(block for _, block in pieces))
+        groups = {tuple(sorted(own[of] for of in group)) for group in summary.conflicts} - self._apart
+        self._apart |= groups
+        for group in groups:
+            self.classes.conflict(group)
 
     def _own(self, summary: Summary, boundaries: Iterable[tuple[Sequence[Arg], Boundary]]) -> dict[int, int]:
         """A node for each class of the callee.
@@ -346,12 +372,12 @@ class _Body:
 
     def _made(self, name: str, rows: Sides, own: Mapping[int, int]) -> Rows:
         """The dimensions of a call's result: those that consist of blocks; the others are the callee's classes."""
-        found: list[tuple[int, int, Blocks]] = []
-        for (path, axis), of, blocks in rows:
-            if blocks:
-                found.append((self.classes.node((name, path, axis)), of, blocks))
+        found: list[tuple[int, Pieces]] = []
+        for (path, axis), pieces in rows:
+            if is_one(pieces):
+                self.classes.put((name, path, axis), own[pieces[0][0]])
             else:
-                self.classes.put((name, path, axis), own[of])
+                found.append((self.classes.node((name, path, axis)), pieces))
         return found
 
     def _nodes(self, arg: Arg, position: int, places: Boundary, own: Mapping[int, int]) -> Rows:
@@ -361,16 +387,16 @@ class _Body:
         """
         found: Rows
         if not isinstance(arg, str) or arg == DISCARD:
-            found = [(self.classes.new(), of, blocks) for _, of, blocks in places[position]]
-            for node, _, _ in found if arg != DISCARD else ():
+            found = [(self.classes.new(), pieces) for _, pieces in places[position]]
+            for node, _ in found if arg != DISCARD else ():
                 self.classes.traits(node).whole = "a constant has it"
             return found
         seen = self._seen.get((arg, position, id(places)))
         if seen is not None:
-            return [row for row in seen.rows if row[2] or seen.own[row[1]] != own[row[1]]]
+            return [row for row in seen.rows if not is_one(row[1]) or seen.own[row[1][0][0]] != own[row[1][0][0]]]
         node = self.classes.node
-        found = [(node((arg, path, axis)), of, blocks) for (path, axis), of, blocks in places[position]]
-        rows = {(of, blocks): (node, of, blocks) for node, of, blocks in found}
-        united = {of: own[of] for of, blocks in rows if not blocks}
-        self._seen[arg, position, id(places)] = Seen(list(rows.values()), united)
+        found = [(node((arg, path, axis)), pieces) for (path, axis), pieces in places[position]]
+        rows = {pieces: (node, pieces) for node, pieces in found}
+        united = {of: own[of] for pieces in rows if is_one(pieces) for of, _ in pieces}
+        self._seen[arg, position, id(places)] = Seen([*rows.values()] if all(map(is_one, rows)) else found, united)
         return found

@@ -105,7 +105,7 @@ class Partition:
         """The entry function for all devices; its results are whole or split."""
         vs = tuple(p.type for p in function.params)
         body = finish(self._body(function, vs, states))
-        returned = tuple(body.completed(arg) for arg in function.returned)
+        returned = tuple(body.returned(arg) for arg in function.returned)
         if bucket_bytes:
             body.items[:] = bucketed(body, bucket_bytes)
         params = tuple(

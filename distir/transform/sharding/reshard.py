@@ -14,12 +14,15 @@ from distir.ir import (
     Constant,
     Dim,
     Literal,
+    Shape,
     TensorType,
     TupleType,
     Type,
+    dims,
     types,
 )
 from distir.ops import Value, type_of
+from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Cut, Each, Item
 from distir.transform.sharding.state import (
     PARTIAL,
@@ -29,6 +32,8 @@ from distir.transform.sharding.state import (
     is_host,
     is_partial,
     is_whole,
+    part_of_block,
+    whole_block,
     whole_like,
 )
 
@@ -45,6 +50,7 @@ class Resharding:
         self._states: dict[str, State] = {}
         self._taken = {*taken}
         self._placed: dict[tuple[Arg, State], Arg] = {}
+        self._lessened: dict[tuple[Arg, Split], str] = {}
         self._settled: dict[str, Arg] = {}
         """By partial sum: what it was first brought into."""
 
@@ -126,6 +132,8 @@ class Resharding:
         if isinstance(now, tuple) or isinstance(state, tuple):
             return self._place_items(arg, state)
         if isinstance(now, Split):
+            if isinstance(state, Split) and now.axis == state.axis and _sizes(now) == _sizes(state) != ():
+                return self._by_block(arg, hint, value, now, state)
             if isinstance(state, Split) and not now.blocks and not state.blocks:
                 along = {"split_axis": state.axis, "concat_axis": now.axis}
                 return self._collective(f"{hint}_turned", "MPIAlltoall", arg, value, state, **along)
@@ -162,9 +170,17 @@ class Resharding:
     def _gathered(self, arg: Arg, hint: str, value: Value, now: Split) -> Arg:
         if not now.blocks:
             return self._collective(f"{hint}_whole", "MPIAllgather", arg, value, WHOLE, axis=now.axis)
-        blocks = self._blocks(arg, hint, now, [Split(now.axis)] * len(now.blocks), self.size)
-        parts = [self.placed(name, WHOLE) for name in blocks]
-        return self.new(f"{hint}_whole", "Concat", parts, value, WHOLE, axis=now.axis)
+        if now.is_repeated:
+            apart = self._unfolded(arg, f"{hint}_apart", value, now, self.size)
+            return self._folded(self.placed(apart, WHOLE), f"{hint}_whole", value, now.axis, WHOLE)
+        return self._by_block(arg, f"{hint}_whole", value, now, WHOLE)
+
+    def _by_block(self, arg: Arg, hint: str, value: Value, now: Split, state: State) -> str:
+        """A value whose blocks are split one by one in another state: whole, or other ones of them split."""
+        blocks = self._blocks(arg, hint, now, self.size)
+        states = _of_blocks(state) if isinstance(state, Split) else [WHOLE] * len(blocks)
+        parts = [self.placed(name, to) for name, to in zip(blocks, states, strict=True)]
+        return self.new(hint, "Concat", parts, value, state, axis=now.axis)
 
     def _cut(self, arg: Arg, hint: str, value: Value, state: Split) -> Arg:
         if not state.blocks:
@@ -172,27 +188,84 @@ class Resharding:
             self.items.append(Cut(name, arg, state.axis))
             self.define(name, value, state)
             return name
-        blocks = self._blocks(arg, hint, state, [WHOLE] * len(state.blocks), 1)
-        parts = [self.placed(name, Split(state.axis)) for name in blocks]
+        if state.is_repeated:
+            apart = self._unfolded(arg, f"{hint}_apart", value, state, 1)
+            part = self.placed(apart, Split(state.axis + 1))
+            return self._folded(part, f"{hint}_part", value, state.axis, state)
+        blocks = self._blocks(arg, hint, state, 1)
+        parts = [self.placed(name, to) for name, to in zip(blocks, _of_blocks(state), strict=True)]
         return self.new(f"{hint}_part", "Concat", parts, value, state, axis=state.axis)
 
-    def _blocks(self, arg: Arg, hint: str, split: Split, states: Sequence[State], parts: int) -> list[str]:
-        """The blocks of a value one by one; of each, one of `parts` parts is here."""
+    def lessened(self, arg: Arg, split: Split) -> str:
+        """A value whose shared blocks are divided by the number of devices: so a sum over all of them has them once."""
+        key = (arg, split)
+        if key not in self._lessened:
+            hint = arg if isinstance(arg, str) else "constant"
+            parts = [
+                self.new(f"{name}_less", "Mul", (name, Literal(1 / self.size)), self.value(name), WHOLE)
+                if isinstance(block, Shared)
+                else name
+                for name, block in zip(self._blocks(arg, hint, split, self.size), split.blocks, strict=True)
+            ]
+            self._lessened[key] = self.new(f"{hint}_less", "Concat", parts, self.value(arg), split, axis=split.axis)
+        return self._lessened[key]
+
+    def _blocks(self, arg: Arg, hint: str, split: Split, parts: int) -> list[str]:
+        """The blocks of a value one by one; of each that is split, one of `parts` parts is here."""
         names = [self.fresh(f"{hint}_block") for _ in split.blocks]
         args, attrs = block_sizes(arg, split, parts)
         self.items.append(Each(Apply(tuple(names), "Split", args, attrs)))
         whole = type_of(self.value(arg))
+        states = _of_blocks(split) if parts > 1 else [WHOLE] * len(names)
         for name, block, state in zip(names, split.blocks, states, strict=True):
-            self.define(name, _with_dim(whole, split.axis, block), state)
+            self.define(name, _with_dim(whole, split.axis, whole_block(block)), state)
         return names
+
+    def _unfolded(self, arg: Arg, hint: str, value: Value, split: Split, parts: int) -> str:
+        """A value with its repeated blocks as a dimension of their own; of each, one of `parts` parts is here."""
+        whole, axis = type_of(value), split.axis
+        (block,) = split.blocks
+        size = whole_block(block)
+        assert isinstance(whole, TensorType)
+        assert whole.shape is not None
+        assert isinstance(size, int)
+        shape = (*whole.shape[:axis], dims.divide(whole.shape[axis], size), size, *whole.shape[axis + 1 :])
+        sizes = self._reshaped(arg, (-1, size // parts), axis, whole.shape[axis + 1 :], axis + 1)
+        state = WHOLE if parts == 1 else Split(axis + 1)
+        return self.new(hint, "Reshape", (arg, sizes), TensorType(whole.dtype, shape, whole.device), state)
+
+    def _folded(self, arg: Arg, hint: str, value: Value, axis: int, state: State) -> str:
+        """The same back in one dimension."""
+        whole = type_of(value)
+        assert isinstance(whole, TensorType)
+        sizes = self._reshaped(arg, (-1,), axis, (whole.shape or ())[axis + 1 :], axis + 2)
+        return self.new(hint, "Reshape", (arg, sizes), value, state)
+
+    def _reshaped(self, arg: Arg, sizes: tuple[int, ...], axis: int, behind: Shape, first: int) -> Arg:
+        """What `Reshape` needs to leave the dimensions before `axis`, and those from `first` on, as they are."""
+        before = (0,) * axis + sizes
+        if all(isinstance(dim, int) for dim in behind):
+            return Literal((*before, *(dim for dim in behind if isinstance(dim, int))))
+        rest = self.new("sizes_behind", "Shape", (arg,), UNKNOWN, WHOLE, start=first)
+        return self.new("sizes", "Concat", (Literal(before), rest), UNKNOWN, WHOLE, axis=0)
 
 
 def block_sizes(arg: Arg, split: Split, parts: int) -> tuple[tuple[Arg, ...], Attributes]:
-    """Operands and attributes of the `Split` that cuts a dimension into its blocks, each divided by `parts`."""
+    """Operands and attributes of the `Split` that cuts a dimension into its blocks, those divided that are split."""
     if len(set(split.blocks)) == 1:
         return (arg,), Attributes({"axis": split.axis, "num_outputs": len(split.blocks)})
-    sizes = tuple(block // parts for block in split.blocks if isinstance(block, int))
-    return (arg, Literal(sizes)), Attributes({"axis": split.axis})
+    sizes = (part_of_block(block, parts) for block in split.blocks)
+    return (arg, Literal(tuple(size for size in sizes if isinstance(size, int)))), Attributes({"axis": split.axis})
+
+
+def _of_blocks(split: Split) -> list[State]:
+    """The state of each block."""
+    return [WHOLE if isinstance(block, Shared) else Split(split.axis) for block in split.blocks]
+
+
+def _sizes(split: Split) -> tuple[Dim, ...]:
+    """The sizes of the blocks; none where there are none, or any number of them."""
+    return () if split.is_repeated else tuple(map(whole_block, split.blocks))
 
 
 def _with_dim(type: Type, axis: int, dim: Dim) -> Type:

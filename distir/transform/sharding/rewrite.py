@@ -6,6 +6,7 @@ Attributes and host operands that hold sizes, means over what is split, and ops 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from distir.analysis import Checker
 from distir.ir import (
@@ -19,7 +20,6 @@ from distir.ir import (
     Type,
 )
 from distir.ops import OPS, Reject, Value, bind, type_of
-from distir.ops.layout import Layout
 from distir.transform.sharding.decide import Decision
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.parts import in_parts
@@ -47,14 +47,19 @@ def rewritten(
     if layout.parted == letter:
         in_parts(body, statement, args, ws, decision)
         return
-    for i in layout.divided_operands.get(letter, ()):
-        args[i] = _divided(body, args[i])
+    own = statement
+    if letter == layout.apart and layout.operand_blocks:
+        own = _cut_apart(body, statement, args, ws, decision)
+    if decision.lessened is not None:
+        state = decision.needed[decision.lessened]
+        assert isinstance(state, Split)
+        args[decision.lessened] = body.lessened(args[decision.lessened], state)
     mean = letter in layout.averaged
     if mean and layout.scaled is not None:
         args[layout.scaled] = _scaled(body, args[layout.scaled])
     if layout.stated is not None:
         args[layout.stated] = _stated(body, statement, vs, layout.stated, type_of(ws[0]), decision)
-    attrs = _attributes(statement, layout, letter, body.size)
+    attrs = _attributes(own, vs, decision, body.size)
     results = list(statement.results)
     scaled = [j for j, given in enumerate(decision.given) if mean and layout.scaled is None and given is PARTIAL]
     for j in scaled:
@@ -86,14 +91,34 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
     own = body.fresh(f"{name}_own")
     body.items.append(Each(Apply((own,), statement.op, statement.args, statement.attrs)))
     body.define(own, part, WHOLE)
-    factors = tuple(1 if a == b else body.size for a, b in zip(w.values, part.values, strict=True))
-    times = Literal(factors if w.shape else factors[0])
-    body.items.append(Each(Apply((name,), "Mul", (own, times), claims=statement.claims)))
+    pairs = list(zip(w.values, part.values, strict=True))
+    if all(a == b or a == body.size * b for a, b in pairs):
+        op, amounts = "Mul", tuple(1 if a == b else body.size for a, b in pairs)
+    else:  # of some blocks, each device has all
+        op, amounts = "Add", tuple(a - b if isinstance(a, int) and isinstance(b, int) else 0 for a, b in pairs)
+    body.items.append(
+        Each(Apply((name,), op, (own, Literal(amounts if w.shape else amounts[0])), claims=statement.claims))
+    )
     body.define(name, w, WHOLE)
 
 
-def _attributes(statement: Apply, layout: Layout, letter: str, size: int) -> Attributes:
-    names = layout.divided.get(letter, ())
+def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[Value], decision: Decision) -> Apply:
+    """A dimension cut into others of which each device has parts, or all: stated sizes change, in `args`."""
+    here = [part_of(type_of(w), given, body.size) for w, given in zip(ws, decision.given, strict=True)]
+    own = next(state for state in decision.needed if isinstance(state, Split))
+    if not own.is_mixed:
+        args[1:] = [_divided(body, arg) for arg in args[1:]]
+        return statement
+    sizes = [t.shape[own.axis] for t in here if isinstance(t, TensorType) and t.shape is not None]
+    args[1:] = [Literal(tuple(size for size in sizes if isinstance(size, int)))]
+    attrs = {name: value for name, value in statement.attrs.items() if name != "num_outputs"}
+    return replace(statement, attrs=Attributes(attrs))
+
+
+def _attributes(statement: Apply, vs: Sequence[Value], decision: Decision, size: int) -> Attributes:
+    assert decision.layout is not None
+    assert decision.letter is not None
+    names = decision.layout.divided.get(decision.letter, ())
     if not names:
         return statement.attrs
     bound = bind(OPS[statement.op], statement.attrs)
@@ -103,8 +128,20 @@ def _attributes(statement: Apply, layout: Layout, letter: str, size: int) -> Att
         if isinstance(value, float):
             found[name] = value / size
         elif isinstance(value, int) and value:
-            found[name] = value // size
+            found[name] = _part_of_number(value, vs, decision, size)
     return Attributes(found)
+
+
+def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: int) -> int:
+    """A number in an attribute for what one device has; of a dimension with shared blocks it is the size of that."""
+    for v, state in zip(vs, decision.needed, strict=True):
+        if isinstance(state, Split) and state.is_mixed:
+            part = part_of(type_of(v), state, size)
+            assert isinstance(part, TensorType)
+            dim = (part.shape or ())[state.axis]
+            assert isinstance(dim, int)
+            return dim
+    return value // size
 
 
 def _scaled(body: Rewriting, arg: Arg) -> Arg:
@@ -144,6 +181,10 @@ def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, 
         stated = Literal(tuple(dim if isinstance(dim, int) else layout.relative[0] for dim in shape))
         if _gives(body, statement, vs, place, stated, decision, shape):
             return stated
+    if given.is_mixed and isinstance(whole, TensorType) and isinstance(part := shape[given.axis], int):
+        rest = [dim - part for dim in (whole.shape or ())[given.axis : given.axis + 1] if isinstance(dim, int)]
+        less = tuple(rest[0] if k == axis else 0 for k in range(count))
+        return body.new("shape", "Sub", (arg, Literal(less)), value, WHOLE)
     factors = tuple(body.size if k == axis else 1 for k in range(count))
     return body.new("shape", "Div", (arg, Literal(factors)), value, WHOLE)
 

@@ -10,17 +10,20 @@ from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Site, TensorType, Type
+from distir.ops.layout import Shared
 from distir.transform.counting import flops, percent, weight_bytes
 from distir.transform.sharding.classes import Settled
-from distir.transform.sharding.state import State, is_whole, part_of
+from distir.transform.sharding.state import Split, State, is_whole, part_of, whole_block
 
 HEAVY = 0.01
 """Of all weights, or of all FLOPs: what is worth being named."""
 
+_NOTHING = "nothing would be gained"
+
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Parameters of which each device holds all, for one reason: `share` of the weights' bytes."""
+    """Parameters of which each device holds all, or some blocks, for one reason: `share` of the weights' bytes."""
 
     names: tuple[str, ...]
     share: float
@@ -74,13 +77,16 @@ def shares(
     device has become the result is written down. `why` gives the reason why a parameter stays whole.
     """
     held = split = 0
-    whole: dict[str, list[tuple[str, int]]] = {}
+    whole: dict[str, list[tuple[str, float]]] = {}
     for param, state in zip(entry.params, states, strict=True):
         if "param" in param.roles:
             own, part = weight_bytes(param.type), weight_bytes(part_of(param.type, state, size))
             held, split = held + own, split + part
             if is_whole(state):
                 whole.setdefault(why.of(param.name, param.type), []).append((param.name, own))
+            elif isinstance(state, Split) and state.is_mixed:
+                shared = own * _share_of_shared(state)
+                whole.setdefault(why.of_shared(param.name, state), []).append((param.name, shared))
     one, several = flops(before, entry.name), flops(after, entry.name)
     total = sum(one.values())
     ops = {
@@ -130,12 +136,23 @@ class Reasons:
         groups = [(why, [axis for _, axis in of]) for why, of in groupby(found, key=lambda pair: pair[0])]
         return "; ".join(f"dimension {' and '.join(map(str, axes))}: {why}" for why, axes in groups)
 
+    def of_shared(self, name: str, state: Split) -> str:
+        """Why some blocks of a dimension are not split, in words."""
+        pairs = zip(self.settled.places[name, (), state.axis], state.blocks, strict=True)
+        shared = [(of, block.size) for (of, _), block in pairs if isinstance(block, Shared)]
+        whole = sum(size for size in map(whole_block, state.blocks) if isinstance(size, int))
+        reasons = dict.fromkeys(self._of_class(of) or _NOTHING for of, _ in shared)
+        return f"{sum(size for _, size in shared)} of {whole} in dimension {state.axis}: {' and '.join(reasons)}"
+
     def _places(self, name: str, type: Type) -> Iterable[tuple[str, tuple[int, ...], int]]:
         rank = len(type.shape or ()) if isinstance(type, TensorType) else 0
         return [(name, (), axis) for axis in range(rank)]
 
     def _of(self, place: tuple[str, tuple[int, ...], int]) -> str:
-        of, _ = self.settled.places[place]
+        return next(filter(None, (self._of_class(of) for of, _ in self.settled.places[place])), _NOTHING)
+
+    def _of_class(self, of: int) -> str:
+        """Why a class is not split; empty if nothing speaks against it."""
         traits = self.settled.traits[of]
         if traits.whole:
             return traits.whole
@@ -144,9 +161,15 @@ class Reasons:
         rest = next((n for n in sorted(traits.sizes) if n % self.size), None)
         if rest is not None:
             return f"{self.size} does not divide {rest}"
-        other = next((c for c in self.chosen if frozenset((of, c)) in self.settled.conflicts), None)
-        return "another dimension of the same values is split" if other is not None else "nothing would be gained"
+        apart = any(of in group and group & self.chosen for group in self.settled.conflicts)
+        return "another dimension of the same values is split" if apart else ""
 
 
-def _ratio(part: int, whole: int) -> float:
+def _share_of_shared(state: Split) -> float:
+    """How much of a dimension every device has."""
+    sizes = [size for size in map(whole_block, state.blocks) if isinstance(size, int)]
+    return sum(block.size for block in state.blocks if isinstance(block, Shared)) / sum(sizes)
+
+
+def _ratio(part: float, whole: int) -> float:
     return part / whole if whole else 0.0

@@ -9,7 +9,7 @@ from typing import Union
 
 from distir.ir import HOST, Dense, Dim, External, Literal, SymbolicDim, TensorType, TupleType, Type, dims, types
 from distir.ops import Value
-from distir.ops.layout import Blocks
+from distir.ops.layout import Block, Blocks, Repeated, Shared
 
 
 class Lying(Enum):
@@ -25,6 +25,8 @@ class Lying(Enum):
 class Split:
     """Cut into equal parts along `axis`, in the order of the devices; with `blocks`, each block by itself.
 
+    Of `Shared` blocks, every device has all.
+
     `loose`: it could as well be whole, but that each device would compute the same then. Where an op is to be split in
     two ways, a loose one gives way.
     """
@@ -32,6 +34,16 @@ class Split:
     axis: int
     blocks: Blocks = ()
     loose: bool = False
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether every device has all of some blocks."""
+        return any(isinstance(block, Shared) for block in self.blocks)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the number of its blocks is left open."""
+        return any(isinstance(block, Repeated) for block in self.blocks)
 
 
 State = Union[Lying, Split, "tuple[State, ...]"]
@@ -72,6 +84,16 @@ def divided(dim: Dim, size: int) -> Dim:
     return dims.divide(dim, size)
 
 
+def part_of_block(block: Block, size: int) -> Dim:
+    """How much of a block a device has. Raises DimensionError where it is known not to divide."""
+    return block.size if isinstance(block, Shared) else divided(whole_block(block), size)
+
+
+def whole_block(block: Block) -> Dim:
+    """The size of a block."""
+    return block.size if isinstance(block, (Shared, Repeated)) else block
+
+
 def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozenset()) -> Type:
     """The type of what one device holds, of a value of `type`.
 
@@ -86,7 +108,8 @@ def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozense
     shape = list(type.shape)
     dim = shape[state.axis]
     if not (isinstance(dim, SymbolicDim) and dim.names <= kept):
-        shape[state.axis] = divided(dim, size)
+        mixed = state.is_mixed
+        shape[state.axis] = dims.total(part_of_block(b, size) for b in state.blocks) if mixed else divided(dim, size)
     return TensorType(type.dtype, tuple(shape), type.device)
 
 

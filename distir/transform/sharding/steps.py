@@ -50,9 +50,10 @@ def tp(
 ) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
-    Split are the dimensions that are met inside a block only: hidden widths, heads, the vocabulary. Partial sums are
-    summed over the shards where they are needed whole. `shard=w1:1,w2:0` states instead which parameters are split
-    along which dimensions.
+    Split are the dimensions that are met inside a block only: hidden widths, heads, channels, the inner widths of
+    experts and state-space layers, the vocabulary. Partial sums are summed over the shards where they are needed whole.
+    Of a fused weight, some blocks may be split and others shared, as a head of keys that all queries use.
+    `shard=w1:1,w2:0` states instead which parameters are split along which dimensions.
 
     With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
     is scattered where it was given to all, and gathered where a block begins.

@@ -8,8 +8,10 @@ and so is all between them (Shoeybi et al., *Megatron-LM*, 2019), but that is fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from typing import cast
 
 from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
@@ -17,8 +19,8 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
 from distir.ir.roles import is_held
-from distir.ops.layout import Blocks
-from distir.transform.sharding.classes import Place, Settled, Traits
+from distir.ops.layout import Block, Blocks, Repeated, Shared
+from distir.transform.sharding.classes import Pieces, Place, Settled, Traits, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.shares import Reasons
 from distir.transform.sharding.sizes import check_divides, divisors
@@ -27,12 +29,12 @@ from distir.transform.sharding.state import WHOLE, Split, State
 
 @dataclass(slots=True)
 class Candidate:
-    """A class of dimensions that could be split. `places`: those of parameters, with their blocks."""
+    """A class of dimensions that could be split. `places`: those of parameters."""
 
     number: int
     traits: Traits
-    places: list[tuple[Place, Blocks]] = field(default_factory=list[tuple[Place, Blocks]])
-    covered: int = 0
+    places: list[Place] = field(default_factory=list[Place])
+    covered: float = 0
     """How many numbers the parameters hold that would be split."""
 
 
@@ -45,9 +47,30 @@ def parameter_states(
     """
     stated = _stated(entry, by_hand)
     settled = (flow or Flow(analysis.domain)).function(entry, [p.type for p in entry.params])
-    chosen = _stated_classes(entry, stated, settled, size) if stated else _chosen(entry, settled, size)
-    split = {place: blocks for candidate in chosen for place, blocks in candidate.places}
+    if stated:
+        split = _stated_places(entry, stated, settled, size)
+    else:
+        chosen = [candidate.number for candidate in _chosen(entry, settled, size)]
+        found = ((place, _blocks(pieces, chosen)) for place, pieces in settled.places.items())
+        split = {place: blocks for place, blocks in found if blocks is not None}
     return [_state(p.name, p.type, split) for p in entry.params]
+
+
+def _blocks(pieces: Pieces, chosen: Collection[int]) -> Blocks | None:
+    """The blocks of a dimension some of whose classes are split; None where none is, or that cannot be stated."""
+    if not any(of in chosen for of, _ in pieces):
+        return None
+    if is_one(pieces):
+        return ()
+    found: list[Block] = []
+    for of, block in pieces:
+        if of not in chosen and isinstance(block, int):
+            found.append(Shared(block))
+        elif of in chosen and not isinstance(block, Repeated):
+            found.append(block)
+        else:
+            return None
+    return tuple(found)
 
 
 def reasons(
@@ -55,33 +78,40 @@ def reasons(
 ) -> Reasons:
     """Why `parameter_states` has split no more than it has."""
     settled = flow.function(entry, [p.type for p in entry.params])
-    split = {p.name: state.axis for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
-    chosen = frozenset(settled.places[name, (), axis][0] for name, axis in split.items())
+    split = {p.name: state for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
+    chosen = frozenset(
+        of
+        for name, state in split.items()
+        for (of, _), block in zip(settled.places[name, (), state.axis], state.blocks or (None,), strict=True)
+        if not isinstance(block, Shared)
+    )
     return Reasons(settled, _inputs(entry, settled), chosen, size, bool(by_hand))
 
 
 def _inputs(entry: Function, settled: Settled) -> dict[int, str]:
     """By class of dimensions: an input of the program that has it."""
     inputs = {p.name for p in entry.params if not is_held(p)}
-    return {of: name for (name, _, _), (of, _) in settled.places.items() if name in inputs}
+    return {of: name for (name, _, _), pieces in settled.places.items() if name in inputs for of, _ in pieces}
 
 
 def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
     """The classes to split, none of which is at odds with another.
 
-    Those come first that split most numbers of parameters for each time that they are summed over.
+    Those come first that split most numbers of parameters for each time that they are summed over. After them come
+    those that meet others in weights alone, if they split a matrix that is whole otherwise: of what is split along
+    another dimension before, as channels of one convolution after the other, sums are scattered or parts gathered.
     """
     reached = _inputs(entry, settled)
     open_classes = [c for c in _candidates(entry, settled) if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
-    numbers: set[int] = set()
     indivisible: list[Candidate] = []
+    later: list[Candidate] = []
+    conflicts = _Conflicts(settled, {c.number for c in open_classes}, reached)
     for candidate in sorted(open_classes, key=lambda c: (-c.covered / max(c.traits.sums, 1), c.traits.sums)):
-        if any(frozenset((candidate.number, other)) in settled.conflicts for other in numbers):
-            continue
-        if all(n % size == 0 for n in candidate.traits.sizes):
+        if any(conflicts.between(candidate.number, other.number) for other in chosen):
+            later.append(candidate)
+        elif all(n % size == 0 for n in candidate.traits.sizes):
             chosen.append(candidate)
-            numbers.add(candidate.number)
         elif candidate.traits.sums and not candidate.traits.parted:  # a vocabulary, or classes, may stay whole
             indivisible.append(candidate)
     if indivisible:
@@ -92,7 +122,39 @@ def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
         if not any("param" in p.roles for p in entry.params):
             hint = "mark the parameters, as in `%w: Tensor[Float32, (768, 768), 1] {param}`"
         raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
+    split = {place[:2] for candidate in chosen for place in candidate.places}
+    matrices = {p.name for p in entry.params if "param" in p.roles and _rank(p.type) > 1}
+    for candidate in later:
+        own = {place[:2] for place in candidate.places}
+        gained = any(name in matrices for name, _ in own - split)
+        fits = all(n % size == 0 for n in candidate.traits.sizes)
+        if gained and fits and not any(conflicts.beside_inputs(candidate.number, other.number) for other in chosen):
+            chosen.append(candidate)
+            split |= own
     return chosen
+
+
+class _Conflicts:
+    """Which classes one value or op has both."""
+
+    def __init__(self, settled: Settled, numbers: Collection[int], reached: Collection[int]) -> None:
+        self._pairs: dict[frozenset[int], bool] = {}
+        for group in settled.conflicts:
+            beside = any(of in reached for of in group)
+            for pair in map(frozenset, combinations(group.intersection(numbers), 2)):
+                self._pairs[pair] = self._pairs.get(pair, False) or beside
+
+    def between(self, one: int, other: int) -> bool:
+        """Whether some value has both."""
+        return frozenset((one, other)) in self._pairs
+
+    def beside_inputs(self, one: int, other: int) -> bool:
+        """Whether some value has both beside a dimension of the program's inputs: it is no weight, nor its gradient."""
+        return self._pairs.get(frozenset((one, other)), False)
+
+
+def _rank(type: Type) -> int:
+    return len(type.shape or ()) if isinstance(type, TensorType) else 0
 
 
 def _candidates(entry: Function, settled: Settled) -> Iterable[Candidate]:
@@ -104,15 +166,19 @@ def _candidates(entry: Function, settled: Settled) -> Iterable[Candidate]:
         by_name.setdefault(place[0], []).append(place)
     for param in entry.params:
         for place in by_name.get(param.name, []) if param.name in weights else []:
-            of, _ = settled.places[place]
-            candidate = found.setdefault(of, Candidate(of, settled.traits[of]))
-            candidate.covered += _elements(param.type, place[1])
-    for param in entry.params:  # the optimizer's state goes with the weights
-        for place in by_name.get(param.name, []):
-            of, blocks = settled.places[place]
-            if of in found:
-                found[of].places.append((place, blocks))
+            pieces = settled.places[place]
+            for of, block in pieces:
+                candidate = found.setdefault(of, Candidate(of, settled.traits[of]))
+                candidate.places.append(place)
+                candidate.covered += _elements(param.type, place[1]) * _share(block, [b for _, b in pieces])
     return found.values()
+
+
+def _share(block: Block, blocks: Sequence[Block]) -> float:
+    """How much of a dimension one of its blocks is."""
+    if not all(isinstance(b, int) for b in blocks):
+        return 1 / len(blocks)
+    return cast(int, block) / sum(cast("list[int]", blocks))
 
 
 def _elements(type: Type, path: tuple[int, ...]) -> int:
@@ -126,7 +192,7 @@ def _elements(type: Type, path: tuple[int, ...]) -> int:
 
 
 def _indivisible(entry: Function, candidate: Candidate, others: Iterable[Candidate], size: int) -> Diagnostic:
-    (name, _, axis), _ = candidate.places[0]
+    name, _, axis = candidate.places[0]
     index = next(i for i, p in enumerate(entry.params) if p.name == name)
     sizes = sorted(n for n in candidate.traits.sizes if n % size)
     message = f"`%{name}` dimension {axis} is to be split, and {_listed(sizes)} does not split over {size} devices"
@@ -166,21 +232,21 @@ def _bad(entry: Function, message: str, hint: str | None = None) -> ProgramError
     return ProgramError([Diagnostic(codes.BAD_SPLIT, Site(entry.name), message, (), hint)])
 
 
-def _stated_classes(entry: Function, stated: Mapping[str, int], settled: Settled, size: int) -> list[Candidate]:
+def _stated_places(entry: Function, stated: Mapping[str, int], settled: Settled, size: int) -> dict[Place, Blocks]:
     """Only what is stated is split, of the optimizer's state what belongs to it; blocks are found all the same."""
-    found: list[Candidate] = []
+    found: dict[Place, Blocks] = {}
     state = {p.name for p in entry.params if "state" in p.roles}
     for index, param in enumerate(entry.params):
         if param.name not in stated:
             continue
         place = (param.name, (), stated[param.name])
-        of, blocks = settled.places[place]
+        pieces = settled.places[place]
+        blocks: Blocks = () if is_one(pieces) else tuple(block for _, block in pieces)
         site = Site(entry.name, None, Part("param_type", index))
         for dim in (_size(param, place[2]), *blocks):
-            check_divides(dim, size, f"`%{param.name}` dimension {place[2]}", site)
-        places = [(place, blocks)]
-        places += [(p, b) for p, (o, b) in settled.places.items() if o == of and p[0] in state]
-        found.append(Candidate(of, settled.traits[of], places))
+            check_divides(dim if isinstance(dim, int) else None, size, f"`%{param.name}` dimension {place[2]}", site)
+        found[place] = blocks
+        found |= {p: blocks for p, own in settled.places.items() if own == pieces and p[0] in state}
     return found
 
 
@@ -193,7 +259,10 @@ def _size(param: Param, axis: int) -> int | None:
 def _state(name: str, type: Type, split: Mapping[Place, Blocks], path: tuple[int, ...] = ()) -> State:
     if isinstance(type, TupleType):
         return tuple(_state(name, item, split, (*path, k)) for k, item in enumerate(type.items))
-    for axis in range(len(type.shape or ()) if isinstance(type, TensorType) else 0):
-        if (name, path, axis) in split:
-            return Split(axis, split[name, path, axis])
-    return WHOLE
+    shape = type.shape or () if isinstance(type, TensorType) else ()
+    axes = [axis for axis in range(len(shape)) if (name, path, axis) in split]
+    if not axes:
+        return WHOLE
+    # Of two, along the longer one: what is gathered before a product, or scattered after it, is the shorter one then.
+    axis = max(axes, key=lambda axis: dim if isinstance(dim := shape[axis], int) else 0)
+    return Split(axis, split[name, path, axis])
