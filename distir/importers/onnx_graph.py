@@ -27,6 +27,7 @@ from distir.importers.onnx_nodes import (
     tensor_constant,
     with_attributes,
 )
+from distir.importers.recognition import RULES, rewritten
 from distir.importers.resizing import keeps_shape, resized
 from distir.importers.simplify import simpler
 from distir.importers.sinking import sunk
@@ -113,7 +114,9 @@ class GraphTranslation(Translation):
         for name in outputs:
             if name not in self.env:
                 raise ImportRefused(f"a function or branch gives `{name}`, which nothing defines")
-        function = settle(self.builder, self.statements, self.values, [self.env[name] for name in outputs], small)
+        returned = [self.env[name] for name in outputs]
+        rewritten(self, returned, RULES)
+        function = settle(self.builder, self.statements, self.values, returned, small)
         left = self.replaced - {name for statement in function.body for name in names(operands(statement))}
         self.weights = {name: found for name, found in self.weights.items() if name not in left}
         return replace(function, params=tuple(p for p in function.params if p.name not in left))

@@ -1,7 +1,4 @@
-"""What exporters write and nobody needs: casts to the type that is there, reshapes to the shape that is there.
-
-And what they write in several ops that is one here: a product with its own sigmoid is `Swish`.
-"""
+"""What exporters write and nobody needs: casts to the type that is there, reshapes to the shape that is there."""
 
 from __future__ import annotations
 
@@ -24,23 +21,12 @@ def simpler(op: Apply, values: Mapping[str, Value], makers: Mapping[str, Apply])
         return op
     if op.op == "Cast" and op.attrs.get("to") is stated.dtype:
         return first
-    if op.op == "Mul" and stated.dtype.kind == "float":
-        return _swish(op, makers) or op
     if op.op in ("Reshape", "Expand") and stated.shape is not None and None not in stated.shape:
         if _target(op, values) == stated.shape:
             return first
         if op.op == "Reshape":
             return _row_wise(op, first, values, makers) or op
     return op
-
-
-def _swish(op: Apply, makers: Mapping[str, Apply]) -> Apply | None:
-    """`x * Sigmoid(x)`, either way round, as one op."""
-    for x, gate in (op.args, op.args[::-1]):
-        made = makers.get(gate) if isinstance(gate, str) else None
-        if made is not None and made.op == "Sigmoid" and made.args == (x,):
-            return Apply(op.results, "Swish", (x,))
-    return None
 
 
 def _target(op: Apply, values: Mapping[str, Value]) -> Shape | None:

@@ -1,0 +1,21 @@
+"""What a model spells out and the language has as one op: attention, rotary embedding, normalisations, activations.
+
+A *rule* looks at a statement and what leads to it, and says in fewer ops what its result is, exactly; it never fires
+where something in between is needed elsewhere. One module for each kind of op; `patterns` is how rules see a program.
+"""
+
+from __future__ import annotations
+
+from distir.importers.recognition import activations, attention, normalisation, rotary, views
+from distir.importers.recognition.rewriting import Rule, rewritten
+
+__all__ = ["RULES", "Rule", "rewritten"]
+
+RULES: tuple[Rule, ...] = (
+    *views.RULES,
+    *activations.RULES,
+    *normalisation.RULES,
+    *rotary.RULES,
+    *attention.RULES,
+)
+"""In this order; a statement that one has rewritten is shown to all of them again."""

@@ -1,0 +1,568 @@
+"""Attention as one op: products, scales, caps, masks, sinks and softmax of any of the usual spellings.
+
+Read from the last product back: a product of weights and values; weights that are a softmax; scores that are masked,
+capped and scaled products of queries and keys. Heads of keys and values that are repeated for groups of queries are not
+repeated, and a mask that hides what comes later is a word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distir.importers.onnx_nodes import shortest
+from distir.importers.recognition.rewriting import Program, rule
+from distir.ir import DTYPES, Apply, Constant, Dim, DType, Shape
+
+LOWEST = -1e9
+"""A score that is set to less is as good as none: next to it, scores vanish in Float32 and narrower elements."""
+
+LARGEST_MASK = 1 << 24
+"""Elements of the largest mask that is computed to see what it hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A tensor with its dimensions in another order, times a number; None where a dimension of 1 is new."""
+
+    name: str
+    order: tuple[int | None, ...]
+    factor: float = 1.0
+
+    def shape(self, program: Program) -> Shape | None:
+        found = program.shape(self.name)
+        return None if found is None else tuple(1 if i is None else found[i] for i in self.order)
+
+    def written(self, program: Program) -> str:
+        """The tensor, without the number."""
+        kept = tuple(i for i in self.order if i is not None)
+        name = self.name
+        if kept != tuple(range(len(kept))):
+            name = program.apply("Transpose", name, perm=kept)
+        new = [axis for axis, i in enumerate(self.order) if i is None]
+        return program.apply("Unsqueeze", name, program.sizes(new, name)) if new else name
+
+
+@dataclass(frozen=True, slots=True)
+class _Masking:
+    """One step of masking: an addend (or what is subtracted), or a condition under which scores stay (or do not)."""
+
+    mask: str
+    fill: float | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """What a softmax is taken of."""
+
+    q: _View
+    k: _View
+    scale: float = 1.0
+    softcap: float = 0.0
+    masks: tuple[_Masking, ...] = ()
+    sinks: str | None = None
+    between: frozenset[str] = frozenset()
+
+    def through(self, name: str, **changed: Any) -> _Scores:
+        return replace(self, between=self.between | {name}, **changed)
+
+
+@rule("MatMul", "Einsum")
+def attention(program: Program, root: Apply) -> str | None:
+    """`softmax(scores) @ v`."""
+    for weights, v, order in _mixtures(program, root):
+        for scores in _weights(program, weights):
+            if program.inner(root, scores.between):
+                return _written(program, root, scores, v, order)
+    return None
+
+
+def _written(program: Program, root: Apply, scores: _Scores, v: _View, order: tuple[int, ...]) -> str | None:
+    shapes = [view.shape(program) for view in (scores.q, scores.k, v)]
+    q, k, values = shapes
+    dtypes = {program.dtype(view.name) for view in (scores.q, scores.k, v)}
+    if q is None or k is None or values is None or len(dtypes) > 1 or len({len(q), len(k), len(values)}) > 1:
+        return None
+    if k[-2] != values[-2] or k[:-2] != values[:-2]:
+        return None
+    heads = _heads(program, scores, v, q, k)
+    if heads is None:
+        return None
+    operands, attrs = heads
+    known, mask = _mask(program, scores, len(q))
+    if not known:
+        return None
+    operands.append(mask)
+    if scores.sinks is not None:
+        operands.append(scores.sinks)
+    while operands[-1] == "":
+        operands.pop()
+    attrs["scale"] = shortest(scores.scale * scores.q.factor * scores.k.factor)
+    if scores.softcap:
+        attrs["softcap"] = shortest(scores.softcap)
+    if not math.isclose(v.factor, 1.0):
+        return None
+    name = program.apply("Attention", *operands, like=root.results[0], **attrs)
+    if len(q) == 5:
+        sizes = [size if isinstance(size, int) else -1 for size in (*q[:-1], values[-1])]
+        if sizes.count(-1) > 1:
+            return None
+        name = program.apply("Reshape", name, program.sizes(sizes, name))
+    return name if order == tuple(range(len(q))) else program.apply("Transpose", name, perm=order)
+
+
+def _heads(
+    program: Program, scores: _Scores, v: _View, q: Shape, k: Shape
+) -> tuple[list[str], dict[str, Constant]] | None:
+    """Queries, keys and values as the op wants them: of rank 4, or without heads of rank 3."""
+    views = (scores.q, scores.k, v)
+    if len(q) == 3 and q[0] == k[0] and scores.sinks is None:
+        return [view.written(program) for view in views], {"q_num_heads": 1, "kv_num_heads": 1}
+    if len(q) == 4 and q[0] == k[0] and (k[1] == q[1] or k[1] == 1):
+        return [view.written(program) for view in views], {}
+    if len(q) == 5 and q[:2] == k[:2] and k[2] == 1 and scores.sinks is None:
+        return _of_groups(program, views, q)
+    return None
+
+
+def _of_groups(program: Program, views: Sequence[_View], q: Shape) -> tuple[list[str], dict[str, Constant]] | None:
+    """Queries by the group of heads that share keys and values: (batch, groups, heads, sequence, size)."""
+    count = [size for size in q[1:3] if isinstance(size, int)]
+    sizes = [size if isinstance(size, int) else -1 for size in q]
+    if len(count) < 2 or sizes.count(-1) > 1:
+        return None
+    merged = [sizes[0], count[0] * count[1], *sizes[3:]]
+    queries = _reshaped(program, views[0].written(program), merged)
+    shared = [_View(view.name, (*view.order[:2], *view.order[3:])) for view in views[1:]]
+    if all(view.order[2] is None for view in views[1:]):
+        return [queries, *(view.written(program) for view in shared)], {}
+    return [queries, *(program.squeezed(view.written(program), 2) for view in views[1:])], {}
+
+
+def _reshaped(program: Program, name: str, sizes: Sequence[int]) -> str:
+    made = program.maker(name)
+    if made is not None and made.op == "Reshape":  # what it was before, where that has the shape already
+        before = program.shape(made.args[0]) or ()
+        if [size if isinstance(size, int) else -1 for size in before] == list(sizes):
+            return str(made.args[0])
+    return program.apply("Reshape", name, program.sizes(sizes, name))
+
+
+# the product of weights and values
+
+
+def _mixtures(program: Program, root: Apply) -> Iterator[tuple[str, _View, tuple[int, ...]]]:
+    """Weights, values, and the order of the result's dimensions, where those of weights and values come first."""
+    left, right = (str(arg) for arg in root.args[:2]) if len(root.args) == 2 else ("", "")
+    rank = len(program.shape(left) or ())
+    if root.op == "MatMul" and rank == len(program.shape(right) or ()) and rank > 2:
+        yield left, _view(program, right, rank), tuple(range(rank))
+    if root.op == "Einsum" and right:
+        for weights, values, swapped in ((left, right, False), (right, left, True)):
+            found = _einsum_of_values(root, swapped)
+            if found is not None:
+                a, b, out = found
+                (size,) = [label for label in b if label not in a]
+                view = _composed(program, values, tuple(b.index(x) if x in b else None for x in (*a[:-2], a[-1], size)))
+                yield weights, view, tuple((*a[:-1], size).index(x) for x in out)
+
+
+def _einsum_of_values(made: Apply, swapped: bool) -> tuple[str, str, str] | None:
+    """The labels of two factors, and of the result, where the last label of the first factor is summed alone."""
+    equation = made.attrs.get("equation")
+    if not isinstance(equation, str) or len(made.args) != 2 or "..." in equation:
+        return None
+    given, _, out = equation.replace(" ", "").partition("->")
+    labels = given.split(",")
+    if len(labels) != 2 or any(len(set(part)) < len(part) for part in (*labels, out)):
+        return None
+    a, b = labels[::-1] if swapped else labels
+    own = [label for label in b if label not in a]
+    fits = len(a) > 2 and a[-1] in b and a[-1] not in out and len(own) == 1 and a[-2] not in b
+    return (a, b, out) if fits and set(out) == {*a[:-1], *own} else None
+
+
+def _view(program: Program, name: str, rank: int) -> _View:
+    return _composed(program, name, tuple(range(rank)))
+
+
+def _composed(program: Program, name: str, order: tuple[int | None, ...]) -> _View:
+    """A view of what a value is a view of: transposed, or times a number."""
+    factor = 1.0
+    while (made := program.maker(name)) is not None:
+        if made.op == "Transpose" and isinstance(perm := made.attrs.get("perm"), tuple):
+            order = tuple(None if i is None else int(perm[i]) for i in order)  # type: ignore[arg-type, call-overload]
+            name = str(made.args[0])
+            continue
+        step = _times_number(program, made)
+        if step is None or program.shape(step[0]) != program.shape(name):
+            break
+        name, factor = step[0], factor * step[1]
+    return _View(name, order, factor)
+
+
+def _times_number(program: Program, made: Apply | None) -> tuple[str, float] | None:
+    """What is multiplied with a number, and the number."""
+    if made is None or made.op not in ("Mul", "Div"):
+        return None
+    a, b = (str(arg) for arg in made.args)
+    by = program.number(b)
+    if made.op == "Div":
+        return None if not by else (a, 1 / by)
+    if by is not None:
+        return a, by
+    by = program.number(a)
+    return None if by is None else (b, by)
+
+
+# weights and scores
+
+
+def _weights(program: Program, name: str) -> Iterator[_Scores]:
+    """Weights: a softmax, perhaps without its last column, perhaps in other elements."""
+    made = program.maker(name)
+    if made is None:
+        return
+    if made.op in ("Cast", "Identity"):
+        yield from (found.through(name) for found in _weights(program, str(made.args[0])))
+    elif made.op in ("Slice", "Split"):
+        source = str(made.args[0])
+        softmax = program.maker(source)
+        if softmax is not None and _but_the_last(program, name, made):
+            found = _softmax(program, source, softmax)
+            yield from (scores.through(name) for scores in found if scores.sinks is not None)
+    else:
+        yield from (found for found in _softmax(program, name, made) if found.sinks is None)
+
+
+def _softmax(program: Program, name: str, made: Apply) -> Iterator[_Scores]:
+    if made.op in ("Cast", "Identity"):
+        inner = program.maker(made.args[0])
+        if inner is not None:
+            yield from (found.through(name) for found in _softmax(program, str(made.args[0]), inner))
+        return
+    rank = len(program.shape(name) or ())
+    if made.op == "Softmax" and rank and made.attrs.get("axis", -1) in (-1, rank - 1):
+        yield from (found.through(name) for found in _logits(program, str(made.args[0])))
+
+
+def _but_the_last(program: Program, name: str, made: Apply) -> bool:
+    """Whether a value is another one without the last element of its last dimension."""
+    before, after = program.shape(made.args[0]), program.shape(name)
+    if before is None or after is None or before[:-1] != after[:-1]:
+        return False
+    if not isinstance(before[-1], int) or after[-1] != before[-1] - 1:
+        return False
+    if made.op == "Split":
+        return made.results[0] == name
+    starts, steps = program.ints(made.args[1]), program.ints(made.args[4]) if len(made.args) > 4 else (1,)
+    return starts is not None and not any(starts) and steps is not None and set(steps) == {1}
+
+
+def _logits(program: Program, name: str) -> Iterator[_Scores]:
+    """What a softmax is taken of: scores, perhaps with a sink as their last column, perhaps less their largest."""
+    made = program.maker(name)
+    if made is None:
+        return
+    if made.op == "Cast":
+        yield from (found.through(name) for found in _logits(program, str(made.args[0])))
+        return
+    if made.op == "Sub":
+        largest = program.maker(made.args[1])
+        if largest is not None and largest.op == "ReduceMax" and largest.args[0] == made.args[0]:
+            if program.axes(largest) == (len(program.shape(name) or ()) - 1,):
+                through = {name, str(made.args[1])}
+                found = _logits(program, str(made.args[0]))
+                yield from (replace(scores, between=scores.between | through) for scores in found)
+            return
+    rank = len(program.shape(name) or ())
+    if made.op == "Concat" and len(made.args) == 2 and made.attrs.get("axis") in (-1, rank - 1):
+        sinks = _sinks(program, str(made.args[1]))
+        if sinks is not None:
+            yield from (found.through(name, sinks=sinks) for found in _masked(program, str(made.args[0])))
+        return
+    yield from _masked(program, name)
+
+
+def _sinks(program: Program, name: str) -> str | None:
+    """A score for each head, where a value is that for each query: (batch, heads, queries, 1)."""
+    shape = program.shape(name)
+    if shape is None or len(shape) != 4 or shape[-1] != 1:
+        return None
+    made = program.maker(name)
+    while made is not None and made.op in ("Expand", "Cast", "Identity"):
+        if made.op == "Cast":
+            return None
+        name = str(made.args[0])
+        made = program.maker(name)
+    found = program.shape(name) or ()
+    padded = (*(1,) * (4 - len(found)), *found)
+    if padded[0] != 1 or padded[1] != shape[1] or padded[2:] != (1, 1):
+        return None
+    while made is not None and made.op in ("Reshape", "Unsqueeze", "Squeeze"):
+        name = str(made.args[0])
+        if program.shape(name) == (shape[1],):
+            return name
+        made = program.maker(name)
+    if not isinstance(shape[1], int):
+        return None
+    return program.apply("Reshape", name, program.sizes([shape[1]], name))
+
+
+def _masked(program: Program, name: str) -> Iterator[_Scores]:
+    """Scores with masks added to them, or put in their place; the first one first."""
+    made = program.maker(name)
+    if made is not None and made.op == "Cast":
+        yield from (found.through(name) for found in _masked(program, str(made.args[0])))
+        return
+    if made is not None and made.op == "Add":
+        a, b = (str(arg) for arg in made.args)
+        for scores, mask in ((a, b), (b, a)):
+            if program.shape(scores) == program.shape(name):
+                found = _masked(program, scores)
+                yield from (s.through(name, masks=(*s.masks, _Masking(mask))) for s in found)
+        return
+    if made is not None and made.op == "Sub":
+        scores, mask = (str(arg) for arg in made.args)
+        if program.shape(scores) == program.shape(name):
+            found = _masked(program, scores)
+            yield from (s.through(name, masks=(*s.masks, _Masking(mask, negated=True))) for s in found)
+        return
+    if made is not None and made.op == "Where":
+        condition, *ways = (str(arg) for arg in made.args)
+        for scores, other, negated in ((*ways, False), (*ways[::-1], True)):
+            fill = program.number(other)
+            if fill is not None and fill <= LOWEST and program.shape(scores) == program.shape(name):
+                step = _Masking(*_plain(program, condition, fill, negated))
+                found = _masked(program, scores)
+                yield from (s.through(name, masks=(*s.masks, step)) for s in found)
+        return
+    yield from _capped(program, name)
+
+
+def _plain(program: Program, condition: str, fill: float, negated: bool) -> tuple[str, float, bool]:
+    """A condition without `Not`."""
+    while (made := program.maker(condition)) is not None and made.op == "Not":
+        condition, negated = str(made.args[0]), not negated
+    return condition, fill, negated
+
+
+def _capped(program: Program, name: str) -> Iterator[_Scores]:
+    """`cap * tanh(scores / cap)`, or scores without a cap."""
+    made = program.maker(name)
+    step = _times_number(program, made)
+    tanh = program.maker(step[0]) if step is not None else made
+    if tanh is not None and tanh.op == "Tanh":
+        cap = 1.0 if step is None else step[1]
+        between = {name, tanh.results[0]}
+        for found in _scaled(program, str(tanh.args[0])):
+            if cap > 0:
+                yield replace(found, scale=found.scale * cap, softcap=cap, between=found.between | between)
+        return
+    yield from _scaled(program, name)
+
+
+def _scaled(program: Program, name: str) -> Iterator[_Scores]:
+    made = program.maker(name)
+    step = _times_number(program, made)
+    if step is not None:
+        if program.shape(step[0]) == program.shape(name):
+            found = _scaled(program, step[0])
+            yield from (s.through(name, scale=s.scale * step[1]) for s in found)
+    elif made is not None and made.op == "Cast":
+        yield from (found.through(name) for found in _scaled(program, str(made.args[0])))
+    elif made is not None:
+        yield from (found.through(name) for found in _products(program, made))
+
+
+def _products(program: Program, made: Apply) -> Iterator[_Scores]:
+    """Queries times keys."""
+    if made.op == "MatMul":
+        left, right = (str(arg) for arg in made.args)
+        rank = len(program.shape(left) or ())
+        if rank > 2 and rank == len(program.shape(right) or ()):
+            keys = _composed(program, right, (*range(rank - 2), rank - 1, rank - 2))
+            yield _Scores(_view(program, left, rank), keys)
+    elif made.op == "Einsum":
+        for swapped in (False, True):
+            labels = _einsum_of_scores(made, swapped)
+            if labels is not None:
+                a, b, out = labels
+                (summed,) = set(a) & set(b) - set(out)
+                q = tuple(a.index(x) for x in (*out[:-1], summed))
+                k = tuple(b.index(x) if x in b else None for x in (*out[:-2], out[-1], summed))
+                first, second = made.args[::-1] if swapped else made.args
+                yield _Scores(_composed(program, str(first), q), _composed(program, str(second), k))
+
+
+def _einsum_of_scores(made: Apply, swapped: bool) -> tuple[str, str, str] | None:
+    """The labels of queries, keys and scores: one is summed, and the last two of the scores are of one factor each."""
+    equation = made.attrs.get("equation")
+    if not isinstance(equation, str) or len(made.args) != 2 or "..." in equation:
+        return None
+    given, _, out = equation.replace(" ", "").partition("->")
+    labels = given.split(",")
+    if len(labels) != 2 or len(out) < 3 or any(len(set(part)) < len(part) for part in (*labels, out)):
+        return None
+    a, b = labels[::-1] if swapped else labels
+    summed = set(a) & set(b) - set(out)
+    fits = len(summed) == 1 and set(a) == {*out[:-1], *summed} and {*out[-1:], *summed} <= set(b) <= {*out, *summed}
+    return (a, b, out) if fits and out[-2] not in b else None
+
+
+# masks
+
+
+def _mask(program: Program, scores: _Scores, rank: int) -> tuple[bool, str]:
+    """One mask for all steps of masking, "" for none; and whether there is one that says the same."""
+    mask, dtype = "", program.dtype(scores.q.name)
+    if dtype is None:
+        return False, ""
+    for step in scores.masks:
+        fits = program.dtype(step.mask) in ((DTYPES["Bool"],) if step.fill is not None else (dtype,))
+        if not fits or (step.fill not in (None, -math.inf) and dtype.bytes > 4):
+            return False, ""
+        mask = _with_step(program, mask, step, dtype)
+    shape = program.shape(mask) if mask else ()
+    if shape is None:
+        return False, ""
+    if rank == 3 and len(shape) == 3 and shape[0] != 1:  # a batch, not heads
+        mask = program.apply("Unsqueeze", mask, program.sizes([1], mask))
+    if rank == 5 and len(shape) > 3:
+        return _of_all_heads(program, mask, shape)
+    if rank == 5 and len(shape) == 3 and shape[0] != 1:
+        return False, ""
+    return True, mask
+
+
+def _of_all_heads(program: Program, mask: str, shape: Shape) -> tuple[bool, str]:
+    """A mask of (batch, groups, heads, queries, keys) without the groups, where it is the same for all heads."""
+    padded: tuple[Dim, ...] = (*(1,) * (5 - len(shape)), *shape)
+    if padded[1:3] != (1, 1) or len(shape) != 5:
+        return len(shape) == 4 and padded[1:3] == (1, 1), mask
+    return True, program.squeezed(mask, 1)
+
+
+def _with_step(program: Program, mask: str, step: _Masking, dtype: DType) -> str:
+    """A mask after one more step."""
+    condition = step.mask
+    if step.fill is None and step.negated:
+        return _with_step(program, mask, _Masking(program.apply("Neg", step.mask)), dtype)
+    if step.fill is None:
+        if mask and program.dtype(mask) == DTYPES["Bool"]:
+            return program.apply("Where", mask, step.mask, program.constant(-math.inf, dtype, step.mask))
+        return program.apply("Add", mask, step.mask) if mask else step.mask
+    hidden = step.fill == -math.inf
+    if hidden and not mask:
+        return program.apply("Not", condition) if step.negated else condition
+    if hidden and program.dtype(mask) == DTYPES["Bool"]:
+        return program.apply("And", mask, program.apply("Not", condition) if step.negated else condition)
+    like = "" if not mask or program.dtype(mask) == DTYPES["Bool"] else mask
+    seen = like or program.constant(0.0, dtype, condition)
+    if mask and not like:
+        seen = program.apply("Where", mask, seen, program.constant(-math.inf, dtype, condition))
+    fill = program.constant(step.fill, dtype, condition)
+    return program.apply("Where", condition, *((fill, seen) if step.negated else (seen, fill)))
+
+
+# what attention says itself
+
+
+@rule("Attention")
+def of_shared_heads(program: Program, root: Apply) -> str | None:
+    """Keys and values whose heads are repeated for groups of queries: the op does that."""
+    q, k, v = (str(arg) for arg in root.args[:3])
+    shape = program.shape(q)
+    if shape is None or len(shape) != 4:
+        return None
+    keys, values = _once(program, k), _once(program, v)
+    if keys is None or values is None:
+        return None
+    before, after = keys.shape(program), values.shape(program)
+    if before is None or after is None or before[1] != after[1]:
+        return None
+    operands = (q, keys.written(program), values.written(program), *map(str, root.args[3:]))
+    return program.apply("Attention", *operands, like=root.results[0], **root.attrs)
+
+
+def _once(program: Program, name: str) -> _View | None:
+    """What a tensor of (batch, heads, sequence, size) is, of which each head is repeated."""
+    view = _composed(program, name, (0, 1, 2, 3))
+    repeated, heads = view.name, view.order[1]
+    made = program.maker(repeated)
+    if made is None or heads is None or view.factor != 1:
+        return None
+    if made.op == "Expand":  # one head for all
+        before, after = program.shape(made.args[0]), program.shape(repeated)
+        if before is None or after is None or len(before) != 4 or before[heads] != 1:
+            return None
+        others = [(a, b) for i, (a, b) in enumerate(zip(before, after, strict=True)) if i != heads]
+        return _View(str(made.args[0]), view.order) if all(a == b for a, b in others) else None
+    expand = program.maker(made.args[0]) if made.op == "Reshape" else None
+    if expand is None or expand.op != "Expand":
+        return None
+    wide, narrow = program.shape(made.args[0]), program.shape(expand.args[0])
+    after, source = program.shape(repeated), str(expand.args[0])
+    if wide is None or narrow is None or after is None or len(wide) != 5 or len(narrow) != 5:
+        return None
+    apart = (
+        narrow[heads + 1] == 1 and narrow[: heads + 1] == wide[: heads + 1] and narrow[heads + 2 :] == wide[heads + 2 :]
+    )
+    together = after[:heads] == wide[:heads] and after[heads + 1 :] == wide[heads + 2 :]
+    if not apart or not together:
+        return None
+    parted = program.maker(source)
+    wanted = (*narrow[: heads + 1], *narrow[heads + 2 :])
+    if parted is not None and parted.op in ("Unsqueeze", "Reshape") and program.shape(parted.args[0]) == wanted:
+        return _composed(program, str(parted.args[0]), view.order)
+    return _View(program.squeezed(source, heads + 1), view.order)
+
+
+@rule("Attention")
+def causal(program: Program, root: Apply) -> str | None:
+    """A mask that hides what comes later, or also what is long ago."""
+    if len(root.args) < 4 or not root.args[3] or root.attrs.get("is_causal"):
+        return None
+    mask, shape = str(root.args[3]), program.shape(root.args[3])
+    if shape is None or len(shape) < 2 or shape[-1] != shape[-2] or any(size != 1 for size in shape[:-2]):
+        return None
+    rank = len(program.shape(root.args[0]) or ())
+    queries, keys = ((program.shape(arg) or (None,) * 4)[2 if rank == 4 else 1] for arg in root.args[:2])
+    if queries is None or queries != keys or queries != shape[-1]:
+        return None
+    seen = _seen(program, mask)
+    if seen is None:
+        return None
+    import numpy as np
+
+    size = seen.shape[-1]
+    places: Any = np.arange(size)
+    ahead: Any = places - places[:, None]
+    window = int(np.argmin(seen[:, 0])) or size  # the first query that does not see the first key
+    if not np.array_equal(seen, (ahead <= 0) & (ahead > -window)):
+        return None
+    attrs: dict[str, Any] = {**root.attrs, "is_causal": True}
+    if window < size:
+        attrs["window"] = window
+    operands = [*map(str, root.args[:3]), "", *map(str, root.args[4:])]
+    while operands[-1] == "":
+        operands.pop()
+    return program.apply("Attention", *operands, like=root.results[0], **attrs)
+
+
+def _seen(program: Program, mask: str) -> Any:
+    """Which keys each query sees, by a mask that depends on no input and hides fully or not at all."""
+    found = program.computed(mask, LARGEST_MASK)
+    if found is None:
+        return None
+    plain = found.reshape(found.shape[-2:])
+    if plain.dtype == bool:
+        return plain
+    hidden = plain <= LOWEST
+    return ~hidden if (hidden | (plain == 0)).all() and not hidden.all(axis=-1).any() else None
+
+
+RULES = (attention, of_shared_heads, causal)
