@@ -144,20 +144,22 @@ def import_onnx(
 
 def import_torch(
     nn_module: Any,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[Any] = (),
     weights: bool = True,
     *,
+    kwargs: Mapping[str, Any] | None = None,
+    cache: bool = False,
     training: bool = False,
     dynamic_batch: bool = False,
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
 ) -> Imported:
-    """Import a PyTorch module, exported with the example inputs.
+    """Import a PyTorch module, exported with the example inputs, positional or by name (`kwargs`).
 
-    `module.weights` has the data of its parameters and buffers by name. With `training` the module's result is a loss,
-    and the program returns it and the gradients of all parameters. With `dynamic_batch` the first dimension of the
-    inputs is `B`; `batch` names the inputs with a batch dimension, and the axis. Raises importers.ImportRefused (a
-    ValueError).
+    `module.weights` has the data of its parameters and buffers by name. With `cache` the keys and values of a model of
+    `transformers` are results. With `training` the module's result is a loss, and the program returns it and the
+    gradients of all parameters. With `dynamic_batch` the first dimension of the inputs is `B`; `batch` names the inputs
+    with a batch dimension, and the axis. Raises importers.ImportRefused (a ValueError).
     """
     from distir.importers import import_torch
 
@@ -165,6 +167,8 @@ def import_torch(
         nn_module,
         example_inputs,
         weights,
+        kwargs=kwargs,
+        cache=cache,
         training=training,
         dynamic_batch=dynamic_batch,
         batch=batch,

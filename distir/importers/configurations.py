@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from errno import ENOENT
+from inspect import Parameter, signature
 from typing import Any, cast
 
 from distir.diagnostics import nearest
@@ -20,11 +21,33 @@ from distir.files.reading import SETTINGS, read_text
 from distir.importers.core import Imported, ImportRefused
 from distir.importers.pytorch import import_torch
 
-TASKS = ("ForCausalLM", "ForSeq2SeqLM", "ForMaskedLM", "ForImageClassification", "ForSpeechSeq2Seq", "")
+TASKS = (
+    "ForCausalLM",
+    "ForSeq2SeqLM",
+    "ForMaskedLM",
+    "ForImageClassification",
+    "ForSpeechSeq2Seq",
+    "ForImageTextToText",
+    "",
+)
 """What a configuration without an architecture is taken for, the first that its family has: as in `AutoModelFor…`."""
 
 DEPTHS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "n_layer")
 """What configurations call the number of their layers."""
+
+IMAGE_TOKENS = ("image_token_id", "image_token_index", "media_placeholder_token_id", "image_patch_id")
+"""What configurations call the token in the place of which an image stands."""
+
+IMAGE = 224
+"""Pixels of an image's side, where the configuration does not say: those of ImageNet."""
+
+FRAMES = 16
+"""Frames of a film, where the configuration does not say."""
+
+SAMPLES = 16000
+"""Samples of a sound: a second, at the rate that is usual for speech."""
+
+NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +89,9 @@ def import_hf(source: str, weights: bool = True, shape: Shape | None = None, *, 
         except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
             raise ImportRefused(f"transformers makes no model of this {kind}: {_reason(error)}") from error
-        inputs = _inputs(torch, model, config, shape)
-    return import_torch(model, (), weights, kwargs=inputs, dynamic_batch=True, outline=outline)
+        inputs, remarks = _inputs(torch, model, config, shape)
+    found = import_torch(model, (), weights, kwargs=inputs, dynamic_batch=True, outline=outline)
+    return Imported(found, found.weights.entries, (*remarks, *found.notes))
 
 
 def _configured(transformers: Any, source: str, shape: Shape) -> Any:
@@ -119,7 +143,7 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
         stated[name] = value
     if shape.layers is None:
         return stated
-    depths = [name for name in DEPTHS if name in known]
+    depths = [name for name in DEPTHS if name in known and hasattr(default, name)]
     if not depths and "text_config" in known:
         inner = default.get_text_config()
         within = stated.get("text_config") or {"model_type": inner.model_type}
@@ -153,50 +177,99 @@ def _maker(transformers: Any, config: Any) -> Any:
     for name in config.architectures or ():
         if hasattr(transformers, name):
             return getattr(transformers, name)._from_config
-    for task in TASKS:
+    both, decoder = (getattr(config, f"is_{kind}", False) for kind in ("encoder_decoder", "decoder"))
+    first = ("ForSeq2SeqLM", "ForSpeechSeq2Seq") if both else () if decoder else ("ForMaskedLM",)
+    for task in dict.fromkeys((*first, *TASKS)):  # encoders, and those with both, are there as decoders too
         auto = getattr(transformers, f"AutoModel{task}")
         if type(config) in auto._model_mapping:
             return auto.from_config
     raise ImportRefused(f"transformers has no model for `{type(config).__name__}`")
 
 
-def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> dict[str, Any]:
-    """Example inputs by name, of a batch of 2."""
+def _inputs(torch: Any, model: Any, config: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
+    """Example inputs by name, of a batch of 2, and remarks. Raises ImportRefused for one that is not known."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    tokens = torch.zeros(2, shape.sequence, dtype=torch.int64)
+    names, remarks = _taken(model, config)
     made: dict[str, Any] = {}
-    for name in _taken(model, config):
-        if name in ("input_ids", "decoder_input_ids"):
-            made[name] = tokens
-        elif name == "pixel_values":
-            vision = getattr(config, "vision_config", config)
-            size: Any = vision.image_size
-            sides = (size, size) if isinstance(size, int) else tuple(size)
-            made[name] = torch.zeros(2, vision.num_channels, *sides, dtype=model.dtype)
-        elif name == "input_features":
-            made[name] = torch.zeros(2, config.num_mel_bins, 2 * config.max_source_positions, dtype=model.dtype)
-        else:
-            kind = type(model).__name__
-            hint = "write a function that gives the model and its inputs, for `distir import torch`"
-            raise ImportRefused(f"`{kind}` takes `{name}`, of which no example is known", hint)
+    for name in names:
+        sizes = _sizes(name, config, shape)
+        if sizes is None:
+            raise _unknown_inputs(model, [name])
+        dtype = torch.int64 if name.endswith("input_ids") else model.dtype
+        made[name] = torch.zeros(2, *sizes, dtype=dtype)
     if shape.mask:
         made["attention_mask"] = torch.ones(2, shape.sequence, dtype=torch.int64)
     if shape.labels:
-        made["labels"] = tokens
+        made["labels"] = torch.zeros(2, shape.sequence, dtype=torch.int64)
+    needed = [p.name for p in signature(model.forward).parameters.values() if p.default is p.empty and p.kind in NAMED]
+    missing = [name for name in needed if name not in made]
+    if missing:
+        raise _unknown_inputs(model, missing)
     limit = getattr(text, "max_position_embeddings", None)
-    if "input_ids" in made and isinstance(limit, int) and shape.sequence > limit:
+    if "input_ids" in made and isinstance(limit, int) and shape.sequence > limit > 0:
         raise ImportRefused(f"the model has {limit} positions, {shape.sequence} tokens are asked for")
-    return made
+    return made, remarks
 
 
-def _taken(model: Any, config: Any) -> list[str]:
-    """The inputs that a model cannot do without."""
-    names = [model.main_input_name]
-    if hasattr(config, "vision_config") and "input_ids" in names:
-        names.append("pixel_values")
-    if getattr(config, "is_encoder_decoder", False):
+def _unknown_inputs(model: Any, names: list[str]) -> ImportRefused:
+    listed = ", ".join(f"`{name}`" for name in names)
+    return ImportRefused(
+        f"`{type(model).__name__}` takes {listed}, of which no example is known",
+        "write a function that gives the model and its inputs, for `distir import torch`",
+    )
+
+
+def _taken(model: Any, config: Any) -> tuple[list[str], list[str]]:
+    """The inputs that a model cannot do without, and what is to be said of the others."""
+    main: Any = model.main_input_name
+    names = [main] if isinstance(main, str) else [*main]
+    remarks: list[str] = []
+    if _setting(config, "vision_config") is not None and "input_ids" in names:
+        if any(getattr(config, name, None) is not None for name in IMAGE_TOKENS):
+            remarks.append(f"`{type(model).__name__}` comes in without images: they would take the places of tokens")
+        else:
+            names.append("pixel_values")
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in signature(model.forward).parameters:
         names.append("decoder_input_ids")
-    return names
+    return list(dict.fromkeys(names)), remarks
+
+
+def _sizes(name: str, config: Any, shape: Shape) -> tuple[int, ...] | None:
+    """The sizes of an input of a model behind its batch; None where they are not known."""
+    sound = _setting(config, "audio_config") or _setting(config, "encoder_config") or config
+    vision = _setting(config, "vision_config") or config
+    if name in ("input_ids", "decoder_input_ids"):
+        return (shape.sequence,)
+    if name in ("pixel_values", "pixel_values_videos"):
+        size: Any = _setting(vision, "image_size", "img_size", "input_size") or IMAGE
+        if isinstance(size, Mapping):
+            stated = cast("Mapping[str, int]", size)
+            size = (stated.get("height", IMAGE), stated.get("width", IMAGE))
+        sides: tuple[int, ...] = (int(size), int(size)) if isinstance(size, (int, float)) else tuple(size)
+        frames = (_setting(vision, "num_frames", "frames_per_clip") or FRAMES,) if name.endswith("videos") else ()
+        channels: Any = _setting(vision, "num_channels", "in_channels", "in_chans", "num_input_channels")
+        return (*frames, channels if isinstance(channels, int) else 3, *sides)
+    bins = _setting(sound, "num_mel_bins", "input_feat_per_channel", "feature_size", "mel_bins", "n_mels", "input_dim")
+    if name == "input_features" and bins is not None:
+        places = _setting(sound, "max_source_positions")
+        if places is not None and _setting(sound, "num_mel_bins") is not None and not _setting(sound, "conv_channels"):
+            return (bins, 2 * places)
+        return (4 * shape.sequence, bins)
+    if name == "input_values" and bins is not None and _setting(config, "max_length") is not None:
+        return (_setting(config, "max_length"), bins)
+    if name == "input_values":
+        channels = _setting(config, "audio_channels")
+        codec = channels is not None or _setting(config, "hop_length", "upsampling_ratios") is not None
+        return (channels or 1, SAMPLES) if codec else (SAMPLES,)
+    if name == "past_values" and _setting(config, "context_length") is not None:
+        return (_setting(config, "context_length"), _setting(config, "num_input_channels") or 1)
+    return None
+
+
+def _setting(config: Any, *names: str) -> Any:
+    """The first of these settings that a configuration has."""
+    found = (getattr(config, name, None) for name in names)
+    return next((value for value in found if value is not None), None)
 
 
 def _reason(error: BaseException) -> str:

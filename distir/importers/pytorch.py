@@ -9,16 +9,19 @@ gradient of the cross-entropy (seen in PyTorch 2.13).
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from typing import Any, cast
 
+from distir.analysis import check
+from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers import huggingface
 from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
@@ -28,10 +31,15 @@ from distir.importers.torch_fusions import fuse
 from distir.importers.torch_refusals import refusing
 from distir.importers.torch_translations import translations
 from distir.importers.weight_roles import module_roles
-from distir.ir import DTYPES
+from distir.ir import DTYPES, Site, results
 
 OPSET = 23
 """The operator set that models are exported to: the first that has `Attention`."""
+
+FIXED = "Constraints violated"
+"""What PyTorch says of a module that it could export for one size of the batch only."""
+
+REAL = "let the module take and give real and imaginary parts (`torch.view_as_complex`, `torch.view_as_real`)"
 
 
 def import_torch(
@@ -66,7 +74,9 @@ def import_torch(
     given = {name: value for name, value in (kwargs or {}).items() if value is not None}
     names = _input_names(nn_module, tuple(example_inputs), given)
     inputs = (*example_inputs, *(given[name] for name in names[len(example_inputs) :]))
-    axes = dict.fromkeys(names, 0) if dynamic_batch else dict(batch or {})
+    _check_inputs(names, inputs)
+    tensors = [name for name, value in zip(names, inputs, strict=True) if isinstance(value, torch.Tensor)]
+    axes = dict.fromkeys(tensors, 0) if dynamic_batch else dict(batch or {})
     unknown = next((name for name in axes if name not in names), None)
     if unknown is not None:
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
@@ -77,6 +87,7 @@ def import_torch(
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
             found = _translated(nn_module, model, held, example, weights, outline)
+    _check(nn_module, found)
     return Imported(found, found.weights.entries, (*remarks, *found.notes))
 
 
@@ -88,6 +99,46 @@ def _each_its_own(inputs: Sequence[Any]) -> tuple[Any, ...]:
         found.append(value.clone() if id(value) in seen and hasattr(value, "clone") else value)
         seen.add(id(value))
     return tuple(found)
+
+
+def _check_inputs(names: Sequence[str], inputs: Sequence[Any]) -> None:
+    """Raises ImportRefused for an input that a program cannot have."""
+    for name, value in zip(names, inputs, strict=True):
+        if type(value).__module__ == "numpy":
+            raise ImportRefused(f"the input `{name}` is an array of numpy", "give a tensor: `torch.from_numpy`")
+        if getattr(value, "is_complex", bool)():
+            raise ImportRefused(f"the input `{name}` has complex elements, which the language lacks", REAL)
+
+
+def _check_results(nn_module: Any, program: Any) -> None:
+    """Raises ImportRefused for results that a program cannot give."""
+    kind = type(nn_module).__name__
+    specs: list[Any] = [s.arg for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
+    tensors = [spec for spec in specs if type(spec).__name__ == "TensorArgument"]
+    plain = next((spec.value for spec in specs if isinstance(getattr(spec, "value", None), str)), None)
+    if plain is not None or not tensors:
+        found = "none" if plain is None else repr(plain)
+        raise ImportRefused(
+            f"expected the results of `{kind}` to be tensors, found {found}", "let it give tensors alone"
+        )
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    if any(getattr(values.get(spec.name), "is_complex", bool)() for spec in tensors):
+        raise ImportRefused(f"a result of `{kind}` has complex elements, which the language lacks", REAL)
+
+
+def _check(nn_module: Any, found: Imported) -> None:
+    """Raises ImportRefused for a program that does not check, but for ops that are not known here."""
+    error = next((d for d in check(found).errors if d.code is not UNKNOWN_OP), None)
+    if error is None:
+        return
+    site, where = error.site, ""
+    if isinstance(site, Site) and site.index is not None:
+        made = next(filter(None, results(found.functions[site.function].body[site.index])), "")
+        where = f" (at `%{made}` in `@{site.function}`)" if made else ""
+    raise ImportRefused(
+        f"what PyTorch exports of `{type(nn_module).__name__}` does not check: {error.message}{where}",
+        "write this part of the module with other ops, or export a part without it",
+    )
 
 
 def _of_few_layers(nn_module: Any, example: _Example, weights: bool) -> Imported | None:
@@ -186,15 +237,34 @@ def _exported(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     torch = _package("torch")
     size = torch.export.Dim(BATCH)
     by_name = {name: {example.axes[name]: size} if name in example.axes else None for name in example.names}
-    shapes = by_name if example.ordered < len(example.names) else tuple(by_name.values())
+    shapes = _by_parameter(nn_module, by_name) if example.ordered < len(example.names) else tuple(by_name.values())
     args, kwargs = example.call(example.inputs)
-    with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module):
-        program = torch.export.export(
-            nn_module, args, kwargs, dynamic_shapes=shapes if example.axes else None, strict=False
-        )
+
+    def exported(shapes: Any) -> Any:
+        with refusing("torch.export cannot export the module", nn_module), _device_of(nn_module):
+            return torch.export.export(nn_module, args, kwargs, dynamic_shapes=shapes, strict=False)
+
+    try:
+        program = exported(shapes if example.axes else None)
+    except ImportRefused as refused:
+        if not example.axes or FIXED not in refused.message:
+            raise
+        program = exported(None)  # where the module counts the batch, its size is freed again afterwards
+    _check_results(nn_module, program)
     with refusing("torch.onnx cannot export the module", nn_module, program):
         exported = _onnx_of(program, output_names=_result_names(program))
     return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
+
+
+def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | None:
+    """What is said of inputs that are given by name; None where one has no parameter of its own.
+
+    Then PyTorch asks for two forms of it in two places; a size that it fixes is freed again afterwards.
+    """
+    import inspect
+
+    parameters = inspect.signature(nn_module.forward).parameters
+    return by_name if by_name.keys() <= parameters.keys() else None
 
 
 def _onnx_of(program: Any, **named: Any) -> Any:
@@ -387,6 +457,15 @@ def _input_names(nn_module: Any, inputs: tuple[Any, ...], by_name: Mapping[str, 
             raise ImportRefused(f"the input `{name}` is given twice: in order, and by name")
         if name not in known and not takes_all:
             raise ImportRefused(f"`{type(nn_module).__name__}` takes no input `{name}`", f"it takes {', '.join(plain)}")
+    if len(inputs) > len(plain) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        message = f"`{type(nn_module).__name__}` takes {len(plain)} inputs, {len(inputs)} are given"
+        raise ImportRefused(message, f"it takes {', '.join(plain) or 'none'}")
+    given = {*ordered, *by_name}
+    named = (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) if (p := next(iter(parameters), None)) else ()
+    missing = [p.name for p in parameters if p.default is p.empty and p.kind in named and p.name not in given]
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in missing)
+        raise ImportRefused(f"`{type(nn_module).__name__}` needs {listed}, which is not given", "give an example of it")
     return [*ordered, *by_name]
 
 
@@ -410,13 +489,13 @@ def _device_of(nn_module: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the exporter's remarks on its own progress."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Without the exporter's remarks on its own progress, and the graphs that it prints where it fails."""
+    before, said = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             yield
+        sys.stderr.write(said.getvalue())  # the user's own
     finally:
-        logger.setLevel(level)
+        logging.disable(before)

@@ -33,9 +33,10 @@ def refusing(what: str, nn_module: Any = None, program: Any = None) -> Generator
             first = first.__cause__
         said = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
         where = _of_node(program, str(error)) if program is not None else _of_frames(first, nn_module)
-        raise ImportRefused(
-            f"{what}: {said}{where and f' ({where})'}", _advice(f"{type(first).__name__} {first}")
-        ) from error
+        advice = _advice(f"{type(first).__name__} {first}")
+        if advice is None and program is None and nn_module is not None:
+            advice = "see that the module runs on these inputs, on the meta device too, where tensors have no values"
+        raise ImportRefused(f"{what}: {said}{where and f' ({where})'}", advice) from error
 
 
 def _advice(said: str) -> str | None:

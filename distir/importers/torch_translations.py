@@ -13,7 +13,11 @@ LAST = (1 << 63) - 1
 def translations() -> dict[Any, Callable[..., Any]]:
     """By op of PyTorch, the function that writes it in ONNX; the exporter's own ones serve for the others."""
     aten: Any = importlib.import_module("torch").ops.aten
-    return {aten.slice_scatter.default: _slice_scatter, aten.rms_norm.default: _rms_norm}
+    return {
+        aten.slice_scatter.default: _slice_scatter,
+        aten.rms_norm.default: _rms_norm,
+        aten._is_all_true.default: _is_all_true,
+    }
 
 
 def _slice_scatter(
@@ -34,6 +38,14 @@ def _slice_scatter(
     if last < size:
         parts.append(op.Slice(self, [last], [LAST], [dim]))
     return src if len(parts) == 1 else op.Concat(*parts, axis=dim)
+
+
+def _is_all_true(self: Any) -> Any:
+    """What assertions ask for, which the exporter has no words for."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    int64 = 7
+    least = op.ReduceMin(op.Cast(op.Reshape(self, [-1]), to=int64), [0], keepdims=0)
+    return op.Equal(least, op.Constant(value_int=1))
 
 
 def _rms_norm(self: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:

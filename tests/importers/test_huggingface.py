@@ -175,6 +175,35 @@ def test_an_input_that_the_module_lacks():
         import_torch(model, (torch.ones(2, 3),), kwargs={"input": torch.ones(2, 3)})
 
 
+@pytest.mark.parametrize(
+    ("family", "settings", "cls"),
+    [
+        ("bert", {}, "BertLayer"),  # of the model with masked tokens, which looks both ways
+        ("bart", {"encoder_layers": 2, "decoder_layers": 2}, "BartEncoderLayer"),  # both halves of it
+        ("whisper", {"encoder_layers": 2, "decoder_layers": 2}, "WhisperEncoderLayer"),
+        ("resnet", {"depths": [2, 2, 2, 2]}, "ResNetStage"),  # images of a size that it does not say
+        ("wav2vec2", {"num_hidden_layers": 2}, "Wav2Vec2EncoderLayer"),  # samples of sound
+        ("patchtst", {"num_hidden_layers": 2}, "PatchTSTEncoderLayer"),  # numbers in the course of time
+    ],
+)
+def test_families_with_inputs_of_all_kinds(family, settings, cls):
+    layers = {"num_hidden_layers": 2} if family == "bert" else {}
+    module = import_hf(family, False, Shape(sequence=8, settings={**settings, **layers}))
+    assert cls in {f.name for f in module}
+    assert not [d for d in distir.check(module) if d.severity == "error"]
+
+
+def test_images_in_the_places_of_tokens_are_left_out_and_that_is_said():
+    module = import_hf("qwen2_vl", False, Shape(sequence=8, layers=2))
+    assert any("without images" in note for note in module.notes)
+    assert [p.name for p in module.functions["main"].params if "batch" in p.roles] == ["input_ids"]
+
+
+def test_inputs_of_which_no_example_is_known():
+    with pytest.raises(ImportRefused, match="`hidden_states`, `grid_thw`, of which no example is known"):
+        import_hf("glm4v_moe_vision", False, Shape(sequence=8))
+
+
 def test_seventy_billion_parameters_without_memory():
     settings = {"hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_key_value_heads": 8}
     settings["vocab_size"] = 128256

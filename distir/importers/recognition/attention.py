@@ -536,13 +536,10 @@ def causal(program: Program, root: Apply) -> str | None:
     seen = _seen(program, mask)
     if seen is None:
         return None
-    import numpy as np
-
     size = seen.shape[-1]
-    places: Any = np.arange(size)
-    ahead: Any = places - places[:, None]
-    window = int(np.argmin(seen[:, 0])) or size  # the first query that does not see the first key
-    if not np.array_equal(seen, (ahead <= 0) & (ahead > -window)):
+    first = [bool(sees) for sees in seen[:, 0]]
+    window = first.index(False) if False in first else size
+    if not (seen == _behind(size, window)).all():
         return None
     attrs: dict[str, Any] = {**root.attrs, "is_causal": True}
     if window < size:
@@ -551,6 +548,14 @@ def causal(program: Program, root: Apply) -> str | None:
     while operands[-1] == "":
         operands.pop()
     return program.apply("Attention", *operands, like=root.results[0], **attrs)
+
+
+def _behind(size: int, window: int) -> Any:
+    """Which keys queries see that look back: themselves, and so many in all."""
+    import numpy as np
+
+    ahead: Any = np.subtract.outer(np.arange(size), np.arange(size)).T
+    return (ahead <= 0) & (ahead > -window)
 
 
 def _seen(program: Program, mask: str) -> Any:
