@@ -226,7 +226,7 @@ def _taken(model: Any, config: Any) -> tuple[list[str], list[str]]:
     remarks: list[str] = []
     if _setting(config, "vision_config") is not None and "input_ids" in names:
         if any(getattr(config, name, None) is not None for name in IMAGE_TOKENS):
-            remarks.append(f"`{type(model).__name__}` comes in without images: they would take the places of tokens")
+            remarks.append(f"`{type(model).__name__}` is imported without images, which it embeds among its tokens")
         else:
             names.append("pixel_values")
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in signature(model.forward).parameters:

@@ -313,7 +313,7 @@ def _sinks(program: Program, name: str) -> str | None:
 
 
 def _masked(program: Program, name: str) -> Iterator[_Scores]:
-    """Scores with masks added to them, or put in their place; the first one first."""
+    """Masked logits: masks are added, or put in their place; the first one first."""
     made = program.maker(name)
     if made is not None and made.op == "Cast":
         yield from (found.through(name) for found in _masked(program, str(made.args[0])))
@@ -351,7 +351,7 @@ def _plain(program: Program, condition: str, fill: float, negated: bool) -> tupl
 
 
 def _capped(program: Program, name: str) -> Iterator[_Scores]:
-    """`cap * tanh(scores / cap)`, or scores without a cap."""
+    """`cap * tanh(scores / cap)`, or no softcap."""
     made = program.maker(name)
     step = _times_number(program, made)
     tanh = program.maker(step[0]) if step is not None else made

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from distir.ir import DTYPES, Apply, Attributes, Call, Constant, Dense, DType, Shape, TensorType, names
-from distir.ops import OPS, dense, to_array, type_of
+from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS, Value, dense, to_array, type_of
 from distir.ops.attributes import bind
 from distir.ops.infer import run
 from distir.ops.numeric import Array
 
-if TYPE_CHECKING:
-    from distir.importers.onnx_graph import Translation
+
+class Making(Protocol):
+    """A function in the making: what has been appended, and what is known of the values by name."""
+
+    builder: FunctionBuilder
+    values: dict[str, Value]
+    statements: list[Apply | Call]
+    makers: dict[str, Apply]
+
+    def known(self, name: str) -> Dense | None:
+        """The value of a name, where all of it is known."""
+        ...
+
+    def append(self, statement: Apply | Call) -> None:
+        """Add a statement, and what is known of its results."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +48,7 @@ def rule(*ops: str) -> Callable[[Callable[[Program, Apply], str | None]], Rule]:
     return lambda rewrite: Rule(ops, rewrite)
 
 
-def rewritten(into: Translation, returned: Iterable[str], rules: Sequence[Rule]) -> None:
+def rewritten(into: Making, returned: Iterable[str], rules: Sequence[Rule]) -> None:
     """Apply rules to the statements of a translation that what is `returned` depends on."""
     program = Program(into, tuple(returned))
     by_op: dict[str, list[Rule]] = {}
@@ -55,7 +70,7 @@ def rewritten(into: Translation, returned: Iterable[str], rules: Sequence[Rule])
 class Program:
     """A function in the making, as rules see it: who makes a value, what is known of it, how often it is used."""
 
-    def __init__(self, into: Translation, returned: tuple[str, ...]) -> None:
+    def __init__(self, into: Making, returned: tuple[str, ...]) -> None:
         self._into, self._returned = into, returned
         self._uses: Counter[str] = Counter()
         self._same: dict[str, str] = {}
