@@ -182,7 +182,9 @@ def _maker(transformers: Any, config: Any) -> Any:
     for task in dict.fromkeys((*first, *TASKS)):  # encoders, and those with both, are there as decoders too
         auto = getattr(transformers, f"AutoModel{task}")
         if type(config) in auto._model_mapping:
-            return auto.from_config
+            found: Any = auto._model_mapping[type(config)]
+            one: Any = cast("tuple[Any, ...]", found)[0] if isinstance(found, tuple) else found
+            return one._from_config
     raise ImportRefused(f"transformers has no model for `{type(config).__name__}`")
 
 
@@ -229,6 +231,8 @@ def _taken(model: Any, config: Any) -> tuple[list[str], list[str]]:
             remarks.append(f"`{type(model).__name__}` is imported without images, which it embeds among its tokens")
         else:
             names.append("pixel_values")
+    elif _setting(config, "vision_config") is not None and "input_ids" in signature(model.forward).parameters:
+        names.append("input_ids")
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in signature(model.forward).parameters:
         names.append("decoder_input_ids")
     return list(dict.fromkeys(names)), remarks

@@ -17,6 +17,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.slice_scatter.default: _slice_scatter,
         aten.rms_norm.default: _rms_norm,
         aten._is_all_true.default: _is_all_true,
+        aten.scaled_dot_product_attention.default: _attention,
     }
 
 
@@ -38,6 +39,33 @@ def _slice_scatter(
     if last < size:
         parts.append(op.Slice(self, [last], [LAST], [dim]))
     return src if len(parts) == 1 else op.Concat(*parts, axis=dim)
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Attention of tensors of rank 4, or without heads of rank 3; one head of keys and values may serve all queries."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    rank = len(query.shape)
+    shared = key.shape[1] == 1 or query.shape[1] == key.shape[1]
+    if dropout_p or rank not in (3, 4) or not (rank == 3 or enable_gqa or shared):
+        own = importlib.import_module("torch.onnx._internal.exporter._torchlib.ops.nn")
+        return own.aten_scaled_dot_product_attention_23(
+            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        )
+    if rank == 3:
+        query, key, value = (op.Unsqueeze(tensor, [1]) for tensor in (query, key, value))
+        if attn_mask is not None and len(attn_mask.shape) == 3:
+            attn_mask = op.Unsqueeze(attn_mask, [1])
+    found = op.Attention(query, key, value, attn_mask, is_causal=int(is_causal), scale=scale)[0]
+    return op.Squeeze(found, [1]) if rank == 3 else found
 
 
 def _is_all_true(self: Any) -> Any:

@@ -183,6 +183,8 @@ def test_an_input_that_the_module_lacks():
         ("whisper", {"encoder_layers": 2, "decoder_layers": 2}, "WhisperEncoderLayer"),
         ("resnet", {"depths": [2, 2, 2, 2]}, "ResNetStage"),  # images of a size that it does not say
         ("wav2vec2", {"num_hidden_layers": 2}, "Wav2Vec2EncoderLayer"),  # samples of sound
+        ("deit", {"num_hidden_layers": 2}, "DeiTLayer"),  # of two models for the task
+        ("falcon", {"num_hidden_layers": 2}, "FalconDecoderLayer"),  # one head of keys for all
         ("patchtst", {"num_hidden_layers": 2}, "PatchTSTEncoderLayer"),  # numbers in the course of time
     ],
 )

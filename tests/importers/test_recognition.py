@@ -199,6 +199,27 @@ def test_one_head_of_keys_and_values_for_all():
     assert ops(module)["Attention"] == 1
 
 
+def without_heads(q, k, v, module):
+    b, h, n, d = q.shape
+    q, k, v = (t.reshape(b * h, n, d) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=hidden()).view(b, h, n, d)
+
+
+FUSED = {
+    "one head": (lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=True), 1),
+    "as many heads": (lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), HEADS),
+    "without heads": (without_heads, HEADS),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_attention_of_any_heads(name):
+    attend, groups = FUSED[name]
+    module = imported(Attending(attend, groups), torch.randn(3, LENGTH, WIDTH))
+    assert ops(module)["Attention"] == 1
+    assert "Softmax" not in ops(module)
+
+
 def of_other_axis(q, k, v, module):
     return torch.softmax(scores(q, k), -2) @ v
 
