@@ -178,13 +178,14 @@ def _(
     var: Expr,
     *,
     epsilon: float,
+    momentum: float,
     training_mode: int,
     **_: Any,
-) -> str:
-    if training_mode or len(write.results) > 1:
-        raise write.refuse("`BatchNormalization` in training mode has no torch form; use it with fixed statistics")
-    given = f"{x}, {mean}, {var}, {scale}, {b}"
-    return f"F.batch_norm({given}, eps={write.number(epsilon)})"
+) -> Written:
+    if training_mode:
+        given = f"{x}, {scale}, {b}, {mean}, {var}, {write.number(momentum)}, {write.number(epsilon)}"
+        return write.unpacked(f"{write.kernel('batch_norm_in_training')}({given})[: {len(write.results)}]")
+    return f"F.batch_norm({x}, {mean}, {var}, {scale}, {b}, eps={write.number(epsilon)})"
 
 
 @_form("InstanceNormalization", fresh=True)
