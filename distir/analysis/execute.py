@@ -9,6 +9,7 @@ from typing import Any, cast
 from distir.analysis.check import check, check_entry
 from distir.analysis.footprint import footprint
 from distir.analysis.indices import Bounds, Leaf, index_bounds
+from distir.analysis.initial import deviation, near_one
 from distir.analysis.interpret import interpret
 from distir.analysis.size import MOST_RUN, refuse_beyond
 from distir.analysis.values import Values, abstract
@@ -124,11 +125,12 @@ def random_inputs(
 ) -> dict[str, Any]:
     """Inputs for every parameter of the entry function (or `function`) that is not `given`, the same for the same seed.
 
-    Floats are normal with deviation 0.1, what is `{state}` not negative. Integers that are indices or labels are any of
-    what they choose from, as is found by following them through the program; an eighth of labels is ignored where the
-    loss says how. Others of one byte are any number, wider ones 0 or 1, as masks are; scalars that are `{state}` are 1,
-    for they may be step counts. Raises InputError where a parameter's type leaves something open, LookupError if there
-    is no such function.
+    Floats are normal: weights such that values keep their size through any depth (`initial.deviation`), scales and
+    variances of normalisation near 1, others of deviation 0.1, what is `{state}` or `{buffer}` not negative. Integers
+    that are indices or labels are any of what they choose from, as is found by following them through the program; an
+    eighth of labels is ignored where the loss says how. Others of one byte are any number, wider ones 0 or 1, as masks
+    are; scalars that are `{state}` are 1, for they may be step counts. Raises InputError where a parameter's type
+    leaves something open, LookupError if there is no such function.
     """
     entry = module.entry(function)
     if entry is None:
@@ -137,11 +139,8 @@ def random_inputs(
     for param, found in stated.items():
         _require_shapes(param, found)
     generator = np.random.default_rng(seed)
-    bounds = _bounds(module, entry, sizes)
-    return {
-        p.name: _random(generator, (p.name, ()), found, not {"state", "buffer"}.isdisjoint(p.roles), bounds)
-        for p, found in stated.items()
-    }
+    bounds, ones = _bounds(module, entry, sizes), near_one(module, entry)
+    return {p.name: _random(generator, p, found, 1.0 if p.name in ones else 0.0, bounds) for p, found in stated.items()}
 
 
 def _bounds(module: Module, function: Function, sizes: Mapping[str, int]) -> Mapping[Leaf, Bounds]:
@@ -162,25 +161,28 @@ def _require_shapes(param: Param, type: Type) -> None:
             raise InputError(f"`%{param.name}` needs a size for each dimension, found `{leaf}`; bind the named ones")
 
 
-def _random(generator: Any, leaf: Leaf, type: Type, state: bool, bounds: Mapping[Leaf, Bounds]) -> Any:
+def _random(
+    generator: Any, param: Param, type: Type, centre: float, bounds: Mapping[Leaf, Bounds], path: tuple[int, ...] = ()
+) -> Any:
+    """Numbers for a parameter, or for a part of it that is a tuple; floats around `centre`."""
     if isinstance(type, TupleType):
-        name, path = leaf
         items = enumerate(type.items)
-        return tuple(_random(generator, (name, (*path, k)), item, state, bounds) for k, item in items)
+        return tuple(_random(generator, param, item, centre, bounds, (*path, k)) for k, item in items)
     assert isinstance(type, TensorType)
     assert type.dtype is not None
     shape = [dim for dim in type.shape or () if isinstance(dim, int)]
-    return _numbers(generator, type.dtype, shape, state, bounds.get(leaf))
+    state = not {"state", "buffer"}.isdisjoint(param.roles)
+    if type.dtype.kind == "float":
+        values = generator.normal(centre, deviation(param, shape), shape)
+        return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(type.dtype))
+    return _integers(generator, type.dtype, shape, state, bounds.get((param.name, path)))
 
 
 IGNORED = 1 / 8
 """Of labels: how many are ignored."""
 
 
-def _numbers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, bound: Bounds | None) -> Any:
-    if dtype.kind == "float":
-        values = generator.normal(scale=0.1, size=shape)
-        return np.asarray(np.abs(values) if state else values).astype(numpy_dtype(dtype))
+def _integers(generator: Any, dtype: DType, shape: Sequence[int], state: bool, bound: Bounds | None) -> Any:
     if state and not shape:
         return np.ones(shape, numpy_dtype(dtype))
     bound = bound or _any(dtype)

@@ -1,8 +1,9 @@
 """How large the elements of floating-point parameters are drawn, so that values keep their size through any depth.
 
 What a model gives of weights that are all of one size grows or vanishes with its width and depth; then nothing can be
-told of a difference. So weights are drawn as models are trained from (Glorot & Bengio, 2010), and what normalisation
-multiplies with, or divides by, is near 1. Only what the text says counts: shapes, roles, and the ops that use a value.
+told of a difference. So the deviation of weights goes by their shape, as where training begins (Glorot & Bengio, 2010),
+and what normalisation multiplies with, or divides by, is near 1. Only what the text says counts: shapes, roles, and the
+ops that use a value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from distir.analysis.indices import MOVING
 from distir.ir import Apply, Call, Function, Module, Param
 from distir.ir.calls import callees_first
 
@@ -22,15 +22,17 @@ SCALES = frozenset(
 )
 """Ops whose operand 1 multiplies what is normalised."""
 
+PASSED_ON = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Cast", "CastLike", "Send", "MPIBroadcast"))
+"""Ops whose results are their first operands, in other forms and places."""
+
 NEAR_ONE = frozenset((op, 1) for op in SCALES) | {("BatchNormalization", 4)}
 """Operands that models begin with as 1: scales, and a running variance."""
 
 
-def near_one(function: Function, module: Module | None) -> Collection[str]:
-    """The parameters that normalisation takes as scale or variance, in the function or in those of `module`."""
-    others = () if module is None else (f for f in module if f.name != function.name)
+def near_one(module: Module, function: Function) -> Collection[str]:
+    """The parameters of a function that normalisation takes as scale or variance, there or in what it calls."""
     found: dict[str, Collection[int]] = {}
-    for inner in callees_first(Module([*others, function])):
+    for inner in callees_first(module):
         own = _taken(inner, found)
         found[inner.name] = [i for i, p in enumerate(inner.params) if p.name in own]
     return _taken(function, found)
@@ -41,7 +43,7 @@ def _taken(function: Function, inner: Mapping[str, Collection[int]]) -> frozense
     found: set[str] = set()
     for statement in reversed(function.body):
         if isinstance(statement, Apply):
-            passed_on = statement.op in MOVING and found.intersection(statement.results)
+            passed_on = statement.op in PASSED_ON and found.intersection(statement.results)
             wanted = {0} if passed_on else {i for op, i in NEAR_ONE if op == statement.op}
         elif isinstance(statement, Call):
             wanted = inner.get(statement.function, ())
@@ -52,13 +54,14 @@ def _taken(function: Function, inner: Mapping[str, Collection[int]]) -> frozense
 
 
 def deviation(param: Param, shape: Sequence[int]) -> float:
-    """Of the elements of a parameter of this shape: of a matrix that is a weight such that a product keeps its size.
+    """Of the elements of a parameter of this shape: of a matrix that is a weight such that products keep their size.
 
-    A matrix may be met from either side: its deviation is between those of both. Of more dimensions than 3 it is a
-    kernel of a convolution, whose output's channels are the first dimension; of 3, a matrix for each of the first.
+    A matrix may be met from either side: of `m * n` elements, two that lead from m to n and back to m keep it. Of more
+    dimensions than 3 it is a kernel of a convolution, whose output's channels are the first dimension; of 3, a matrix
+    for each of the first.
     """
     if "param" not in param.roles or len(shape) < 2:
         return DEVIATION
     if len(shape) > 3:
-        return 1 / math.sqrt(max(math.prod(shape[1:]), 1))
-    return math.sqrt(2 / max(sum(shape[-2:]), 1))
+        return max(math.prod(shape[1:]), 1) ** -0.5
+    return max(math.prod(shape[-2:]), 1) ** -0.25
