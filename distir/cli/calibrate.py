@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from distir.cli import options, output
 from distir.cli.endings import Refused
 from distir.cli.files import replace_file
+from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from distir.cost.calibrate import Benchmark, Calibration, Machine
@@ -61,8 +61,7 @@ def calibrate(
     ops = computing(tuple(dtypes.split(",")), **most, repeated=backend == "nccl")
     benchmarks = ops, _communicating(world, local, most)
     words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
-    with tempfile.TemporaryDirectory(prefix="distir-calibration-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("calibration") as folder:
         _write(folder, *benchmarks)
         if _under_torchrun():
             report = _as_rank(folder, backend, limit, words)

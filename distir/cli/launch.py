@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,6 +12,7 @@ from distir.cli import lowering, memory, options, output
 from distir.cli.endings import Refused, judged
 from distir.cli.files import replace_file, shown
 from distir.cli.programs import folder_of, sound_program
+from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
@@ -80,8 +80,7 @@ def launch(
         most = memory.allowed(max_memory)
         memory.refuse_inputs(entry.params, sizes, most)
         _refuse_ranks(program, entry, bound, found, most)
-    with tempfile.TemporaryDirectory(prefix="distir-lowered-") as scratch, judged(program):
-        folder = Path(scratch)
+    with scratch_folder("lowered") as folder, judged(program):
         lowering.write(found, folder, file)
         words = ["--repeat", str(repeat), "--warmup", str(warmup), "--seed", str(seed), "--observe"]
         words += ["--compile"] * compile + ["--cuda-graphs"] * cuda_graphs

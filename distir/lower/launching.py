@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from distir.files.reading import REPORT, read_bytes, read_text
+from distir.files.scratch import scratch_folder
 
 POLL_S = 0.02
 """How often the processes are looked at."""
@@ -60,8 +60,7 @@ class Launch:
 
 def launch(wanted: Launch) -> dict[str, Any]:
     """Run a folder's ranks to the end and give what run.py reports. Raises LaunchError, KeyboardInterrupt."""
-    with tempfile.TemporaryDirectory(prefix="distir-launch-") as scratch:
-        room = Path(scratch)
+    with scratch_folder("launch") as room:
         report = room / "report.json"
         processes: list[subprocess.Popen[bytes]] = []
         logs = [room / f"{rank}.log" for rank in range(len(wanted.devices))]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from distir.analysis import Load
 from distir.diagnostics import ProgramError
+from distir.files.scratch import scratch_folder
 from distir.lower import Entry, Launch, LaunchError, launch, lower
 from distir.search.rows import Row
 from distir.search.subject import Subject, batch_dimension
-from distir.search.work import ended_on_termination
 from distir.simulate import arguments
 from distir.transform.all_steps import transform
 
@@ -51,7 +49,7 @@ def _measured(subject: Subject, row: Row, how: Measuring) -> float:
     sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
     args = arguments(entry, dict(subject.bind) | sizes)
     lowered = lower([Entry(entry.name, module, entry, args)], subject.model)
-    with ended_on_termination(), tempfile.TemporaryDirectory(prefix="distir-measured-") as scratch:
-        lowered.write(Path(scratch), how.load)
+    with scratch_folder("measured") as folder:
+        lowered.write(folder, how.load)
         words = ["--repeat", str(how.repeat), "--warmup", "1"]
-        return launch(Launch(Path(scratch), lowered.ranks, how.backend, how.timeout_s, words))["latency_s"]
+        return launch(Launch(folder, lowered.ranks, how.backend, how.timeout_s, words))["latency_s"]

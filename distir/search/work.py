@@ -18,6 +18,7 @@ from importlib import import_module
 from itertools import groupby
 from typing import Any
 
+from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.search import clusters
 from distir.search.evaluate import evaluate
@@ -159,23 +160,6 @@ def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
     """Units grouped so that those of a group differ only in microbatches; one per group if workers would idle."""
     found = [list(group) for _, group in groupby(units, key=lambda unit: replace(unit[0], microbatches=0))]
     return found if len(found) >= FAMILIES * workers else [[unit] for unit in units]
-
-
-@contextmanager
-def ended_on_termination() -> Generator[None]:
-    """Turn SIGTERM into an exception within the block, so that processes are ended and folders removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _terminated)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminated(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 def _end(backend: str) -> None:

@@ -118,10 +118,13 @@ time.sleep(3600)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_ranks_end_with_whoever_started_them(tmp_path, how):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_ranks_end_with_whoever_started_them_and_leave_no_folder(tmp_path, how):
     (tmp_path / "run.py").write_text(SCRIPT + WATCHING)
-    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stderr=subprocess.DEVNULL)
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    words = [sys.executable, "-c", STARTER, str(tmp_path)]
+    starter = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment)
     try:
         wait_for(lambda: all((tmp_path / f"{rank}.ready").exists() for rank in range(2)))
     finally:
@@ -129,6 +132,8 @@ def test_ranks_end_with_whoever_started_them(tmp_path, how):
         starter.wait(120)
     pids = [int((tmp_path / f"{rank}.pid").read_text()) for rank in range(2)]
     wait_for(lambda: not any(map(is_alive, pids)))
+    left = list((tmp_path / "tmp").iterdir())
+    assert not left or how == signal.SIGKILL, "what a process leaves that is killed at once, the next launch removes"
 
 
 def wait_for(condition, seconds=120):

@@ -1,0 +1,66 @@
+"""Folders that are there for a while: gone when they are done with, however that comes.
+
+An error, an interrupt and SIGTERM leave none behind. What a process leaves that is killed at once, the next one
+removes: whoever uses a folder holds a lock on a file in it, which the system takes back with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from distir.files.locking import InUseError, open_alone
+
+LOCK = ".lock"
+
+SETTLED_S = 60.0
+"""A folder that is younger may be about to be locked."""
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Generator[Path]:
+    """A new folder for the block, `distir-PURPOSE-…` where the system keeps such. Raises OSError."""
+    _remove_left_behind()
+    with (
+        ended_on_termination(),
+        tempfile.TemporaryDirectory(prefix=f"distir-{purpose}-", ignore_cleanup_errors=True) as name,
+        open_alone(os.path.join(name, LOCK)),
+    ):
+        yield Path(name)
+
+
+@contextmanager
+def ended_on_termination() -> Generator[None]:
+    """Turn SIGTERM into an exception within the block, so that processes are ended and folders removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _remove_left_behind() -> None:
+    """Remove folders of ours whose process is gone."""
+    for lock in Path(tempfile.gettempdir()).glob(f"distir-*/{LOCK}"):
+        with suppress(OSError):  # of another user, or somebody else removes it too
+            if time.time() - lock.stat().st_mtime > SETTLED_S:
+                _remove_unless_used(lock)
+
+
+def _remove_unless_used(lock: Path) -> None:
+    with suppress(InUseError), open_alone(str(lock)):
+        shutil.rmtree(lock.parent)
