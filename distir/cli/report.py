@@ -17,6 +17,7 @@ from distir.cost import StepCost, show_bytes, show_seconds
 from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
+from distir.simulate.composition import KINDS, compositions
 from distir.simulate.effects import Effect
 from distir.simulate.timeline import MOST_FOLLOWED
 
@@ -70,7 +71,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
 
     Of long programs (`followed` is false) the critical path's last ops are there, `MOST_OF_LONG` of them, and no waits.
     """
-    timeline, line_of = simulation.timeline(), lines(program)
+    timeline, line_of, made_of = simulation.timeline(), lines(program), compositions(simulation)
     busy = sum(use.busy_s for use in simulation.devices.values())
     path = timeline.critical_end(MOST_OF_LONG) if timeline.is_long else timeline.critical_path()
     return {
@@ -89,6 +90,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "comm_s": use.comm_s,
                 "peak_memory_bytes": use.peak_memory_bytes,
                 "capacity_bytes": use.capacity_bytes,
+                "peak_memory_of": made_of[simulation.memory_of(device)],
             }
             for device, use in simulation.devices.items()
         },
@@ -155,6 +157,7 @@ def as_text(program: Program, simulation: Simulation, machine: Machine, top: int
     parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
         ("devices", _devices(simulation)),
+        ("peak memory", _memory(simulation)),
         ("costliest ops", _costliest(simulation, top)),
         ("critical path", _critical_path(simulation, top, line_of)),
         ("longest waits", _waits(simulation, top, line_of)),
@@ -189,6 +192,17 @@ def _devices(simulation: Simulation) -> Any:
             show_bytes(use.peak_memory_bytes),
             f"{show_bytes(use.capacity_bytes)} ({_percent(use.peak_memory_bytes, use.capacity_bytes)})",
         )
+    return listed
+
+
+def _memory(simulation: Simulation) -> Any:
+    """What each device's peak is made of."""
+    made_of = compositions(simulation)
+    kinds = [kind for kind in KINDS if any(kind in own for own in made_of.values())]
+    listed = table("device", *kinds, right="0123456"[: 1 + len(kinds)])
+    for device in simulation.devices:
+        own = made_of.get(simulation.memory_of(device), {})
+        listed.add_row(str(device), *(show_bytes(own[kind]) if kind in own else "" for kind in kinds))
     return listed
 
 

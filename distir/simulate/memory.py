@@ -105,6 +105,10 @@ class MemoryProfile:
                 use -= residents.give(body, index)
             index += 1
 
+    def parameters(self, memory: int) -> list[Live]:
+        """What the program finds in a memory, largest first."""
+        return _Residents(self, memory).shown()
+
     def _base(self) -> dict[int, int]:
         use: dict[int, int] = {}
         for memory, size in self.entry_sizes:
@@ -127,6 +131,7 @@ class _Residents:
         }
         self.local: dict[int, int] = {i: i for i in self.live}
         self.next_key = len(sizes)
+        self._made: dict[int, dict[int, Maker]] = {}
 
     def take(self, body: Body, index: int) -> int:
         """An op starts: how many bytes it takes."""
@@ -179,6 +184,12 @@ class _Residents:
         self.next_key += 1
         return size
 
+    def _makers(self, body: Body) -> dict[int, Maker]:
+        """What made the storages of a body, found once."""
+        if id(body) not in self._made:
+            self._made[id(body)] = _makers(body)
+        return self._made[id(body)]
+
     def _named(self, body: Body | None, storage: int) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
@@ -188,26 +199,29 @@ class _Residents:
             return Live(name, size, entry.name, None, role)
         size = body.sizes[storage][1]
         while True:
-            index, storage, callee = _made(body, storage)
+            index, storage, callee = self._makers(body)[storage]
             if callee is None:
                 return Live(_result(body, index, storage), size, body.instance.function.name, index)
             body = callee
 
 
-def _made(body: Body, storage: int) -> tuple[int, int, Body | None]:
-    """The statement that made a storage, and its number; for a call, the callee and its storage."""
-    for index, moves in body.moved.items():
-        for new, old in moves:
-            if new == storage:
-                return _made(body, old) if old >= len(body.parameters) else (index, storage, None)
+Maker = tuple[int, int, Body | None]
+"""The statement that made a storage, and its number; for a call, the callee and its storage."""
+
+
+def _makers(body: Body) -> dict[int, Maker]:
+    """By storage that is not a parameter's, what made it."""
+    found: dict[int, Maker] = {}
     for index, step in enumerate(body.steps):
         if isinstance(step, Body):
-            inside = next((theirs for theirs, ours in body.created[index] if ours == storage), None)
-            if inside is not None:
-                return index, inside, step
-        elif storage in body.taken[index]:
-            return index, storage, None
-    raise AssertionError("a storage that nothing made")
+            for theirs, ours in body.created[index]:
+                found.setdefault(ours, (index, theirs, step))
+        else:
+            for storage in body.taken[index]:
+                found.setdefault(storage, (index, storage, None))
+            for new, old in body.moved.get(index, ()):
+                found[new] = found[old] if old >= len(body.parameters) else (index, new, None)
+    return found
 
 
 def _result(body: Body, index: int, storage: int) -> str:

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from cli_samples import MACHINE, PIPELINE, SMALL
@@ -54,6 +55,16 @@ def test_bubble_and_exposed_communication_are_said(distir, file):
     text = distir("simulate", path, *BOUND).out
     bubble, exposed = (f"{100 * found[name]:.1f}%" for name in ("bubble", "exposed_communication"))
     assert f", {bubble} bubble, {exposed} exposed communication" in text
+
+
+def test_what_peaks_are_made_of_adds_up(distir, file):
+    path = file("a.dir", PIPELINE)
+    found = json.loads(distir("simulate", path, *BOUND, "--json").out)
+    for use in found["devices"].values():
+        assert sum(use["peak_memory_of"].values()) == use["peak_memory_bytes"]
+    lines = distir("simulate", path, *BOUND).out.splitlines()
+    _, *kinds = re.split(r" {2,}", lines[lines.index("peak memory") + 1])
+    assert {kind for use in found["devices"].values() for kind in use["peak_memory_of"]} == set(kinds)
 
 
 def test_costs_by_op_add_up_to_the_busy_time(distir, file):

@@ -1,0 +1,174 @@
+"""What a peak of memory is made of: weights, gradients, an optimizer's state, activations.
+
+A parameter of the entry function is what its role says, and so is what is moved of it, or gathered from it. A gradient
+is what an optimizer updates by, before and after it is summed over devices and microbatches. What else a program
+computes is an activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from distir.ir import Apply, Arg, Call, Function, Module, Param
+from distir.ir.calls import callees_first
+from distir.ir.core import names
+from distir.ops import OPS
+from distir.simulate.memory import Live
+from distir.simulate.simulation import Simulation
+
+WEIGHTS, BUFFERS, STATE, INPUTS = "weights", "buffers", "optimizer state", "inputs"
+GRADIENTS, ACTIVATIONS, TEMPORARY = "gradients", "activations", "temporary"
+KINDS: tuple[str, ...] = (WEIGHTS, BUFFERS, STATE, INPUTS, GRADIENTS, ACTIVATIONS, TEMPORARY)
+"""What values are, in the order in which they are listed; `temporary`: what an op takes while it runs."""
+
+ROLES = {"param": WEIGHTS, "buffer": BUFFERS, "state": STATE}
+
+MOVING = frozenset(
+    ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Concat", "Cast", "MakeTuple")
+    + ("UnpackTuple",)
+)
+"""Ops whose results are what their operands are."""
+
+SUMMING, SCALING = frozenset(("Add", "Sum", "Transpose")), frozenset(("Mul", "Div"))
+"""Ops that add gradients up, or turn them, and that may scale them by a number."""
+
+Place = tuple[str, str]
+"""A function and a value of it."""
+
+
+def compositions(simulation: Simulation) -> dict[int, dict[str, int]]:
+    """By physical memory: the bytes of each kind at its peak, which they add up to; kinds that have none are left out.
+
+    Of several moments at the peak the first counts.
+    """
+    kinds = _Kinds(simulation.module, simulation.function)
+    profile = simulation.memory()
+    found: dict[int, dict[str, int]] = {}
+    for memory in sorted(simulation.peaks):
+        most, _, live = profile.peak(memory)
+        if not live:
+            live = profile.parameters(memory)
+        totals: dict[str, int] = dict.fromkeys(KINDS, 0)
+        for value in live:
+            totals[kinds.of(value)] += value.nbytes
+        totals[TEMPORARY] = most - sum(totals.values())
+        found[memory] = {kind: nbytes for kind, nbytes in totals.items() if nbytes}
+    return found
+
+
+def kind_of(param: Param) -> str:
+    """What a parameter of the entry function is, by its role."""
+    return next((kind for role, kind in ROLES.items() if role in param.roles), INPUTS)
+
+
+@dataclass
+class _Kinds:
+    """What each value of a program is, whatever the call."""
+
+    module: Module
+    entry: Function
+    held: dict[Place, str] = field(default_factory=dict[Place, str])
+    gradients: set[Place] = field(default_factory=set[Place])
+
+    def __post_init__(self) -> None:
+        order = list(reversed(list(callees_first(self.module))))
+        given: dict[str, list[str | None]] = {f.name: [None] * len(f.params) for f in order}
+        given[self.entry.name] = [kind_of(p) for p in self.entry.params]
+        while sum(self._forward(function, given) for function in order):
+            pass
+        self._backward()
+
+    def of(self, value: Live) -> str:
+        if value.index is None:
+            return self.held.get((self.entry.name, value.name), INPUTS)
+        place = value.function, value.name
+        return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
+
+    def _forward(self, function: Function, given: dict[str, list[str | None]]) -> bool:
+        """What the values of a function are, as far as it is known; whether that is more than before."""
+        params = [p.name for p in function.params]
+        rho: dict[str, str | None] = dict(zip(params, given[function.name], strict=True))
+        changed = False
+        for statement in function.body:
+            if isinstance(statement, Call):
+                callee = self.module.functions[statement.function]
+                own = given[callee.name]
+                joined = [_joined({own[i], *_kinds(arg, rho)} - {None}) for i, arg in enumerate(statement.args)]
+                changed |= joined != own
+                given[callee.name] = joined
+                for result, arg in zip(statement.results, callee.returned, strict=True):
+                    kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
+                    rho[result] = _joined(kinds - {None})
+            elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer":
+                rho |= {result: _updated(statement, result) for result in statement.results}
+            elif isinstance(statement, Apply):
+                kinds = _kinds(statement.args, rho) if _moves(statement) else {ACTIVATIONS}
+                rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
+        found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
+        changed |= any(self.held.get(place) != kind for place, kind in found.items())
+        self.held |= found
+        return changed
+
+    def _backward(self) -> None:
+        """From the operands of optimizers to where the gradients come from."""
+        makers: dict[Place, Apply | Call] = {}
+        calls: dict[str, list[tuple[Function, Call]]] = {}
+        waiting: list[Place] = []
+        for function in self.module:
+            for statement in function.body:
+                if isinstance(statement, (Apply, Call)):
+                    makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
+                if isinstance(statement, Call):
+                    calls.setdefault(statement.function, []).append((function, statement))
+                elif isinstance(statement, Apply) and _updates(statement):
+                    waiting += [(function.name, name) for name in names(statement.args[1:2])]
+        while waiting:
+            place = waiting.pop()
+            if place in self.gradients:
+                continue
+            self.gradients.add(place)
+            waiting += self._origins(place, makers, calls)
+
+    def _origins(
+        self,
+        place: Place,
+        makers: Mapping[Place, Apply | Call],
+        calls: Mapping[str, list[tuple[Function, Call]]],
+    ) -> list[Place]:
+        name, value = place
+        maker = makers.get(place)
+        if maker is None:
+            params = [p.name for p in self.module.functions[name].params]
+            given = [(f.name, call.args[params.index(value)]) for f, call in calls.get(name, ())]
+            return [(f, arg) for f, args in given for arg in names((args,))]
+        if isinstance(maker, Call):
+            callee = self.module.functions[maker.function]
+            returned = callee.returned[maker.results.index(value)]
+            return [(callee.name, arg) for arg in names((returned,))]
+        given = [(name, arg) for arg in names(maker.args)]
+        return given if _moves(maker) or maker.op in SUMMING or (maker.op in SCALING and len(given) == 1) else []
+
+
+def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
+    return {rho.get(name) for name in names((arg,))}
+
+
+def _joined(kinds: Collection[str | None]) -> str | None:
+    """What a value is that is one or the other of these; None where none is known."""
+    return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
+
+
+def _moves(statement: Apply) -> bool:
+    return statement.op in MOVING or OPS[statement.op].communication is not None
+
+
+def _updates(statement: Apply) -> bool:
+    return OPS[statement.op].family == "optimizer" and statement.op != "MovingAverage"
+
+
+def _updated(statement: Apply, name: str) -> str:
+    """What a result of an optimizer is."""
+    if statement.op == "MovingAverage":
+        return BUFFERS
+    return WEIGHTS if name == statement.results[0] else STATE
