@@ -38,7 +38,7 @@ def test_parameters_are_what_their_roles_say():
     assert own["weights"] == weight_bytes(module)
     step = transform(module, "grad", "optimizer=adam")
     state = [p.type for p in step.entry().params if "state" in p.roles and p.type.device == 1]
-    assert own["optimizer state"] == sum(type.nbytes for type in state)
+    assert own["optimizer state"] == sum(stated.nbytes for stated in state)
     assert 0 < own["gradients"] <= own["weights"]
 
 
