@@ -10,7 +10,6 @@ import re
 import resource
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +24,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 import distir
 from distir.analysis import execute
 from distir.diagnostics import ProgramError
+from distir.files.scratch import scratch_folder
 from distir.importers import import_torch
 from distir.transform import transform, verify
 
@@ -174,8 +174,8 @@ def agree(program, made) -> None:
 def _launches(program, steps: Words) -> None:
     """Each rank is a process with torch; the results are those of the reference executor."""
     made = transform(program, *steps)
-    with tempfile.TemporaryDirectory(prefix="distir-zoo-") as folder:
-        path = Path(folder) / "program.dir"
+    with scratch_folder("zoo") as folder:
+        path = folder / "program.dir"
         path.write_text(distir.format(made), encoding="utf-8")
         words = ["launch", path, "--verify", "--any-core", "--bind", f"B={BATCH}", "--timeout", f"{LAUNCH_S}s"]
         ended = subprocess.run(

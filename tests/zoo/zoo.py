@@ -8,13 +8,18 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores
 
 import joblib
 from cells import COLUMNS, GOOD, Cell, cells
 from families import FAMILIES
+from joblib.externals.loky import get_reusable_executor
 from page import PAGE, text
+
+from distir.files.scratch import ended_on_termination
 
 
 def main() -> int:
@@ -22,9 +27,10 @@ def main() -> int:
     wanted = options.family or list(FAMILIES)
     start, found = time.perf_counter(), list[Cell]()
     jobs = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered", batch_size=1)
-    for row in jobs(joblib.delayed(_tried)(name, options.column) for name in wanted):
-        found += row
-        _print(row, detailed=bool(options.family or options.column))
+    with ended_on_termination(), _processes_ended():
+        for row in jobs(joblib.delayed(_tried)(name, options.column) for name in wanted):
+            found += row
+            _print(row, detailed=bool(options.family or options.column))
     faults = [cell for cell in found if cell.is_fault]
     for cell in faults:
         print(f"fault: {cell.family} {cell.table} {cell.column}: {cell.mark}: {cell.reason}", file=sys.stderr)
@@ -34,6 +40,16 @@ def main() -> int:
         PAGE.write_text(text(found), encoding="utf-8")
         print(f"wrote {PAGE}")
     return 1 if faults else 0
+
+
+@contextmanager
+def _processes_ended() -> Generator[None]:
+    """Where the block is left before its end, none goes on with what nobody waits for."""
+    try:
+        yield
+    except BaseException:
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+        raise
 
 
 def _options() -> argparse.Namespace:
