@@ -15,13 +15,13 @@ TITLES = {"inference": "Inference", "training": "Training"}
 
 HEAD = f"""# Models and strategies
 
-Which models go through which strategies, tried and verified. `make zoo` writes this page, and the tests compare it with
-what they find.
+Which model families work with which strategies. `make zoo` runs and verifies every combination and writes this page;
+the tests run some of them again and compare.
 
 ## How to read it
 
-A row is a family of models, a column a strategy. Each was tried on a small model with random weights, which comes in by
-[`distir import`](../how-to/models.md) with a batch of any size.
+A row is a model family, a column a strategy. Each was run on a small model with random weights,
+[imported](../how-to/models.md) with a batch of any size.
 
 | mark | meaning |
 |---|---|
@@ -29,7 +29,7 @@ A row is a family of models, a column a strategy. Each was tried on a small mode
 | a code | refused: the diagnostic says why, and [below](#why-not) there is what it said |
 {{faults}}
 Results agree if no element is further off than 10⁻⁵ of the greatest, or of 1. For the columns *launch* the program is
-lowered, and started as 2 processes that compute with PyTorch; their results are compared with the reference executor's.
+lowered and launched as 2 processes that compute with PyTorch; their results are compared with the reference executor's.
 """
 
 FAULT = "| {mark} | a fault in DistIR: please do not rely on it |\n"
@@ -123,7 +123,7 @@ A cell of the tables, with what was said and how long it took:
 .venv/bin/python tests/zoo/zoo.py --family llama --column pp
 ```
 
-The same for a model of your own:
+The same for your model:
 
 ```sh
 distir import hf config.json --layers 2 -o model.dir
