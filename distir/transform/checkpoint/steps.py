@@ -47,7 +47,7 @@ def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a10
         several = len(blocks.blocks) > count
         raise _nothing(
             entry,
-            f"keeps nothing inside {_runs(count)} for the way back",
+            f"keeps nothing inside {_runs(count)} for the backward pass",
             f"take several blocks at a time: `checkpoint={count + 1}`" if several else None,
         )
     return found
