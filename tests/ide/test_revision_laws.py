@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from oracle import oracle, same
 from revision_samples import CALLS, KINDS, PROGRAMS, SHAPES, edited, flat
 
 from distir.analysis.revision import change
@@ -80,6 +81,8 @@ def test_every_version_is_as_if_read_anew(program, steps):
         assert_same(document, fresh)
         if looked_at == "l":
             assert simulated(document) == simulated(fresh)
+            if document.simulation is not None:
+                same(document.simulation, oracle(document.program.module, SETUP.hardware))
             good = text if fresh.simulation is not None else good
 
 

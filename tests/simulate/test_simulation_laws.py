@@ -8,11 +8,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from simulate_reference import reference
+from oracle import oracle, same
 from simulate_samples import inlined, machine, random_module
 
 from distir.analysis import check
-from distir.ops import OPS
 from distir.simulate import simulate
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
@@ -53,68 +52,26 @@ def nonzero(numbers):
     return {key: number for key, number in numbers.items() if number}
 
 
-def same(found, expected):
-    assert found.keys() == expected.keys()
-    for key, number in expected.items():
-        assert found[key] == pytest.approx(number, rel=CLOSE, abs=0)
-
-
 @quick
 @given(modules())
-def test_calls_mean_the_same_as_inlined_bodies(module):
+def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module):
     right(module)
     flat = inlined(module)
-    expected = reference(flat, MACHINE)
+    expected = oracle(module, MACHINE)
     with shown(module, flat):
         for found in (simulate(module, MACHINE), simulate(flat, MACHINE)):
+            same(found, expected)
             timeline = found.timeline()
-            assert found.ops == expected.ops
-            assert found.latency_s == pytest.approx(expected.latency, rel=CLOSE, abs=0)
-            same(timeline.clocks, expected.clocks)
-            same(timeline.busy, expected.busy)
-            same(timeline.communication, expected.communication)
-            assert len(timeline) == len(expected.events)
-            for event, (statement, devices, seconds, start) in zip(timeline.events(), expected.events, strict=True):
-                assert (event.statement.op, event.effect.devices) == (statement.op, devices)
-                assert event.start == pytest.approx(start, rel=CLOSE, abs=0)
-                assert event.effect.cost.seconds == seconds
-            assert nonzero(found.peaks) == nonzero(expected.peaks)
-
-
-@quick
-@given(modules())
-def test_what_no_device_uses_and_what_communication_takes_alone(module):
-    """Straight from the definitions: between any two moments at which something begins or ends."""
-    right(module)
-    flat = inlined(module)
-    found, alone = simulate(module, MACHINE), simulate(flat, MACHINE)
-    expected = reference(flat, MACHINE)
-    streams = {}
-    for device in found.devices:
-        streams.setdefault(found.memory_of(device), set()).add(device)
-    pieces = [
-        (set(on), start, start + s, OPS[op.op].communication is not None) for op, on, s, start in expected.events if s
-    ]
-    moments = sorted({moment for _, start, end, _ in pieces for moment in (start, end)} | {0.0})
-    idle = exposed = 0.0
-    for own in streams.values():
-        ours = [piece for piece in pieces if piece[0] & own]
-        for a, b in pairwise(moments):
-            kinds = {communicates for _, start, end, communicates in ours if start <= a and b <= end}
-            idle += (b - a) * (not kinds)
-            exposed += (b - a) * (kinds == {True})
-    whole = expected.latency * len(streams)
-    with shown(module, flat):
-        assert (found.bubble, found.exposed_communication) == (alone.bubble, alone.exposed_communication)
-        assert found.bubble == pytest.approx(idle / whole if whole else 0.0, rel=1e-9, abs=1e-12)
-        assert found.exposed_communication == pytest.approx(exposed / whole if whole else 0.0, rel=1e-9, abs=1e-12)
+            for event, op in zip(timeline.events(), expected.events, strict=True):
+                assert (event.statement.op, event.effect.cost.seconds) == (op.statement.op, op.seconds)
+            assert (found.bubble, found.exposed_communication) == pytest.approx(expected.shares(), rel=1e-12)
 
 
 @quick
 @given(modules())
 def test_the_memory_profile_agrees_with_the_peaks(module):
     right(module)
-    expected = reference(inlined(module), MACHINE)
+    expected = oracle(module, MACHINE)
     simulation = simulate(module, MACHINE)
     profile = simulation.memory()
     highest, last = {}, {}
@@ -137,7 +94,7 @@ def test_the_memory_profile_agrees_with_the_peaks(module):
                 over = profile.first_over(memory, limit)
                 assert (over is None) == (peak <= limit)
                 if over is not None:
-                    first = next(event for event, use in expected.over[memory] if use > limit)
+                    first = next(event for event, use in expected.use[memory] if use > limit)
                     assert over[0] == first, "memory overflows at this op"
                 if over is not None and limit == peak - 1:
                     assert over == (event, live)
@@ -169,7 +126,8 @@ def test_laws_of_the_timeline(module, seed):
             assert wait.start + wait.seconds == pytest.approx(timeline.starts[wait.event], rel=CLOSE)
             assert timeline.end(wait.blocker) == timeline.starts[wait.event]
             assert wait.device not in timeline.effects[wait.blocker].devices
-        same(waited, idle)
+        assert waited.keys() == idle.keys()
+        assert all(waited[device] == pytest.approx(idle[device], rel=CLOSE, abs=0) for device in idle)
         for device, use in simulation.devices.items():
             assert use.busy_s + use.idle_s == pytest.approx(timeline.latency, rel=1e-9)
             assert 0 <= use.comm_s <= use.busy_s
@@ -185,12 +143,12 @@ def test_laws_of_the_timeline(module, seed):
         assert all(s >= 0 for s in timeline.slack)
 
         # An op may take longer by its slack, not by more, before the program does.
-        flat, rng = inlined(module), random.Random(seed)
+        ran, rng = oracle(module, MACHINE), random.Random(seed)
         for index in rng.sample(range(len(timeline)), min(3, len(timeline))):
             seconds = timeline.effects[index].cost.seconds
-            slower = reference(flat, MACHINE, {index: seconds + timeline.slack[index]})
-            assert slower.latency <= timeline.latency + tolerance
+            slower = ran.latency_with({index: seconds + timeline.slack[index]})
+            assert slower <= timeline.latency + tolerance
             more = timeline.slack[index] + timeline.latency / 8 + 1e-6
-            slower = reference(flat, MACHINE, {index: seconds + more})
+            slower = ran.latency_with({index: seconds + more})
             added = more - timeline.slack[index]
-            assert slower.latency == pytest.approx(timeline.latency + added, rel=1e-9)
+            assert slower == pytest.approx(timeline.latency + added, rel=1e-9)

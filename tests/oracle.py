@@ -1,0 +1,377 @@
+"""The oracle: one simulation that is plainly right and plainly slow, from the rules of the language alone.
+
+It walks the program call by call and keeps a list of all ops, of all storages, and of who uses them. It takes types,
+work and costs from the rooms below, asking the rules of each op anew, and shares nothing with `distir.simulate`. All
+that is fast must give what this gives, to the last bit: times are whole ticks of 2⁻⁸⁰ s, of which sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from distir.analysis import lookup
+from distir.analysis.domains import MOST_PRECISE_FIRST, Types
+from distir.ir import DISCARD, HOST, Apply, Call, Module, Return, TensorType, types
+from distir.ops import NO_WORK, dense, type_of, work
+
+TICK = Fraction(1, 1 << 80)
+
+
+@dataclass
+class Op:
+    """One op as it runs: where it stands, what it works on, and for how long."""
+
+    function: str
+    index: int
+    statement: Apply
+    devices: tuple
+    """The devices that it occupies; none for views and host ops."""
+    operands: list
+    """The storage of each leaf of the operands, None for host values."""
+    results: list
+    """The same for the results."""
+    made: list
+    """The storages among those that it makes."""
+    ticks: int
+    seconds: float
+    communicates: bool
+    temporary: int
+    takeovers: list
+    """Leaves of results, and the leaves of operands whose memory they may take over."""
+
+
+@dataclass
+class Oracle:
+    """What a program does. Devices are those of the program, memories the machine's."""
+
+    ops: list
+    place: dict
+    storages: list
+    """The memory and the bytes of each storage; those of the entry function's parameters come first."""
+    parameters: int
+    returned: set
+    machine: object
+    starts: list = field(default_factory=list)
+    """By event (an op that occupies devices), in ticks."""
+    clocks: dict = field(default_factory=dict)
+    busy: dict = field(default_factory=dict)
+    communication: dict = field(default_factory=dict)
+    peaks: dict = field(default_factory=dict)
+    use: dict = field(default_factory=dict)
+    """By memory: (event, bytes in use while it runs) for each op; None for the parameters alone."""
+
+    @property
+    def events(self):
+        return [op for op in self.ops if op.devices]
+
+    @property
+    def latency_s(self):
+        return seconds(max(self.clocks.values(), default=0))
+
+    @property
+    def devices(self):
+        """By device: busy, idle and communication seconds, peak bytes, and the bytes that there are."""
+        latency = self.latency_s
+        return {
+            device: (
+                seconds(self.busy.get(device, 0)),
+                max(0.0, latency - seconds(self.busy.get(device, 0))),
+                seconds(self.communication.get(device, 0)),
+                self.peaks.get(self.machine.memory_of(position), 0),
+                self.machine.capacity(position),
+            )
+            for device, position in sorted(self.place.items())
+        }
+
+    def latency_with(self, durations):
+        """The latency where some events, by number, take other seconds."""
+        return seconds(max(_timed(self.events, durations)[1].values(), default=0))
+
+    @property
+    def slack(self):
+        """By event: by how many seconds it could end later, by the definition: each event, later by more and more."""
+        finish = max(self.clocks.values(), default=0)
+        latest: list = [finish] * len(self.events)
+        due = dict.fromkeys(self.clocks, finish)
+        for number in range(len(self.events) - 1, -1, -1):
+            event = self.events[number]
+            latest[number] = min(due[device] for device in event.devices)
+            due.update(dict.fromkeys(event.devices, latest[number] - event.ticks))
+        ends = [start + event.ticks for start, event in zip(self.starts, self.events, strict=True)]
+        return [seconds(last - end) for last, end in zip(latest, ends, strict=True)]
+
+    def shares(self):
+        """Of (devices × latency): idle, and communicating without computing; between any two moments."""
+        own: dict = {}
+        for device, position in self.place.items():
+            own.setdefault(self.machine.memory_of(position), set()).add(device)
+        pieces = [
+            (set(event.devices), start, start + event.ticks, event.communicates)
+            for event, start in zip(self.events, self.starts, strict=True)
+            if event.ticks
+        ]
+        finish = max(self.clocks.values(), default=0)
+        idle = exposed = 0
+        for streams in own.values():
+            ours = [piece for piece in pieces if piece[0] & streams]
+            moments = sorted({moment for _, a, b, _ in ours for moment in (a, b)} | {0, finish})
+            for a, b in pairwise(moments):
+                kinds = {communicates for _, start, end, communicates in ours if start <= a and b <= end}
+                idle += (b - a) * (not kinds)
+                exposed += (b - a) * (kinds == {True})
+        whole = finish * len(own)
+        return (float(Fraction(idle, whole)), float(Fraction(exposed, whole))) if whole else (0.0, 0.0)
+
+
+def oracle(module: Module, machine, bind=None, name=None) -> Oracle:
+    """Run the entry function of a module that checks."""
+    entry = module.entry(name)
+    assert entry is not None
+    args = _arguments(entry, bind or {})
+    place = machine.place(_Walk(_Types(module), machine, {}).through(entry, args).devices)
+    walk = _Walk(_Types(module), machine, place).through(entry, args)
+    ran = Oracle(walk.ops, place, walk.storages, walk.parameters, walk.returned, machine)
+    _memory(ran)
+    if machine.cached:  # costs depend on the working set, never the other way round
+        ran.ops = _Walk(_Types(module), machine.running(ran.peaks), place).through(entry, args).ops
+    _times(ran)
+    return ran
+
+
+def same(found, expected: Oracle, *, events=True):
+    """Assert that a simulation says what the oracle says, to the last bit."""
+    assert found.latency_s == expected.latency_s
+    assert {
+        device: (use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
+        for device, use in found.devices.items()
+    } == expected.devices
+    assert _nonzero(found.peaks) == _nonzero(expected.peaks)
+    if not events:
+        return
+    timeline = found.timeline()
+    assert found.ops == len(expected.ops)
+    assert timeline.clocks == {device: seconds(ticks) for device, ticks in expected.clocks.items()}
+    assert [effect.devices for effect in timeline.effects] == [event.devices for event in expected.events]
+    assert list(timeline.starts) == [seconds(start) for start in expected.starts]
+    assert list(timeline.slack) == expected.slack
+
+
+def seconds(ticks):
+    """The double next to so many ticks."""
+    return float(ticks * TICK)
+
+
+def _nonzero(numbers):
+    return {key: number for key, number in numbers.items() if number}
+
+
+class _Types(Types):
+    """Types and known values, straight from the rules."""
+
+    def __init__(self, module):
+        super().__init__(module, rules=MOST_PRECISE_FIRST)
+
+    def most_precise(self, op, vs):
+        definition, count = lookup(op.op), len(op.results)
+        answers = (rule(definition, vs, op.attrs, count) for rule in self.rules)
+        return next(tuple(ws) for ws in answers if ws is not None)
+
+
+def _arguments(entry, bind):
+    def bound(param):
+        if param.name in bind:
+            dtype = param.type.dtype if isinstance(param.type, TensorType) else None
+            return dense(bind[param.name], dtype)
+        return types.substitute(param.type, {n: v for n, v in bind.items() if n in types.dim_names(param.type)})
+
+    return tuple(bound(param) for param in entry.params)
+
+
+class _Walk:
+    """The program walked, callees in the place of their calls."""
+
+    def __init__(self, domain, machine, place):
+        self.domain, self.machine, self.place = domain, machine, place
+        """While no device has a place yet, only the devices are found."""
+        self.ops: list = []
+        self.storages: list = []
+        self.devices: set = set()
+        self.parameters = 0
+        self.returned: set = set()
+
+    def through(self, entry, args):
+        """Walk the entry function."""
+        given = [self._made(type_of(arg)) for arg in args]
+        self.parameters = len(self.storages)
+        self.returned = {s for result in self._run(entry, args, given) for s in result if s is not None}
+        return self
+
+    def _run(self, function, args, given):
+        """Run a function; gives the storages of each result, by leaf."""
+        rho = self.domain.instance(function.name, args).state
+        where = {param.name: leaves for param, leaves in zip(function.params, given, strict=True)}
+
+        def at(arg):
+            if isinstance(arg, tuple):
+                return [leaf for item in arg for leaf in at(item)]
+            if isinstance(arg, str):
+                return where[arg] if arg != DISCARD else []
+            return [None] * types.width(type_of(arg))
+
+        for index, statement in enumerate(function.body):
+            operands = [at(arg) for arg in statement.args]
+            if isinstance(statement, Return):
+                return operands
+            if isinstance(statement, Call):
+                callee = self.domain.module.functions[statement.function]
+                results = self._run(callee, rho(statement.args), operands)
+            else:
+                results = self._op(function.name, index, statement, rho, [leaf for arg in operands for leaf in arg])
+            where |= {name: leaves for name, leaves in zip(statement.results, results, strict=True) if name != DISCARD}
+        return []
+
+    def _op(self, function, index, statement, rho, operands):
+        """Run an op; gives the storages of each result."""
+        definition, vs = lookup(statement.op), rho(statement.args)
+        answers = self.domain.answer(statement, vs)
+        ws = [type_of(a if n == DISCARD else rho[n]) for n, a in zip(statement.results, answers, strict=True)]
+        ts = [type_of(v) for v in vs if v is not None]
+        done = work(definition, vs, ws, statement.attrs)
+        devices = tuple(sorted({d for t in [*ts, *ws] for d in types.devices(t)}))
+        self.devices.update(devices)
+        if not self.place:
+            return [self._made(w) for w in ws]
+        positions = tuple(self.place[device] for device in devices)
+        memories = {self.machine.memory_of(position) for position in positions}
+        # A constant is a view of nothing: its result is made. Between streams of one device nothing is copied, unless
+        # something comes from the host.
+        view = bool(ts) if definition.view else False
+        is_send = done.communication is not None and done.communication.pattern == "send"
+        if is_send and len(devices) > 1 and len(memories) == 1 and None not in operands:
+            view = True
+        first = len(self.storages)
+        results = _split(operands, ws) if view else [self._made(w) for w in ws]
+        measured = len(devices) == 1 and self.machine.measured(statement.op, positions)
+        if (definition.view or done == NO_WORK) and not measured:
+            devices = ()
+        spent = self._seconds(statement.op, done, positions) if devices else 0.0
+        self.ops.append(Op(
+            function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
+            [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
+            done.temporary, [] if view else _takeovers(definition, ts, ws),
+        ))  # fmt: skip
+        return results
+
+    def _seconds(self, op, done, positions):
+        communication = done.communication
+        if communication is not None and communication.root is not None:
+            done = replace(done, communication=replace(communication, root=self.place[communication.root]))
+        if communication is not None and communication.group is not None:  # one device stands for a group
+            size, stride = communication.group
+            positions = tuple(positions[0] + rank * stride for rank in range(size))
+        return self.machine.cost(done, positions, op).seconds
+
+    def _made(self, type):
+        """A storage for each leaf of a value; None for those on the host."""
+        found: list = []
+        for leaf in types.leaves(type):
+            self.devices |= types.devices(leaf)
+            found.append(None if leaf.device == HOST else len(self.storages))
+            if leaf.device != HOST:
+                assert isinstance(leaf.nbytes, int), leaf
+                memory = self.machine.memory_of(self.place[leaf.device]) if self.place else 0
+                self.storages.append((memory, leaf.nbytes))
+        return found
+
+
+def _split(leaves, ws):
+    """Leaves by result."""
+    found, start = [], 0
+    for w in ws:
+        found.append(leaves[start : start + types.width(w)])
+        start += types.width(w)
+    return found
+
+
+def _takeovers(definition, ts, ws):
+    pairs = {i: i for i in range(len(ws))} if definition.inplace == "each" else dict(definition.inplace)
+    width = lambda t: len(list(types.leaves(t)))  # noqa: E731
+    found = []
+    for result, operand in pairs.items():
+        if result < len(ws) and operand < len(ts) and width(ws[result]) == width(ts[operand]):
+            a, b = sum(map(width, ws[:result])), sum(map(width, ts[:operand]))
+            found += [(a + i, b + i) for i in range(width(ws[result]))]
+    return found
+
+
+def _timed(events, durations=None):
+    """The start of each event and the clocks of devices at the end, in ticks."""
+    clocks: dict = {}
+    starts = []
+    for number, event in enumerate(events):
+        ticks = event.ticks
+        if durations and number in durations:
+            ticks = round(Fraction(durations[number]) / TICK)
+        start = max(clocks.get(device, 0) for device in event.devices)
+        starts.append(start)
+        clocks.update(dict.fromkeys(event.devices, start + ticks))
+    return starts, clocks
+
+
+def _times(ran):
+    ran.starts, ran.clocks = _timed(ran.events)
+    for event in ran.events:
+        for device in event.devices:
+            ran.busy[device] = ran.busy.get(device, 0) + event.ticks
+            ran.communication[device] = ran.communication.get(device, 0) + event.ticks * event.communicates
+
+
+def _memory(ran):
+    """After every op, what is in use follows from who needs what."""
+    last_use: dict = {}
+    for index, op in enumerate(ran.ops):
+        for storage in (*op.operands, *op.results):
+            if storage is not None:
+                last_use[storage] = index
+
+    def needed_after(storage, index):
+        return storage in ran.returned or last_use.get(storage, -1) > index
+
+    alive = set(range(ran.parameters))
+    permanent = set(alive)
+    """The entry function's parameters live throughout, and what takes over their memory does."""
+    _note(ran, alive, {}, None)
+    event = -1
+    for index, op in enumerate(ran.ops):
+        event += bool(op.devices)
+        taken_over: dict = {}
+        for result, operand in op.takeovers:
+            new, old = op.results[result], op.operands[operand]
+            if new is None or old is None or old not in alive or old in taken_over.values():
+                continue
+            if ran.storages[old] == ran.storages[new] and not needed_after(old, index):
+                taken_over[new] = old
+        for new, old in taken_over.items():
+            alive.remove(old)
+            if old in permanent:
+                permanent.add(new)
+        alive.update(op.made)
+        temporary: dict = Counter()
+        for device in op.devices if op.temporary else ():
+            temporary[ran.machine.memory_of(ran.place[device])] += op.temporary
+        _note(ran, alive, temporary, event)
+        gone = {*op.operands, *op.results} & alive
+        alive -= {s for s in gone if s not in permanent and not needed_after(s, index)}
+
+
+def _note(ran, alive, temporary, event):
+    use: Counter = Counter(temporary)
+    for storage in alive:
+        memory, nbytes = ran.storages[storage]
+        use[memory] += nbytes
+    for memory, nbytes in use.items():
+        ran.peaks[memory] = max(ran.peaks.get(memory, 0), nbytes)
+        ran.use.setdefault(memory, []).append((event, nbytes))
