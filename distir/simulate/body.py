@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from distir.analysis import Instance
 from distir.ir.deep import Deep, finish
+from distir.simulate.algebra.clocks import Step, Summary, compose
+from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.effects import Effect
 from distir.simulate.replicas import Move
 from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
-from distir.simulate.summary import Step, Summary, summarise
 
 
 class Fate(Enum):
@@ -90,7 +91,7 @@ class Body:
     @cached_property
     def summary(self) -> Summary:
         """What a call of this body does to the clocks of its devices."""
-        return summarise(self.summaries, [n for n, m in pairwise(self.first_events) if n < m])
+        return compose(self.summaries)
 
     @cached_property
     def events(self) -> int:
@@ -117,11 +118,8 @@ class Body:
         return finish(_firsts(self))
 
     @cached_property
-    def memory(self) -> dict[int, tuple[int, int]]:
-        """By memory: by how many bytes its use changes from start to end, and how far it rises in between.
-
-        These compose: after (c, p), (d, q) gives (c + d, max(p, c + q)).
-        """
+    def memory(self) -> Use:
+        """By memory: by how many bytes its use changes from start to end, and how far it rises in between."""
         return use_of_memory(self, 0, len(self.steps))
 
 
@@ -140,32 +138,18 @@ def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
     return known["firsts"]
 
 
-def use_of_memory(body: Body, first: int, end: int) -> dict[int, tuple[int, int]]:
+def use_of_memory(body: Body, first: int, end: int) -> Use:
     """The same of some of the statements."""
-    use: dict[int, int] = {}
-    peak: dict[int, int] = {}
-    sizes = body.sizes
-    pieces = slice(first, end)
+    usage, sizes, pieces = Usage(), body.sizes, slice(first, end)
     for step, taken, given in zip(body.steps[pieces], body.taken[pieces], body.given[pieces], strict=True):
         if isinstance(step, Body):
-            for memory, (difference, rise) in step.memory.items():
-                before = use.get(memory, 0)
-                peak[memory] = max(peak.get(memory, 0), before + rise)
-                use[memory] = before + difference
-            continue
-        for memory, size in _moved(taken, sizes):
-            use[memory] = used = use.get(memory, 0) + size
-            if used > peak.get(memory, 0):
-                peak[memory] = used
-        if step is not None and step.temporary:
-            for memory, size in step.temporary:
-                peak[memory] = max(peak.get(memory, 0), use.get(memory, 0) + size)
-        for memory, size in _moved(given, sizes):
-            use[memory] = use.get(memory, 0) - size
-    return {memory: (use.get(memory, 0), max(peak.get(memory, 0), 0)) for memory in {*use, *peak}}
+            usage.block(step.memory)
+        elif step is not None and (taken or given or step.temporary):
+            usage.op(_sized(taken, sizes), step.temporary, _sized(given, sizes))
+    return usage.total
 
 
-def _moved(storages: Leaves, sizes: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+def _sized(storages: Leaves, sizes: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
     """Memory and bytes of storages; those of many together, for few are distinct."""
     found = [sizes[s] for s in storages]
     if len(found) <= FEW:

@@ -51,6 +51,11 @@ class Effect:
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
 
+    @property
+    def communicates(self) -> bool:
+        """Whether devices talk to each other meanwhile."""
+        return self.work.communication is not None
+
 
 @lru_cache(maxsize=1 << 14)
 def to_ticks(seconds: float) -> int:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from distir.simulate.algebra.clocks import Clocks
 from distir.simulate.body import Body
-from distir.simulate.summary import Clocks
 from distir.simulate.summary_run import Run
 
 Piece = tuple[int, int, bool]

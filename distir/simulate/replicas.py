@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from distir.analysis import Instance, Renaming, Replica
+from distir.simulate.algebra import clocks, usage
 from distir.simulate.effects import Effect, Effects, elsewhere
-from distir.simulate.summary import Clocks, Summary
 
 if TYPE_CHECKING:
     from distir.simulate.body import Body
@@ -82,9 +82,9 @@ class Move:
         moved.instance = instance
         found = vars(origin)
         if "memory" in found:
-            vars(moved)["memory"] = {self.memories[memory]: use for memory, use in origin.memory.items()}
+            vars(moved)["memory"] = usage.rename(origin.memory, self.memories)
         if "summary" in found:
-            vars(moved)["summary"] = self.summary(origin.summary)
+            vars(moved)["summary"] = clocks.rename(origin.summary, self.renaming.devices)
         return moved
 
     def sizes(self, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -95,24 +95,6 @@ class Move:
     def effect(self, effect: Effect) -> Effect:
         """What an op does there."""
         return elsewhere(effect, self.renaming.devices, self.memories)
-
-    def summary(self, summary: Summary) -> Summary:
-        """What a body does to clocks there."""
-        devices = self.renaming.devices
-        return Summary(
-            tuple([devices[device] for device in summary.devices]),
-            summary.ticks,
-            tuple([tuple([(devices[device], ticks) for device, ticks in row]) for row in summary.rows]),
-            tuple([(devices[device], row, ticks) for device, row, ticks in summary.ends]),
-            self._by_device(summary.busy),
-            self._by_device(summary.communication),
-            self._by_device(summary.last),
-            None if summary.inline is None else tuple(self._distinct(summary.inline, self.effect)),
-        )
-
-    def _by_device(self, found: Clocks) -> Clocks:
-        devices = self.renaming.devices
-        return {devices[device]: number for device, number in found.items()}
 
     def _steps(self, origin: Body) -> list[Effect | Body | None]:
         return self._distinct(origin.steps, self._step)

@@ -14,19 +14,18 @@ from typing import TypeVar
 
 from distir.analysis.revision import Change
 from distir.ir.deep import Deep
+from distir.simulate.algebra.clocks import Step
+from distir.simulate.algebra.usage import Use, compose
 from distir.simulate.body import Bodies, Body, Builder, Fate, events_of, use_of_memory
 from distir.simulate.effects import Effect
 from distir.simulate.revision_storage import Revised, RevisedStorages
 from distir.simulate.storage import NO_STORAGE, Called, Leaves, Storages
-from distir.simulate.summary import Step
 
 PIECE = 256
 """How many statements the use of memory is summed up over."""
 
 BODIES_KEPT = 1_000
 """When there are more, those that are no longer run are let go of."""
-
-Use = dict[int, tuple[int, int]]
 
 Known = TypeVar("Known")
 
@@ -202,7 +201,7 @@ class _Revision:
         known["ops"] = sum(ops)
         known["first_events"] = list(accumulate(events, initial=0))
         known["summaries"] = list(filter(None, timed))
-        known["memory"] = _in_turn(uses)
+        known["memory"] = compose(uses)
         builder = self.builder
         held, live_out = frozenset(builder.pinned), frozenset(builder.live_out)
         return Made(body, builder.found, held, live_out, timed, events, ops, lengths, uses)
@@ -246,16 +245,3 @@ def _timed(step: Effect | Body | None) -> Step | None:
 
 def _ops(step: Effect | Body | None) -> int:
     return step.ops if isinstance(step, Body) else int(step is not None)
-
-
-def _in_turn(uses: list[Use]) -> Use:
-    """The use of memory by one piece after the other."""
-    use: dict[int, int] = {}
-    peak: dict[int, int] = {}
-    for piece in uses:
-        for memory, (difference, rise) in piece.items():
-            before = use.get(memory, 0)
-            if before + rise > peak.get(memory, 0):
-                peak[memory] = before + rise
-            use[memory] = before + difference
-    return {memory: (used, peak.get(memory, 0)) for memory, used in use.items()}

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import cast
 
 from distir.ir import Function
+from distir.simulate.algebra.clocks import Clocks, Step, retreat, run
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
-from distir.simulate.summary import Clocks, Step, retreat, run
 
 Path = tuple[tuple[Function, int], ...]
 """Calls, outermost first: the functions and the statements that call."""

@@ -37,6 +37,7 @@ from distir.ir import dims as dimensions
 from distir.ir.collection import paused_collection
 from distir.ops import Reject, Value, type_of
 from distir.ops.infer import ADDRESSABLE
+from distir.simulate.algebra.usage import Usage, Use, compose
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects, elsewhere
 from distir.simulate.replicas import Late, Move
@@ -238,19 +239,10 @@ class _Shape:
         vars(made)["memory"] = self._memory(steps, nbytes)
         return made
 
-    def _memory(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> dict[int, tuple[int, int]]:
+    def _memory(self, steps: Mapping[int, Any], nbytes: Sequence[int]) -> Use:
         """(change, peak) by memory, as `Body.memory` has it."""
-        moves = [_moves(steps[id(effect)], taken, given, nbytes) for effect, taken, given in self.kinds]
-        use: dict[int, int] = {}
-        peak: dict[int, int] = {}
-        for turn in self.turns:
-            moved = moves[turn] if isinstance(turn, int) else steps[id(turn)].memory.items()
-            for memory, (change, rise) in moved:
-                before = use.get(memory, 0)
-                if before + rise > peak.get(memory, 0):
-                    peak[memory] = before + rise
-                use[memory] = before + change
-        return {memory: (change, peak.get(memory, 0)) for memory, change in use.items()}
+        known = [_use(steps[id(effect)], taken, given, nbytes) for effect, taken, given in self.kinds]
+        return compose(known[turn] if isinstance(turn, int) else steps[id(turn)].memory for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +260,13 @@ class _Replica:
         return self.move.body(origin, self.body.instance)
 
 
-def _moves(
+def _use(
     effect: Effect, taken: Iterable[tuple[int, int]], given: Iterable[tuple[int, int]], nbytes: Sequence[int]
-) -> list[tuple[int, tuple[int, int]]]:
-    """By memory: how an op changes its use, and how far it rises while the op runs."""
-    rises: dict[int, int] = {}
-    for memory, size in taken:
-        rises[memory] = rises.get(memory, 0) + nbytes[size]
-    changes = dict(rises)
-    for memory, more in effect.temporary:
-        rises[memory] = rises.get(memory, 0) + more
-    for memory, size in given:
-        changes[memory] = changes.get(memory, 0) - nbytes[size]
-    return [(memory, (changes.get(memory, 0), rises.get(memory, 0))) for memory in {**rises, **changes}]
+) -> Use:
+    """The use of memory by an op."""
+    usage = Usage()
+    usage.op([(m, nbytes[size]) for m, size in taken], effect.temporary, [(m, nbytes[size]) for m, size in given])
+    return usage.total
 
 
 def _open_dims(values: Iterable[Value]) -> set[Dim]:

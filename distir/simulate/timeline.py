@@ -17,10 +17,10 @@ from functools import cached_property
 from itertools import islice
 
 from distir.ir import Apply, Function, Site
+from distir.simulate.algebra.clocks import Clocks, run, totals
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.exposure import Exposure, exposure
-from distir.simulate.summary import Clocks, run, totals
 from distir.simulate.summary_run import Descent, Path, Place
 
 

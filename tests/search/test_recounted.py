@@ -59,7 +59,7 @@ def figures(row):
 
 
 def assert_same(subject, plan, sizes):
-    """That rows of a search are those of the program that the plan's steps make, transformed and simulated by itself."""
+    """That rows of a search are those of the program that the steps make, transformed and simulated by itself."""
     rows = list(evaluate.evaluate(subject, plan, sizes))
     try:
         module = transform(subject.module, *plan.steps())

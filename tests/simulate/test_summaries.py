@@ -9,102 +9,14 @@ from hypothesis import strategies as st
 from simulate_samples import inlined, machine, random_module, tensor
 
 from distir.analysis import check
-from distir.cost import Cost
 from distir.ir import Module
 from distir.ir.builder import FunctionBuilder
-from distir.ops import Work
-from distir.ops.work import Communication
 from distir.simulate import simulate
-from distir.simulate.effects import Effect, to_seconds, to_ticks
-from distir.simulate.summary import retreat, run, summarise, totals
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 MACHINE = machine()
 
 quick = settings(max_examples=PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-
-
-# Summaries of random bodies, without any program around them.
-
-
-def effect(devices, seconds):
-    communication = Communication("all_reduce", 1) if len(devices) > 1 else None
-    cost = Cost(seconds, "compute")
-    return Effect("Op", Work(communication=communication), devices, cost, to_ticks(seconds), (), (), False, (), ())
-
-
-groups = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True).map(lambda group: tuple(sorted(group)))
-effects = st.builds(effect, groups, st.floats(0, 1e3, allow_subnormal=False))
-
-
-def numbered(steps):
-    """How many events come before each step."""
-    counts = [len(step[1]) if isinstance(step, tuple) else 1 for step in steps]
-    return [sum(counts[:i]) for i in range(len(counts))]
-
-
-@st.composite
-def bodies(draw, depth=3):
-    """A body as its summary, and as the ops that it has if inlined."""
-    steps = draw(st.lists(effects, min_size=1, max_size=8))
-    if depth:
-        callees = draw(st.lists(bodies(depth - 1), max_size=2))
-        if callees:
-            steps += draw(st.lists(st.sampled_from(callees), max_size=4))
-            steps = draw(st.permutations(steps))
-    flat = [op for step in steps for op in (step[1] if isinstance(step, tuple) else (step,))]
-    return summarise([s[0] if isinstance(s, tuple) else s for s in steps], numbered(steps)), flat
-
-
-def clocks_of(flat, draw):
-    devices = sorted({device for op in flat for device in op.devices})
-    return {device: to_ticks(draw(st.floats(0, 1e4, allow_subnormal=False))) for device in devices}
-
-
-@settings(max_examples=300, deadline=None)
-@given(bodies(), st.data())
-def test_a_summary_moves_clocks_as_the_ops_do(body, data):
-    summary, flat = body
-    begun = clocks_of(flat, data.draw)
-    expected, found = dict(begun), dict(begun)
-    run(flat, expected)
-    run([summary], found)
-    assert found == expected
-    retreat(reversed(flat), expected)
-    retreat([summary], found)
-    assert found == expected
-    assert totals([summary]) == totals(flat)
-    assert summary.last == {d: max(i for i, op in enumerate(flat) if d in op.devices) for d in begun}
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(effects, min_size=1, max_size=12))
-def test_a_summary_holds_the_longest_chain_between_any_two_devices(flat):
-    summary = summarise(flat, range(len(flat)))
-    for start in summary.devices:
-        far = to_ticks(1e9)  # so late that every chain from this device is longer than any other
-        chains = {device: far if device == start else 0 for device in summary.devices}
-        run(flat, chains)
-        delays = {start: summary.ticks} if len(summary.devices) == 1 else {}
-        for device, row, ticks in summary.ends:
-            delays.update((device, delay + ticks) for source, delay in summary.rows[row] if source == start)
-        assert delays == {device: end - far for device, end in chains.items() if end >= far}
-
-
-def test_devices_that_an_op_joins_share_one_row():
-    steps = [effect((1, 2, 3, 4), 1.0), effect((1,), 2.0), effect((2, 3), 0.5)] * 9
-    steps += [effect((1, 2, 3, 4), 1.0)]
-    summary = summarise(steps, range(len(steps)))
-    assert len(summary.rows) == 1
-    assert {row for _, row, _ in summary.ends} == {0}
-
-
-@given(st.floats(1e-9, 1e9))
-def test_ticks_keep_every_digit_of_a_nanosecond_and_more(seconds):
-    assert to_seconds(to_ticks(seconds)) == pytest.approx(seconds, rel=1e-15, abs=0)
-
-
-# Programs.
 
 
 @st.composite
@@ -201,10 +113,3 @@ def test_a_hundred_million_ops_are_simulated_and_looked_into():
     assert [event.index for event in timeline.events(10**8, 10**8 + 3)] == list(range(10**8, 10**8 + 3))
     with pytest.raises(IndexError):
         timeline.event(len(timeline))
-
-
-def test_a_summary_of_few_ops_is_the_ops():
-    pair = summarise([effect((1, 2), 1.0)], [0])
-    assert len(pair.inline) == 1
-    many = summarise([effect((1, 2), 1.0), effect((1,), 2.0)] * 10, range(20))
-    assert many.inline is None

@@ -1,28 +1,55 @@
-"""Call summaries: what a call does to the clocks of its devices, found once per body. Knows ops' effects, no functions.
+"""What blocks of statements do to the clocks of devices: found once per block, and composed.
 
 An op that waits for its devices and then occupies them is a linear map in the algebra of maximum and sum (*max-plus*),
-and so is every straight-line body (Baccelli et al., *Synchronization and Linearity*, 1992): where M[i, j] is the
+and so is every straight-line block (Baccelli et al., *Synchronization and Linearity*, 1992): where M[i, j] is the
 longest chain of ops from the start of device j to the end of device i, clocks x become x'[i] = max over j of
 x[j] + M[i, j]. After ops that join all devices, rows differ by a constant only; so rows are kept once, with an offset
-for each device that has them. A body on one device is a single offset.
+for each device that has them. A block on one device is a single offset.
 
-Clocks count *ticks*, whole numbers of any size, of which sums are exact: so a call summarised, looked into, or
-inlined gives the same numbers to the last bit.
+Clocks count *ticks*, whole numbers of any size, of which sums are exact: so `compose` is associative to the last bit,
+and a call summarised, entered, or inlined gives the same numbers. Knows no ops and no functions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from distir.simulate.effects import Effect
+from typing import Protocol
 
 Clocks = dict[int, int]
 """By device: ticks from the start of the entry function."""
 
 Row = tuple[tuple[int, int], ...]
 """Devices waited for, and how many ticks after each of them."""
+
+
+class Event(Protocol):
+    """An op on the timeline: it waits for its devices, and occupies them together for so many ticks."""
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """In ascending order."""
+        ...
+
+    @property
+    def ticks(self) -> int:
+        """For how long."""
+        ...
+
+    @property
+    def communicates(self) -> bool:
+        """Whether devices talk to each other meanwhile."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occupation:
+    """An event, and nothing else of the op."""
+
+    devices: tuple[int, ...]
+    ticks: int
+    communicates: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,28 +68,68 @@ class Summary:
     """By device: ticks that communication ops occupy it."""
     last: dict[int, int]
     """By device: the number of the last event on it, counted from the body's first."""
-    inline: tuple[Effect, ...] | None
-    """The body's ops, where running them takes no longer than the rows do."""
+    events: int
+    """How many there are."""
+    inline: tuple[Event, ...] | None
+    """The block's events, where running them takes no longer than the rows do."""
 
 
-Step = Effect | Summary
+Step = Event | Summary
 
 
-def summarise(steps: Sequence[Step], events: Sequence[int]) -> Summary:
-    """The summary of a body. `events`: by step, how many events come before it."""
+def compose(steps: Sequence[Step]) -> Summary:
+    """What one step after the other does to clocks."""
     devices = tuple(sorted({device for step in _distinct(steps) for device in step.devices}))
     busy, communication = totals(steps)
     last: dict[int, int] = {}
-    for step, before in zip(steps, events, strict=True):
+    events = 0
+    for step in steps:
         if isinstance(step, Summary):
-            last.update((device, before + number) for device, number in step.last.items())
+            last.update((device, events + number) for device, number in step.last.items())
+            events += step.events
         else:
-            last.update(dict.fromkeys(step.devices, before))
+            last.update(dict.fromkeys(step.devices, events))
+            events += 1
     if len(devices) == 1:
-        return Summary(devices, busy[devices[0]], (), (), busy, communication, last, None)
-    rows, ends = _compose(steps, devices)
+        return Summary(devices, busy[devices[0]], (), (), busy, communication, last, events, None)
+    rows, ends = _rows(steps, devices)
     inline = _inline(steps, len(devices) + sum(map(len, rows)))
-    return Summary(devices, 0, rows, ends, busy, communication, last, inline)
+    return Summary(devices, 0, rows, ends, busy, communication, last, events, inline)
+
+
+def power(summary: Summary, times: int) -> Summary:
+    """What a block does to clocks that runs so many times, 1 or more: by squaring."""
+    found: Summary | None = None
+    square = summary
+    while times:
+        if times & 1:
+            found = square if found is None else compose([found, square])
+        times >>= 1
+        square = compose([square, square]) if times else square
+    assert found is not None
+    return found
+
+
+def rename(summary: Summary, devices: Mapping[int, int]) -> Summary:
+    """The same on other devices, different ones for different ones."""
+
+    def by_device(found: Clocks) -> Clocks:
+        return {devices[device]: number for device, number in found.items()}
+
+    def event(one: Event) -> Event:
+        return Occupation(tuple([devices[device] for device in one.devices]), one.ticks, one.communicates)
+
+    return Summary(
+        tuple([devices[device] for device in summary.devices]),
+        summary.ticks,
+        tuple([tuple([(devices[device], ticks) for device, ticks in row]) for row in summary.rows]),
+        tuple([(devices[device], row, ticks) for device, row, ticks in summary.ends]),
+        by_device(summary.busy),
+        by_device(summary.communication),
+        by_device(summary.last),
+        summary.events,
+        None if summary.inline is None else tuple(map(event, summary.inline)),
+    )
 
 
 def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
@@ -78,7 +145,7 @@ def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
         else:
             ticks = dict.fromkeys(step.devices, step.ticks)
             _add(busy, ticks, count)
-            if step.work.communication is not None:
+            if step.communicates:
                 _add(communication, ticks, count)
     return busy, communication
 
@@ -145,23 +212,23 @@ def _add(total: Clocks, more: Clocks, times: int) -> None:
         total[device] = total.get(device, 0) + times * ticks
 
 
-def _inline(steps: Sequence[Step], cost: int) -> tuple[Effect, ...] | None:
+def _inline(steps: Sequence[Step], cost: int) -> tuple[Event, ...] | None:
     """The ops of a body, if to run them takes no longer than `cost` devices of rows do."""
-    found: list[Effect] = []
+    found: list[Event] = []
     for step in steps:
-        if isinstance(step, Effect):
+        if not isinstance(step, Summary):
             found.append(step)
         elif step.inline is not None:
             found += step.inline
         else:
             return None
-        cost -= 1 if isinstance(step, Effect) else len(step.inline or ())
+        cost -= len(step.inline or ()) if isinstance(step, Summary) else 1
         if cost < 0:
             return None
     return tuple(found) if sum(len(effect.devices) for effect in found) <= cost + len(found) else None
 
 
-def _compose(steps: Iterable[Step], devices: Sequence[int]) -> tuple[tuple[Row, ...], tuple[tuple[int, int, int], ...]]:
+def _rows(steps: Iterable[Step], devices: Sequence[int]) -> tuple[tuple[Row, ...], tuple[tuple[int, int, int], ...]]:
     """Run a body on clocks that are not known, each a row and an offset; gives the rows and the ends of devices."""
     clocks: dict[int, tuple[Row, int]] = {device: (((device, 0),), 0) for device in devices}
     for step in steps:
