@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from distir.ir import HOST, Apply, Attributes, Call, Function, Return, Statement, TensorType, names, operands, results
 from distir.ir import types as typing
 from distir.ops import Value, type_of
+from distir.simulate.algebra import usage
+from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.recounting_places import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
 from distir.simulate.recounting_sizes import are_numbers
 from distir.simulate.simulation import DeviceUse, Simulation
-from distir.simulate.storage import Leaves
 
 
 class Figures(NamedTuple):
@@ -32,12 +33,37 @@ class Figures(NamedTuple):
     devices: Mapping[int, DeviceUse]
 
 
-class Move(NamedTuple):
-    """What a statement does: its step, and memory and bytes of what it takes as it starts and gives back as it ends."""
+class Block(NamedTuple):
+    """What a statement does: its step, and its use of memory."""
 
     step: Effect | Body | None
-    taken: Sequence[tuple[int, int]] = ()
-    given: Sequence[tuple[int, int]] = ()
+    use: Use
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The statements of one simulation of a pipeline as blocks, to be composed anew."""
+
+    known: Simulation
+    own: Sequence[Block]
+    """Of the entry function's statements."""
+    rounds: Mapping[int, Sequence[Block]]
+    """By identity of a round's body: of its statements."""
+    between: Mapping[int, Use]
+    """By special statement, the use of memory by those between it and the special one before; -1: after the last."""
+
+    @classmethod
+    def of(cls, known: Simulation, rows: Iterable[Sequence[int]], special: Sequence[int]) -> Blocks:
+        """`special`: the statements that other numbers of microbatches do otherwise, or more often."""
+        body = known.planned
+        own = _blocks(body)
+        rounds = {id(step): step for row in rows for step in (body.steps[index] for index in row)}
+        inner = {key: _blocks(step) for key, step in rounds.items() if isinstance(step, Body)}
+        starts = [0, *(index + 1 for index in special)]
+        ends = [*special, len(own)]
+        pieces = zip([*special, -1], starts, ends, strict=True)
+        between = {key: usage.compose(block.use for block in own[start:end]) for key, start, end in pieces}
+        return cls(known, own, inner, between)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +82,14 @@ class Pipeline:
     """The statements that join results of all microbatches."""
     apart: bool
     """Whether all that is done from the first pass to the last is done for one microbatch, or adds a term to a sum."""
+    _known: dict[int, Blocks] = field(default_factory=dict[int, Blocks])
+    """By identity of the simulation."""
+    _fewer: dict[int, Sequence[tuple[int, int | None]]] = field(
+        default_factory=dict[int, Sequence[tuple[int, "int | None"]]]
+    )
 
     def tells(self, count: int) -> bool:
-        """Whether a pipeline of so many microbatches can be told at all."""
+        """Whether the figures for so many microbatches can be derived from this pipeline at all."""
         return count > self.count or self.apart
 
     def figures(
@@ -75,74 +106,106 @@ class Pipeline:
         round, how many more calls of it the other one has. With fewer microbatches, each device must do what is left in
         the same order. None where rounds do not all do the same, or memories are shared. Raises Reject.
         """
-        body = known.planned
         parameters = _parameters(known, arguments)
-        if [memory for memory, _ in parameters] != [memory for memory, _ in body.parameters]:
+        if [memory for memory, _ in parameters] != [memory for memory, _ in known.planned.parameters]:
             return None
-        moves = list(_moves(body))
+        blocks = self._as_blocks(known)
         by_name = dict(zip((p.name for p in self.entry.params), arguments, strict=True))
-        for index in self.cuts:
-            moves[index] = self._cut(known, index, moves[index], count, by_name)
+        other: dict[int, Block] = {index: self._cut(known, index, count, by_name) for index in self.cuts}
         for index in self.joins:
-            joined = self._joined(known, index, moves[index], count, sizes)
+            joined = self._joined(known, index, count, sizes)
             if joined is None:
                 return None
-            moves[index] = joined
-        found = self._with_more(moves, more) if count > self.count else self._with_fewer(known, moves, count)
+            other[index] = joined
+        found = self._with_more(blocks, other, more) if count > self.count else self._with_fewer(blocks, other, count)
         if found is None:
             return None
-        other = known.like(_body(body, found, parameters))
-        return Figures(other.latency_s, other.devices)
+        steps, use = found
+        body = replace(known.planned, parameters=parameters, steps=steps)
+        vars(body)["memory"] = use
+        simulation = known.like(body)
+        return Figures(simulation.latency_s, simulation.devices)
 
-    def _cut(self, known: Simulation, index: int, move: Move, count: int, whole: Mapping[str, Value]) -> Move:
+    def _as_blocks(self, known: Simulation) -> Blocks:
+        found = self._known.get(id(known))
+        if found is None:
+            special = sorted({*self.cuts, *self.joins, *(row[1] for row in self.rows.values())})
+            found = self._known[id(known)] = Blocks.of(known, self.rows.values(), special)
+        return found
+
+    def _cut(self, known: Simulation, index: int, count: int, whole: Mapping[str, Value]) -> Block:
         statement = self.entry.body[index]
         assert isinstance(statement, Apply)
         attrs = Attributes({**statement.attrs, "num_outputs": count})
         split = Apply(statement.results[-1:] * count, statement.op, statement.args, attrs)
         effect = known.effect_of(split, [whole[name] for name in names(statement.args)])
-        return Move(effect, [move.taken[-1]] * count, ())
+        (memory, size) = known.planned.sizes[known.planned.taken[index][-1]]
+        return _block(effect, [(memory, count * size)], ())
 
-    def _joined(self, known: Simulation, index: int, move: Move, count: int, sizes: Mapping[str, int]) -> Move | None:
-        statement = self.entry.body[index]
+    def _joined(self, known: Simulation, index: int, count: int, sizes: Mapping[str, int]) -> Block | None:
+        statement, body = self.entry.body[index], known.planned
         assert isinstance(statement, Apply)
         part = typing.substitute(type_of(known.instance.state[next(iter(names(statement.args)))]), sizes)
         concat = replace(statement, args=statement.args[-1:] * count, claims=())
         effect = known.effect_of(concat, [part] * count)
-        size = effect.sizes[0]
-        if size is None or len(move.taken) != 1 or len(move.given) != self.count:
+        size, given = effect.sizes[0], body.given[index]
+        if size is None or len(body.taken[index]) != 1 or len(given) != self.count:
             return None
-        return Move(effect, [size], [move.given[-1]] * count)
+        memory, each = body.sizes[given[-1]]
+        return _block(effect, [size], [(memory, count * each)])
 
-    def _with_more(self, moves: Sequence[Move], more: Mapping[str, int]) -> list[Move] | None:
+    def _with_more(
+        self, blocks: Blocks, other: Mapping[int, Block], more: Mapping[str, int]
+    ) -> tuple[list[Effect | Body | None], Use] | None:
         """With one of the rounds, neither the first nor the last in its row, so many times more."""
-        copies = [1] * len(moves)
+        again: dict[int, int] = {}
         for function, times in more.items():
             row = self.rows[function]
-            if any(moves[a].step is not moves[b].step for a, b in pairwise(row[1:-1])):
+            if any(blocks.own[a].step is not blocks.own[b].step for a, b in pairwise(row[1:-1])):
                 return None
-            copies[row[1]] += times
-        return [move for move, times in zip(moves, copies, strict=True) for _ in range(times)]
+            again[row[1]] = times
+        steps = [block.step for block in blocks.own]
+        total = Usage()
+        for index in blocks.between:
+            total.block(blocks.between[index])
+            if index >= 0:
+                block = other.get(index, blocks.own[index])
+                steps[index] = block.step
+                total.block(usage.power(block.use, 1 + again.get(index, 0)))
+        for index in sorted(again, reverse=True):
+            steps[index:index] = [steps[index]] * again[index]
+        return steps, total.total
 
-    def _with_fewer(self, known: Simulation, moves: Sequence[Move], count: int) -> list[Move] | None:
+    def _with_fewer(
+        self, blocks: Blocks, other: Mapping[int, Block], count: int
+    ) -> tuple[list[Effect | Body | None], Use] | None:
         """Without the last microbatches, but for what the very last does as such: the last one left does it."""
+        known = blocks.known
         memories = [known.memory_of(device) for device in known.devices]
         if len(set(memories)) < len(memories):
             return None  # it counts in which order devices do things
+        if count not in self._fewer:
+            self._fewer[count] = self._without(count)
+        found = [
+            other.get(index, blocks.own[index]) if inner is None else blocks.rounds[id(blocks.own[index].step)][inner]
+            for index, inner in self._fewer[count]
+        ]
+        return [block.step for block in found], usage.compose(block.use for block in found)
+
+    def _without(self, count: int) -> Sequence[tuple[int, int | None]]:
+        """The statements that are left for so many microbatches, in order."""
         last: dict[object, list[Place]] = {}
         for place in self.places:
             if place.microbatch == self.count:
                 last.setdefault(place.kind, []).append(place)
         number: Counter[object] = Counter()
-        rounds = {id(step): step for row in self.rows.values() for step in (moves[index].step for index in row)}
-        inner = {key: list(_moves(step)) for key, step in rounds.items() if isinstance(step, Body)}
-        found: list[Move] = []
+        found: list[tuple[int, int | None]] = []
         for place in _in_order([place for place in self.places if place.microbatch <= count]):
             source = place
             if place.microbatch == count:
                 source = last[place.kind][number[place.kind]]
                 number[place.kind] += 1
-            move = moves[source.index]
-            found.append(move if source.inner is None else inner[id(move.step)][source.inner])
+            found.append((source.index, source.inner))
         return found
 
 
@@ -200,30 +263,37 @@ def _is_row(indices: Sequence[int]) -> bool:
     return len(indices) >= LEAST and all(b == a + 1 for a, b in pairwise(indices))
 
 
-def _moves(body: Body) -> Iterator[Move]:
-    sizes = body.sizes
+def _blocks(body: Body) -> list[Block]:
+    """By statement. Most statements do what others do, each for another layer or microbatch."""
+    sizes = [*body.sizes]
+    known: dict[object, Block] = {}
+    found: list[Block] = []
     for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
-        yield Move(step, [sizes[s] for s in taken] if taken else (), [sizes[s] for s in given] if given else ())
+        key = (id(step), tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
+        block = known.get(key)
+        if block is None:
+            block = known[key] = Block(step, step.memory) if isinstance(step, Body) else _block(step, *key[1:])
+        found.append(block)
+    return found
 
 
-def _body(like: Body, moves: Sequence[Move], parameters: list[tuple[int, int]]) -> Body:
-    """A body that does all this, for its times and its use of memory."""
-    numbers: dict[tuple[int, int], int] = {}
-
-    def numbered(sizes: Sequence[tuple[int, int]]) -> Leaves:
-        return tuple([numbers.setdefault(size, len(numbers)) for size in sizes])
-
-    taken = [numbered(move.taken) if move.taken else () for move in moves]
-    given = [numbered(move.given) if move.given else () for move in moves]
-    steps = [move.step for move in moves]
-    return replace(like, parameters=parameters, sizes=list(numbers), steps=steps, taken=taken, given=given)
+def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> Block:
+    use = Usage()
+    use.op(taken, step.temporary if step is not None else (), given)
+    return Block(step, use.total)
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:
     """Memory and bytes of what the parameters stand for."""
     found: list[tuple[int, int]] = []
-    for leaf in (leaf for value in arguments for leaf in typing.leaves(type_of(value))):
-        size = leaf.nbytes if isinstance(leaf, TensorType) else None
-        if leaf.device is not None and leaf.device != HOST and isinstance(size, int):
-            found.append((known.memory_of(leaf.device), size))
+    before = known.planned.parameters
+    for value, old in zip(arguments, known.instance.args, strict=True):
+        leaves = [leaf for leaf in typing.leaves(type_of(value)) if leaf.device is not None and leaf.device != HOST]
+        if value is old:
+            found += before[len(found) : len(found) + len(leaves)]
+            continue
+        for leaf in leaves:
+            size = leaf.nbytes if isinstance(leaf, TensorType) else None
+            if leaf.device is not None and isinstance(size, int):
+                found.append((known.memory_of(leaf.device), size))
     return found

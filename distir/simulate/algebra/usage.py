@@ -57,7 +57,8 @@ def compose(uses: Iterable[Use]) -> Use:
     """The use of memory by one block after the other."""
     usage = Usage()
     for use in uses:
-        usage.block(use)
+        if use:
+            usage.block(use)
     return usage.total
 
 
