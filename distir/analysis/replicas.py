@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from distir.ir import HOST, AnyType, Apply, Call, Constant, Function, Module, TensorType, TupleType, Type, types
-from distir.ir.calls import callees, callees_first
+from distir.ir.calls import callees
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Op, Value, bridge, type_of
 from distir.ops.elsewhere import NOWHERE
 
@@ -63,7 +64,7 @@ class Places:
     """Where a module's functions are called."""
 
     module: Module
-    _named: dict[str, bool] | None = None
+    _named: dict[str, bool] = field(default_factory=dict[str, bool])
     _renamings: dict[tuple[Devices, Devices], Renaming] = field(default_factory=dict[tuple[Devices, Devices], Renaming])
 
     def renaming(self, before: Devices, after: Devices) -> Renaming:
@@ -76,12 +77,17 @@ class Places:
 
     def names_devices(self, name: str) -> bool:
         """Whether a function, or one that it calls, names a device; on a cycle of calls that is not told apart."""
-        if self._named is None:
-            named: dict[str, bool] = {}
-            for function in callees_first(self.module):
-                inside = any(named.get(callee, True) for callee in callees(function))
-                named[function.name] = inside or _names_devices(function)
-            self._named = named
+        known = self._named.get(name)
+        return finish(self._names_devices(name)) if known is None else known
+
+    def _names_devices(self, name: str) -> Deep[bool]:
+        if name not in self._named:
+            self._named[name] = True
+            function = self.module.functions.get(name)
+            found = function is None or _names_devices(function)
+            for callee in callees(function) if function is not None and not found else ():
+                found = found or (yield self._names_devices(callee))
+            self._named[name] = found
         return self._named[name]
 
     def of(self, name: str, vs: Sequence[Value]) -> tuple[Key, Devices] | None:

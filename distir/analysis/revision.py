@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.core import Span
@@ -24,8 +24,6 @@ _FARTHEST = 1_000
 
 _KNOWN = 4
 """How many changes are remembered: one edit is asked about for names, types and storages."""
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +103,6 @@ class Change:
         """Whether something is gone from, or new in, the statements from `start` to before `end` of the old body."""
         at = bisect.bisect_left(self.hunks, end, key=_first) - 1
         return at >= 0 and self.hunks[at].end > start
-
-    def carried(self, old: Sequence[Item], fill: Item) -> list[Item]:
-        """What is known by statement, for the new body: `fill` for the statements that are new."""
-        carried: list[Item] = []
-        start = 0
-        for hunk in self.hunks:
-            carried += old[start : hunk.first]
-            carried += [fill] * (hunk.new_end - hunk.new_first)
-            start = hunk.end
-        carried += old[start:]
-        return carried
 
     def renumbered(self, indices: array[int]) -> array[int]:
         """The numbers of statements, as they are now; any number for those that are gone. Negative ones stay."""

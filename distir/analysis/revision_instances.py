@@ -34,17 +34,6 @@ MEMO_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """The instance that another one was made from, perhaps over several versions, and the names of changed values.
-
-    A name that is gone or new counts as changed.
-    """
-
-    instance: Instance
-    changed: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Kept:
     """An instance of an earlier version."""
 
@@ -55,7 +44,6 @@ class Kept:
     """Names of which the state does not say what statements in the middle were given."""
     affected: frozenset[str]
     """The functions that have come to mean something else since."""
-    origin: Origin | None
 
 
 @dataclass(slots=True)
@@ -63,8 +51,6 @@ class Earlier:
     """What earlier versions know. Let go of as soon as the new version has been looked at as the old one was."""
 
     kept: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
-    origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
-    """By the identity of an instance of the new version: the one that it was made from."""
 
     def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Deep[Instance | None]:
         """An instance made from an earlier one; `checker.found` gets what is wrong in it. None if there is none."""
@@ -75,8 +61,6 @@ class Earlier:
         if old.instance.function is function and name not in old.affected:
             checker.found += old.problems
             checker.instances[name, vs] = old.instance
-            if old.origin is not None:
-                self.origins[id(old.instance)] = old.origin
             return old.instance
         if not old.is_plain or not checker.structure.names[name].is_plain:
             return None
@@ -85,16 +69,11 @@ class Earlier:
         revision = _Revision(checker, old, function)
         instance = yield revision.instance()
         checker.instances[name, vs] = instance
-        base = old.origin or Origin(old.instance, frozenset())
-        before, now = base.instance.state, instance.state
-        changed = [name for name in base.changed | revision.changed if not _is_same_in(before, now, name)]
-        self.origins[id(instance)] = Origin(base.instance, frozenset(changed))
         return instance
 
     def forget(self) -> None:
         """Let go of earlier versions."""
         self.kept = {}
-        self.origins = {}
 
 
 def take_over(new: Checker, old: Checker) -> None:
@@ -112,13 +91,12 @@ def take_over(new: Checker, old: Checker) -> None:
         room -= k.instance.size
         if room < 0:
             break
-        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed, k.origin)
+        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
     for key, instance in found:
         if key not in old.problems:
             continue  # it is being looked at
         facts = old.structure.names[key[0]]
-        origin = old.earlier.origins.get(id(instance))
-        kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed, origin)
+        kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed)
 
 
 @dataclass

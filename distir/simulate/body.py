@@ -49,15 +49,15 @@ class Body:
     """By statement: an op's effect, a call's body; None for `return`."""
     sizes: Sequence[tuple[int, int]]
     """Memory and bytes of each of the body's storages."""
-    taken: list[Leaves]
+    taken: Sequence[Leaves]
     """By statement: the storages that an op takes as it starts. A call takes its own."""
-    given: list[Leaves]
+    given: Sequence[Leaves]
     """By statement: the storages that are given back as the op ends."""
-    moved: dict[int, tuple[tuple[int, int], ...]]
+    moved: Mapping[int, tuple[tuple[int, int], ...]]
     """By statement, for few: storages that take over another's memory, the new one and the old one."""
-    arguments: dict[int, tuple[int, ...]]
+    arguments: Mapping[int, tuple[int, ...]]
     """By calling statement: our storage for each storage of the callee's parameters."""
-    created: dict[int, tuple[tuple[int, int], ...]]
+    created: Mapping[int, tuple[tuple[int, int], ...]]
     """By calling statement: the callee's storages that become ours: theirs, ours."""
     live_out: frozenset[int]
     """The storages of ours that the caller wants."""
@@ -65,6 +65,8 @@ class Body:
     """The leaves returned that are in memory which must not be given back."""
     passed_on: tuple[frozenset[int], dict[int, int]] = (frozenset(), {})
     """What becomes of the parameters' storages: those given back, and by storage of ours the one it took over."""
+    order: Mapping[int, Leaves] = field(default_factory=dict[int, Leaves])
+    """By statement, for few: the storages that it makes, as the results come, where their numbers come otherwise."""
 
     def alike(
         self,
@@ -107,6 +109,10 @@ class Body:
     def first_events(self) -> list[int]:
         """By statement: how many events come before it in this body."""
         return [0, *accumulate(events_of(step) for step in self.steps)]
+
+    def made(self, index: int) -> Sequence[int]:
+        """The storages that an op makes, as its results come."""
+        return self.order.get(index) or sorted([*self.taken[index], *(new for new, _ in self.moved.get(index, ()))])
 
     @cached_property
     def firsts(self) -> tuple[tuple[int, ...], ...]:

@@ -228,10 +228,9 @@ def _result(body: Body, index: int, storage: int) -> str:
     """Which of an op's results a storage that it made belongs to: they are numbered as the results' leaves come."""
     step, names = body.steps[index], results(body.instance.function.body[index])
     assert isinstance(step, Effect)
-    made = [*body.taken[index], *(new for new, _ in body.moved.get(index, ()))]
     leaves = (name for name, width in zip(names, step.widths, strict=True) for _ in range(width))
     stored = [name for name, size in zip(leaves, step.sizes, strict=True) if size is not None]
-    return stored[storage - min(made)] or "_"
+    return stored[body.made(index).index(storage)] or "_"
 
 
 @dataclass(slots=True)

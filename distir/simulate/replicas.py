@@ -6,49 +6,20 @@ alike. The statements of such a body are renamed when somebody looks into it. Kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
 from distir.analysis import Instance, Renaming, Replica
 from distir.simulate.algebra import clocks, usage
 from distir.simulate.effects import Effect, Effects, elsewhere
+from distir.simulate.late import Late
 
 if TYPE_CHECKING:
     from distir.simulate.body import Body
     from distir.simulate.storage import Storages
 
 Item = TypeVar("Item")
-
-
-class Late(Sequence[Item]):
-    """A sequence that is found when it is first looked at."""
-
-    __slots__ = ("_find", "_found")
-
-    def __init__(self, find: Callable[[], Sequence[Item]]) -> None:
-        self._find = find
-        self._found: Sequence[Item] | None = None
-
-    @property
-    def items(self) -> Sequence[Item]:
-        """All of them."""
-        if self._found is None:
-            self._found = self._find()
-        return self._found
-
-    @overload
-    def __getitem__(self, index: int) -> Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Item]: ...
-    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
-        return self.items[index]
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,14 +1,14 @@
-"""Simulating the next version of a program: what an edit did not reach is taken from the version before.
+"""Simulating the next version of a program: blocks that an edit reached are built again, and composed with the rest.
 
 `Plan` is what one version leaves to the next. A test compares what this gives with what simulating the program alone
-gives.
+gives, and with the oracle.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from distir.analysis import Checker, Instance
 from distir.analysis.revision import affected
@@ -16,12 +16,13 @@ from distir.cost import Hardware, HardwareError
 from distir.diagnostics import ProgramError
 from distir.ir import DISCARD, Apply, Call, Module, types
 from distir.ir.collection import paused_collection
+from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
+from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
+from distir.simulate.body import Bodies, Body, Fate
 from distir.simulate.effects import Effects
-from distir.simulate.revision_body import RevisedBodies
-from distir.simulate.revision_storage import RevisedStorages
 from distir.simulate.simulation import Simulation, cannot, place
-from distir.simulate.storage import Unplanned, go_on
+from distir.simulate.storage import Leaves, StorageMap, Storages, Unplanned, go_on
 
 __all__ = ["Plan", "go_on", "replan"]
 
@@ -30,11 +31,129 @@ EFFECTS_KEPT = 50_000
 
 
 @dataclass(slots=True)
-class Seen:
-    """The devices of an instance's values, each with the number of values there."""
+class Cut:
+    """The functions of one version of a module, those that are long cut into blocks, and the instances of all."""
 
-    instance: Instance
-    devices: Counter[int]
+    domain: Checker
+    functions: dict[str, Outlined | None] = field(default_factory=dict[str, "Outlined | None"])
+    blocks: dict[str, Block] = field(default_factory=dict[str, Block])
+    """By the name under which it is called."""
+    instances: dict[Any, Instance] = field(default_factory=dict[Any, Instance])
+    """Of blocks, by their names and what they take."""
+    calling: dict[int, tuple[Instance, Instance]] = field(default_factory=dict[int, tuple[Instance, Instance]])
+    """By identity, an instance as it is written, and as it calls its blocks."""
+    written: dict[int, Instance] = field(default_factory=dict[int, Instance])
+    """By identity of one that calls its blocks: as it is written."""
+    devices: dict[int, tuple[Instance, frozenset[int]]] = field(
+        default_factory=dict[int, tuple[Instance, frozenset[int]]]
+    )
+    """By identity of an instance: the devices of its values, and of those of what it calls."""
+
+    @classmethod
+    def of(cls, module: Module, domain: Checker, earlier: Cut | None, changed: Set[str]) -> Cut:
+        """`changed`: the functions that have come to mean something else than in the earlier version."""
+        found = cls(domain)
+        if earlier is not None:
+            found.instances, found.calling = dict(earlier.instances), dict(earlier.calling)
+            found.written, found.devices = dict(earlier.written), dict(earlier.devices)
+        for name, function in module.functions.items():
+            old = earlier.functions.get(name) if earlier is not None else None
+            if old is not None and name in changed:
+                cut = old.revised(function, changed)
+            else:
+                cut = old or outlined(function)
+            found.functions[name] = cut
+            if cut is not None:
+                calls = (s for s in cut.calls.body if isinstance(s, Call))
+                found.blocks.update((call.function, block) for call, block in zip(calls, cut.blocks, strict=True))
+        return found
+
+    def called(self, caller: Instance, call: Call) -> Instance:
+        """What a call runs: a block of the caller, or a function."""
+        block = self.blocks.get(call.function)
+        args = caller.state(call.args)
+        if block is None:
+            return self.domain.instance(call.function, args)
+        key = (call.function, args, tuple(caller.dims.items()))
+        known = self.instances.get(key)
+        if known is None:
+            known = self.instances[key] = instance_of(block, call, caller)
+        return known
+
+    def as_calls(self, instance: Instance) -> Instance:
+        """The instance as it calls its blocks; itself, where it is short, or follows from another one."""
+        known = self.calling.get(id(instance))
+        if known is not None:
+            return known[1]
+        cut = self.functions.get(instance.function.name)
+        if cut is None or instance.replica is not None or cut.function is not instance.function:
+            return instance
+        made = Instance(cut.calls, instance.args, instance.dims, instance.state)
+        self.calling[id(instance)] = instance, made
+        self.written[id(made)] = instance
+        return made
+
+    def used_devices(self, instance: Instance) -> Deep[frozenset[int]]:
+        """The devices of an instance's values, and of those of what it calls."""
+        instance = self.as_calls(instance)
+        known = self.devices.get(id(instance))
+        if known is not None:
+            return known[1]
+        function, state = instance.function, instance.state
+        found = _of(instance.args) if id(instance) in self.written else _of(state.values())
+        for statement in function.body:
+            if isinstance(statement, Apply) and DISCARD in statement.results:
+                found |= _of(self.domain.answer(statement, state(statement.args)))
+            elif isinstance(statement, Call) and self._names_devices(statement.function):
+                found |= yield self.used_devices(self.called(instance, statement))
+        self.devices[id(instance)] = instance, frozenset(found)
+        return self.devices[id(instance)][1]
+
+    def _names_devices(self, name: str) -> bool:
+        """Whether a call may use other devices than those that its arguments are on."""
+        return name in self.blocks or self.domain.where.names_devices(name)
+
+    def site(self, name: str, index: int | None) -> tuple[str, int | None]:
+        """A function as it is written and a statement in it, of a function or a block by its name."""
+        for cut in filter(None, self.functions.values()):
+            first = 0
+            for call, block in zip(cut.calls.body, cut.blocks, strict=False):
+                if isinstance(call, Call) and call.function == name:
+                    return cut.function.name, None if index is None else first + index
+                first += len(block.statements)
+        return name, index
+
+    def keep(self, used: Set[int]) -> None:
+        """Let go of all instances but those used, by identity."""
+        self.written = {key: written for key, written in self.written.items() if key in used}
+        self.calling = {key: pair for key, pair in self.calling.items() if id(pair[1]) in used}
+        self.devices = {key: found for key, found in self.devices.items() if key in used}
+        self.instances = {key: instance for key, instance in self.instances.items() if id(instance) in used}
+
+
+@dataclass(slots=True)
+class CutStorages(StorageMap):
+    """The storages of functions by those of their blocks."""
+
+    cut: Cut = field(kw_only=True)
+
+    def found(self, instance: Instance, partition: Leaves | None = None) -> Deep[Storages]:
+        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition))
+
+    def called(self, caller: Instance, call: Call) -> Instance:
+        return self.cut.called(caller, call)
+
+
+@dataclass(slots=True)
+class CutBodies(Bodies):
+    """The bodies of functions from those of their blocks."""
+
+    cut: Cut = field(kw_only=True)
+
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
+        body = yield from Bodies.build(self, found, fates, wanted)
+        written = self.cut.written.get(id(found.instance))
+        return body if written is None else joined(body, written)
 
 
 @dataclass(slots=True)
@@ -42,9 +161,9 @@ class Plan:
     """A simulation, and what of it serves the next version."""
 
     simulation: Simulation
-    storages: RevisedStorages
-    bodies: RevisedBodies
-    seen: dict[int, Seen] = field(default_factory=dict[int, Seen])
+    cut: Cut
+    storages: CutStorages
+    bodies: CutBodies
 
 
 def replan(
@@ -62,97 +181,58 @@ def replan(
     it was.
     """
     with paused_collection():
-        seen: dict[int, Seen] = {}
-        places = _places(domain, instance, machine, earlier.seen if earlier is not None else {}, seen)
+        changed: Set[str] = frozenset()
+        if earlier is not None:
+            calls = {name: facts.calls for name, facts in domain.structure.names.items()}
+            changed = affected(earlier.simulation.module, module, calls, ())
+        cut = Cut.of(module, domain, earlier.cut if earlier is not None else None, changed)
+        places = _places(cut, instance, machine)
         effects = Effects(domain, machine, places)
-        storages = RevisedStorages(domain, effects, pause=pause)
-        bodies = RevisedBodies(storages)
+        storages = CutStorages(domain, effects, pause=pause, cut=cut)
+        bodies = CutBodies(storages, cut=cut)
         if earlier is not None and _is_same_machine(earlier, machine, places):
             known = earlier.storages.effects.known
             effects.known = known if len(known) <= EFFECTS_KEPT else {}
-            calls = {name: facts.calls for name, facts in domain.structure.names.items()}
-            storages.functions = affected(earlier.simulation.module, module, calls, ())
-            storages.take_over(earlier.storages)
-            bodies.take_over(earlier.bodies, storages.functions)
+            storages.known, bodies.known = dict(earlier.storages.known), dict(earlier.bodies.known)
         try:
             body = bodies.entry(instance)
         except Unplanned as unplanned:
+            unplanned.function, unplanned.index = cut.site(unplanned.function, unplanned.index)
             raise ProgramError([cannot(unplanned)]) from None
-        storages.earlier, storages.revised, bodies.earlier = {}, {}, {}
         storages.pause = go_on
-        if len(bodies.made) > bodies.most_kept:
-            bodies.sweep(body)
+        _let_go(storages, bodies, finish(storages.found(instance)))
         domain.earlier.forget()
-    return Plan(Simulation(module, instance, machine, body, effects), storages, bodies, seen)
+    return Plan(Simulation(module, instance, machine, body, effects), cut, storages, bodies)
+
+
+def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
+    """Keep what this version uses, and nothing of earlier ones."""
+    used = {id(entry): entry}
+    waiting = [entry]
+    while waiting:
+        found = waiting.pop()
+        for callee in (*found.callees.values(), *(found.replica[:1] if found.replica is not None else ())):
+            if id(callee) not in used:
+                used[id(callee)] = callee
+                waiting.append(callee)
+    storages.known = {key: found for key, found in storages.known.items() if id(found) in used}
+    bodies.known = {key: body for key, body in bodies.known.items() if key[0] in used}
+    storages.cut.keep({id(found.instance) for found in used.values()})
 
 
 def _is_same_machine(earlier: Plan, machine: Hardware, places: dict[int, int]) -> bool:
     return earlier.simulation.hardware is machine and earlier.storages.effects.place == places
 
 
-def _places(
-    domain: Checker, entry: Instance, machine: Hardware, known: dict[int, Seen], seen: dict[int, Seen]
-) -> dict[int, int]:
+def _places(cut: Cut, entry: Instance, machine: Hardware) -> dict[int, int]:
     """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
-    found: set[int] = set()
-    waiting = [entry]
-    while waiting:
-        instance = waiting.pop()
-        if id(instance) in seen:
-            continue
-        names = domain.structure.names[instance.function.name]
-        seen[id(instance)] = here = _devices(domain, instance, known)
-        found.update(here.devices)
-        if names.discards:
-            found |= _discarded(domain, instance)
-        if names.calls:
-            for statement in instance.function.body:
-                if isinstance(statement, Call) and domain.where.names_devices(statement.function):
-                    waiting.append(domain.instance(statement.function, instance.state(statement.args)))
     try:
-        return machine.place(found)
+        return machine.place(finish(cut.used_devices(entry)))
     except HardwareError:
-        return place(domain, entry, machine)  # which says what is wrong
+        return place(cut.domain, entry, machine)  # which says what is wrong
 
 
-def _devices(domain: Checker, instance: Instance, known: dict[int, Seen]) -> Seen:
-    """The devices of an instance's values: of one made from an earlier one, what changed is counted."""
-    same = known.get(id(instance))
-    if same is not None and same.instance is instance:
-        return same
-    origin = domain.earlier.origins.get(id(instance))
-    old = known.get(id(origin.instance)) if origin is not None else None
-    if origin is None or old is None or old.instance is not origin.instance:
-        return Seen(instance, _counted(instance.state))
-    counts = old.devices.copy()
-    for name in origin.changed:
-        for device in _of(origin.instance.state.get(name)):
-            counts[device] -= 1
-            if not counts[device]:
-                del counts[device]
-        counts.update(_of(instance.state.get(name)))
-    return Seen(instance, counts)
-
-
-def _counted(state: dict[str, Value]) -> Counter[int]:
-    values = Counter(map(id, state.values()))
-    distinct = {id(value): value for value in state.values()}
-    counts: Counter[int] = Counter()
-    for identity, times in values.items():
-        for device in _of(distinct[identity]):
-            counts[device] += times
-    return counts
-
-
-def _of(value: Value | None) -> frozenset[int]:
-    return frozenset() if value is None else frozenset(types.devices(type_of(value)))
-
-
-def _discarded(domain: Checker, instance: Instance) -> set[int]:
-    """The devices of results that are discarded."""
-    found: set[int] = set()
-    for statement in instance.function.body:
-        if isinstance(statement, Apply) and DISCARD in statement.results:
-            for value in domain.answer(statement, instance.state(statement.args)):
-                found |= _of(value)
-    return found
+def _of(values: Iterable[Value | None]) -> frozenset[int]:
+    """The devices of values, of which few are distinct."""
+    distinct = {id(value): value for value in values if value is not None}
+    return frozenset[int]().union(*[types.devices(type_of(value)) for value in distinct.values()])

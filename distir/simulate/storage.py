@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from distir.analysis import Checker, Instance, Renaming
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
-from distir.ops import Reject, Value, type_of
+from distir.ops import Reject, type_of
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.replicas import Move
 
@@ -68,18 +68,10 @@ class Storages:
     returned: Leaves = ()
     places: dict[str, Leaves] = field(default_factory=dict[str, Leaves])
     """By name: the leaves of a value."""
-    dropped: int = 0
-    """How many of the storages are nothing's any more, after edits."""
+    callees: dict[int, Storages] = field(default_factory=dict[int, "Storages"])
+    """Those of its calls, by identity."""
     replica: tuple[Storages, Move] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
-
-    def uses(self, index: int) -> Leaves:
-        """The storages that a statement uses or makes, with repetitions; `NO_STORAGE` among them."""
-        statement = self.statements[index]
-        if isinstance(statement, Called):
-            arguments = statement.arguments
-            return (*self.created[index], *(arguments[p] for p in statement.callee.used_parameters))
-        return self.created[index] + self.operands[index] if statement is not None else ()
 
     @cached_property
     def last_uses(self) -> array[int]:
@@ -110,15 +102,17 @@ class Storages:
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
+Key = tuple[int, Leaves]
+"""An instance by its identity, and which of its parameters' leaves share memory."""
+
+
 @dataclass(slots=True)
 class StorageMap:
     """Finds the storages of instances, each once."""
 
     domain: Checker
     effects: Effects
-    known: dict[tuple[str, tuple[Value, ...], Leaves], Storages] = field(
-        default_factory=dict[tuple[str, tuple[Value, ...], Leaves], Storages]
-    )
+    known: dict[Key, Storages] = field(default_factory=dict[Key, Storages])
     moves: dict[Renaming, Move | None] = field(default_factory=dict[Renaming, "Move | None"], kw_only=True)
     """From the devices of one call to those of another; None where the machine tells them apart."""
     pause: Callable[[], None] = field(default=go_on, kw_only=True)
@@ -136,13 +130,11 @@ class StorageMap:
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
-        key = (instance.function.name, instance.args, partition)
+        key = (id(instance), partition)
         known = self.known.get(key) or (yield from self._replica(key, instance, partition))
         return known if known is not None else (yield from self.fresh(key, instance, partition))
 
-    def _replica(
-        self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves
-    ) -> Deep[Storages | None]:
+    def _replica(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages | None]:
         """The storages of an instance that follows another one; None if it does not, or not on this machine."""
         if instance.replica is None:
             return None
@@ -158,9 +150,7 @@ class StorageMap:
             return None
         return found
 
-    def fresh(
-        self, key: tuple[str, tuple[Value, ...], Leaves], instance: Instance, partition: Leaves
-    ) -> Deep[Storages]:
+    def fresh(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages]:
         """The storages of an instance that has not been looked at."""
         own: list[tuple[int, int]] = []
         for storage, size in zip(partition, self.sizes(instance), strict=True):
@@ -170,6 +160,10 @@ class StorageMap:
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         return known
+
+    def called(self, caller: Instance, call: Call) -> Instance:
+        """What a call runs."""
+        return self.domain.instance(call.function, caller.state(call.args))
 
     def sizes(self, instance: Instance) -> list[tuple[int, int] | None]:
         """The memory and the bytes of each leaf of the arguments; None of host values. Raises Unplanned."""
@@ -211,8 +205,8 @@ class StorageMap:
 
     def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
-        instance = self.domain.instance(call.function, found.instance.state(call.args))
-        callee = yield self.found(instance, canonical(operands))
+        callee = yield self.found(self.called(found.instance, call), canonical(operands))
+        found.callees[id(callee)] = callee
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
         arguments = tuple(dict.fromkeys(given))
         returned = callee.returned

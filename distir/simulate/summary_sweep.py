@@ -40,7 +40,8 @@ from distir.ops.infer import ADDRESSABLE
 from distir.simulate.algebra.usage import Usage, Use, compose
 from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects, elsewhere
-from distir.simulate.replicas import Late, Move
+from distir.simulate.late import Late
+from distir.simulate.replicas import Move
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
 

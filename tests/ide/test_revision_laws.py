@@ -169,8 +169,6 @@ def test_a_change_takes_one_body_to_another(old, new):
         assert moved is None or (new[moved] == old[index] and edit.old_index(moved) == index)
     kept = array("q", [-1, *(index for index in range(len(old)) if index not in gone)])
     assert list(edit.renumbered(kept)) == [-1, *(n for n in numbers if n is not None)]
-    carried = edit.carried(old, None)
-    assert carried == [None if index in fresh else statement for index, statement in enumerate(new)]
     ends = [edit.new_boundary(boundary) for boundary in range(len(old) + 1)]
     assert ends == sorted(ends)
     for start, end in combinations(range(len(old) + 1), 2):
