@@ -15,7 +15,6 @@ from distir.analysis.execute import (
 from distir.analysis.indices import Bounds, Leaf, index_bounds
 from distir.analysis.interpret import Domain, State, algorithm_1, interpret
 from distir.analysis.lookup import lookup
-from distir.analysis.replicas import Renaming
 from distir.analysis.values import Values
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "Load",
     "Mixed",
     "Output",
-    "Renaming",
     "Replica",
     "State",
     "TooLargeError",

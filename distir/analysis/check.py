@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Replica, Types
+from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
 from distir.analysis.interpret import State
 from distir.analysis.parameters import parameters
 from distir.analysis.repairs import UNFIT, advised, argument_to_blame, reason
-from distir.analysis.replicas import Devices, Key, Places
+from distir.analysis.replicas import Replicas
 from distir.analysis.revision_instances import Earlier, take_over
 from distir.analysis.structure import Structure, structure, unused
 from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
@@ -107,34 +107,46 @@ def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, in
     return order[diagnostic.site.function], -1 if index is None else index
 
 
+@dataclass(slots=True)
+class Report:
+    """What is wrong in the function that is being interpreted."""
+
+    function: Function | None = None
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    here: int | None = None
+    """Where the statement that is being interpreted stands, if that is known."""
+    _places: dict[int, int] = field(default_factory=dict[int, int])
+
+    def index(self, statement: Statement) -> int:
+        """Where a statement stands. Searched by identity, and only when something is wrong."""
+        if self.here is not None:
+            return self.here
+        if not self._places:
+            assert self.function is not None
+            self._places = {id(s): i for i, s in reversed(list(enumerate(self.function.body)))}
+        return self._places[id(statement)]
+
+
 @dataclass
 class Checker(Types):
     """The mixed domain with a memory for what is wrong."""
 
     structure: Structure = field(kw_only=True)
     late: bool = False
-    """Whether functions are not looked at for their own types: then all that is wrong is reported at the call."""
+    """Whether functions are not checked for their own types: then all that is wrong is reported at the call."""
     own: dict[str, Instance] = field(default_factory=dict[str, Instance])
     problems: dict[tuple[str, tuple[Value, ...]], list[Diagnostic]] = field(
         default_factory=dict[tuple[str, tuple[Value, ...]], list[Diagnostic]]
     )
     """What is wrong in each instance."""
-    current: Function | None = None
-    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    indexed: Function | None = None
-    places: dict[int, int] = field(default_factory=dict[int, int])
-    """Where the statements of the function `indexed` stand, by identity."""
-    here: int | None = None
-    """Where the statement that is looked at stands, if that is known."""
+    report: Report = field(default_factory=Report)
     earlier: Earlier = field(default_factory=Earlier)
     """Instances of earlier versions of the module."""
-    replicas: dict[Key, tuple[Instance, Devices]] = field(default_factory=dict[Key, tuple[Instance, Devices]])
-    """Instances without a mistake, and the devices that they are on, by what calls elsewhere have in common."""
 
     @cached_property
-    def where(self) -> Places:
-        """Where functions are called."""
-        return Places(self.module)
+    def replicas(self) -> Replicas:
+        """Instances without a mistake, which others on other devices follow from."""
+        return Replicas(self.module)
 
     def own_problems(self, name: str) -> list[Diagnostic]:
         """What is wrong in a function for its own parameters' types."""
@@ -191,16 +203,16 @@ class Checker(Types):
         known = self._known(name, vs)
         if known is not None:
             return known
-        outer = self.current, self.found, self.here
-        self.current, self.found, self.here = self.module.functions[name], [], None
+        outer, report = self.report, Report(self.module.functions[name])
+        self.report = report
         try:
             instance = (yield self.earlier.instance(self, name, vs)) or (yield super().interpreted(name, vs))
             instance.state.semantics = FINISHED
-            if not self.found and (place := self.where.of(name, vs)) is not None:
-                self.replicas.setdefault(place[0], (instance, place[1]))
+            if not report.found:
+                self.replicas.add(name, vs, instance)
         finally:
-            self.problems[name, vs] = self.found
-            self.current, self.found, self.here = outer
+            self.problems[name, vs] = report.found
+            self.report = outer
         return instance
 
     def _known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
@@ -208,12 +220,10 @@ class Checker(Types):
         known = self.instances.get((name, vs))
         if known is not None or (name, vs) in self.earlier.kept:
             return known
-        place = self.where.of(name, vs)
-        if place is None or place[0] not in self.replicas:
-            return None
-        origin, devices = self.replicas[place[0]]
-        known = self.instances[name, vs] = Replica.of(origin, self.where.renaming(devices, place[1]))
-        self.problems[name, vs] = []
+        known = self.replicas.following(name, vs)
+        if known is not None:
+            self.instances[name, vs] = known
+            self.problems[name, vs] = []
         return known
 
     def claimed_results(self, function: Function, ws: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -222,36 +232,28 @@ class Checker(Types):
             return super().claimed_results(function, ws)
         except Reject as reject:
             part = reject.part if isinstance(reject.part, Part) and reject.part.kind == "result_type" else Part("name")
-            self.found.append(_diagnostic(reject, Site(function.name, None, part)))
+            self.report.found.append(_diagnostic(reject, Site(function.name, None, part)))
             return function.result_types or ws
 
     def _report_instance(self, call: Call, problems: Sequence[Diagnostic], known: Sequence[Diagnostic]) -> None:
         """Report at the call what is wrong in the callee for these arguments and not for its own types."""
         sites = {d.site for d in known}
         new = next((d for d in problems if d.site not in sites), None)
-        if new is not None and self.current is not None:
+        report = self.report
+        if new is not None and report.function is not None:
             notes = (Note(new.message, new.site), *new.notes)
             message = f"`@{call.function}` {UNFIT}: {reason(new.message)}"
             argument = argument_to_blame(self.module.functions[call.function], new.site)
             part = Part("callee") if argument is None else Part("operand", argument)
-            site = Site(self.current.name, self._index(call), part)
-            self.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))
+            site = Site(report.function.name, report.index(call), part)
+            report.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))
 
     def _report(self, statement: Apply | Call, reject: Reject) -> None:
-        if self.current is None:
+        report = self.report
+        if report.function is None:
             raise reject
-        site = Site(self.current.name, self._index(statement))
-        self.found.append(_diagnostic(reject, site, statement))
-
-    def _index(self, statement: Statement) -> int:
-        """Where a statement stands. Looked for by identity, and only when something is wrong."""
-        assert self.current is not None
-        if self.here is not None:
-            return self.here
-        if self.indexed is not self.current:
-            self.indexed = self.current
-            self.places = {id(s): i for i, s in reversed(list(enumerate(self.current.body)))}
-        return self.places[id(statement)]
+        site = Site(report.function.name, report.index(statement))
+        report.found.append(_diagnostic(reject, site, statement))
 
     def _claims_alone(self, op: Apply | Call) -> tuple[Value, ...]:
         """What is known of the results of a statement that is wrong: what it claims."""

@@ -13,7 +13,6 @@ from typing import Any
 from distir.analysis.interpret import Domain, State, algorithm_1
 from distir.analysis.lookup import lookup
 from distir.analysis.parameters import parameters
-from distir.analysis.replicas import Renaming
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
@@ -42,7 +41,7 @@ from distir.ops import (
     infer_values,
     type_of,
 )
-from distir.ops.elsewhere import answer
+from distir.ops.devices import Renaming, answer
 
 
 @dataclass(slots=True)

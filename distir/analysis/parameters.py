@@ -10,7 +10,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.ir import AnyType, Dim, DimensionError, Function, Param, Part, TensorType, TupleType, Type, types
 from distir.ir.dims import named, solve
 from distir.ops import Reject, Value, type_of
-from distir.ops.elsewhere import NOWHERE, device_of, moved
+from distir.ops.devices import canonical_devices, devices_of
 
 
 def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:
@@ -22,17 +22,15 @@ def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ..
     if all(v is param.type for param, v in zip(function.params, vs, strict=True)):  # the function for its own types
         return tuple(vs), {name: named(name) for t in dict.fromkeys(vs) for name in types.dim_names(type_of(t))}
     given = tuple(vs)
-    home = device_of(given)
-    if home is not None:
-        try:
-            args, dims = _bound(function.name, function.params, moved(given, NOWHERE))
-        except Reject:  # its message names the device, or a parameter does
-            return _bound(function.name, function.params, given)
-        return moved(args, home), dims
-    return _bound(function.name, function.params, given)
+    there = canonical_devices(devices_of(given))
+    try:
+        args, dims = _bound(function.name, function.params, there(given))
+    except Reject:  # its message names the devices, or a parameter does
+        return _bound(function.name, function.params, given)
+    return there.back(args), dims
 
 
-@lru_cache(maxsize=1 << 13)  # a function is called with the same sizes on one device after the other
+@lru_cache(maxsize=1 << 13)  # a function is called with the same sizes again and again
 def _bound(
     function: str, params: tuple[Param, ...], vs: tuple[Value, ...]
 ) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:

@@ -53,13 +53,13 @@ class Earlier:
     kept: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
 
     def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Deep[Instance | None]:
-        """An instance made from an earlier one; `checker.found` gets what is wrong in it. None if there is none."""
+        """An instance made from an earlier one, or None. The checker's report gets what is wrong in it."""
         old = self.kept.get((name, vs))
         if old is None:
             return None
         function = checker.module.functions[name]
         if old.instance.function is function and name not in old.affected:
-            checker.found += old.problems
+            checker.report.found += old.problems
             checker.instances[name, vs] = old.instance
             return old.instance
         if not old.is_plain or not checker.structure.names[name].is_plain:
@@ -134,15 +134,15 @@ class _Revision:
                         yield from self._look_at(rho, index, body[index])
             rho[DISCARD] = None
             self.changed -= {name for name in unsure if _is_same_in(rho, old.state, name)}
-            checker.here = None
+            checker.report.here = None
             last = body[-1] if body else None
             rho.returned = rho(last.args) if isinstance(last, Return) else _returned(rho, body)
-            found = checker.found
-            checker.found = []
+            found = checker.report.found
+            checker.report.found = []
             rho.returned = checker.claimed_results(function, rho.returned)
-            checker.found = [*self._problems(found, edit), *checker.found]
+            checker.report.found = [*self._problems(found, edit), *checker.report.found]
         finally:
-            checker.dims, checker.here = outer, None
+            checker.dims, checker.report.here = outer, None
         return Instance(function, old.args, old.dims, rho)
 
     def _drop(self, rho: State, edit: Change) -> None:
@@ -183,7 +183,7 @@ class _Revision:
 
     def _look_at(self, rho: State, index: int, statement: Statement) -> Deep[None]:
         checker = self.checker
-        checker.here = index
+        checker.report.here = index
         self.looked_at.add(index)
         if isinstance(statement, Apply):
             ws = checker.apply(statement, rho(statement.args))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from distir.ir import DType
@@ -42,6 +43,13 @@ class Work:
     dtype: DType | None = None
     communication: Communication | None = None
     temporary: int = 0
+
+    def on(self, devices: Mapping[int, int]) -> Work:
+        """The same work on other devices, by those that it is on."""
+        communication = self.communication
+        if communication is None or communication.root is None:
+            return self
+        return replace(self, communication=replace(communication, root=devices[communication.root]))
 
 
 NO_WORK = Work()

@@ -17,11 +17,8 @@ from distir.cost import Cost, Hardware, larger
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
-from distir.ops.elsewhere import NOWHERE, device_of, known_work, moved
+from distir.ops.devices import Devices, canonical_devices, devices_of, known_work
 from distir.ops.group import STANDING
-
-Devices = tuple[int, ...]
-"""In ascending order."""
 
 FREE = Cost(0.0, "free")
 
@@ -79,6 +76,7 @@ class Effects:
     sized: dict[Type, tuple[int, int] | None] = field(default_factory=dict[Type, "tuple[int, int] | None"])
     alike: dict[Any, tuple[Effect, Devices]] = field(default_factory=dict[Any, "tuple[Effect, Devices]"])
     """Effects and their devices, by what ops on equal devices with equal links have in common."""
+    shapes: dict[Devices, tuple[object, ...]] = field(default_factory=dict[Devices, tuple[object, ...]])
 
     @cached_property
     def standing(self) -> tuple[tuple[int, int], ...]:
@@ -90,10 +88,14 @@ class Effects:
 
     def shape(self, devices: Devices) -> tuple[object, ...]:
         """What costs depend on, of the devices and of those that they stand for; they fit on the machine."""
-        positions = [self.place[device] for device in devices]
-        for size, stride in self.standing:
-            positions += [at + rank * stride for at in positions[: len(devices)] for rank in range(1, size)]
-        return self.hardware.shape(tuple([at for at in positions if at < self.hardware.devices]))
+        known = self.shapes.get(devices)
+        if known is None:
+            positions = [self.place[device] for device in devices]
+            for size, stride in self.standing:
+                positions += [at + rank * stride for at in positions[: len(devices)] for rank in range(1, size)]
+            fitting = tuple([at for at in positions if at < self.hardware.devices])
+            known = self.shapes[devices] = self.hardware.shape(fitting)
+        return known
 
     def of(self, op: Apply, rho: State) -> Effect:
         """The effect of an op in this state. Raises Reject where it cannot be told."""
@@ -145,13 +147,10 @@ class Effects:
 
     def kin(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
         """What ops have in common that differ only in devices of the same kinds and links, and the devices."""
-        vs, ws = tuple(vs), tuple(ws)
-        home = device_of((*vs, *ws)) if lookup(op.op).communication is None else None
-        if home is not None and home != HOST:  # nearly all: the same found faster
-            shape = self.shape((home,)) if self.standing else self.hardware.shape((self.place[home],))
-            return (op.op, op.attrs, moved(vs, NOWHERE), moved(ws, NOWHERE), shape), (home,)
-        key, devices = self.domain.where.of_op(op, (*vs, *ws))
-        return (key, len(ws), self.shape(devices)), devices
+        definition = lookup(op.op)
+        devices = devices_of((*vs, *ws))
+        there = canonical_devices(devices)
+        return (op.op, there.attributes(definition, op.attrs), there((*vs, *ws)), len(ws), self.shape(devices)), devices
 
     def way(self, before: Devices, after: Devices) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """From some devices, and their memories, to others."""
@@ -226,12 +225,9 @@ class Effects:
 
 def elsewhere(effect: Effect, devices: Mapping[int, int], memories: Mapping[int, int]) -> Effect:
     """What an op does in the same way on other devices and in other memories."""
-    work, communication = effect.work, effect.work.communication
-    if communication is not None and communication.root is not None:
-        work = replace(work, communication=replace(communication, root=devices[communication.root]))
     return Effect(
         effect.op,
-        work,
+        effect.work.on(devices),
         tuple([devices[device] for device in effect.devices]),
         effect.cost,
         effect.ticks,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from distir.analysis import Instance, Renaming, Replica
+from distir.analysis import Instance, Replica
+from distir.ops.devices import Renaming
 from distir.simulate.algebra import clocks, usage
 from distir.simulate.effects import Effect, Effects, elsewhere
 from distir.simulate.late import Late

@@ -111,7 +111,7 @@ class Cut:
 
     def _names_devices(self, name: str) -> bool:
         """Whether a call may use other devices than those that its arguments are on."""
-        return name in self.blocks or self.domain.where.names_devices(name)
+        return name in self.blocks or self.domain.replicas.names_devices(name)
 
     def site(self, name: str, index: int | None) -> tuple[str, int | None]:
         """A function as it is written and a statement in it, of a function or a block by its name."""

@@ -366,7 +366,7 @@ def reached(domain: Checker, entry: Instance) -> list[Instance]:
     seen = {id(entry)}
     for current in found:  # grows while it is walked
         for statement in current.function.body:
-            if isinstance(statement, Call) and domain.where.names_devices(statement.function):
+            if isinstance(statement, Call) and domain.replicas.names_devices(statement.function):
                 callee = domain.instance(statement.function, current.state(statement.args))
                 if id(callee) not in seen:
                     seen.add(id(callee))

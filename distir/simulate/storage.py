@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from distir.analysis import Checker, Instance, Renaming
+from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
+from distir.ops.devices import Renaming
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.replicas import Move
 

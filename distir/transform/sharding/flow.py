@@ -69,7 +69,7 @@ class Flow:
         """What a caller sees of a function."""
         known = self._summaries.get((function.name, vs))
         if known is None:
-            place = self._domain.where.of(function.name, vs)
+            place = self._domain.replicas.key(function.name, vs)
             key = (self._closures.of(function.name), vs if place is None else place[0], self.likeliest)
             known = _SUMMARIES.get(key)
             if known is None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from distir.ir import DTYPES, HOST, AnyType, Apply, Attributes, Dense, Literal, TensorType, TupleType
 from distir.ops import OPS, Reject, canonical, infer_partial, infer_types, infer_values, work
-from distir.ops.elsewhere import answer, device_of, known_work, moved
+from distir.ops.devices import answer, canonical_devices, devices_of, known_work, renaming
 from distir.syntax import parse_example
 
 RULES = (infer_values, infer_partial, infer_types)
@@ -44,7 +44,7 @@ def test_every_op_says_the_same_as_its_rules_on_every_device(device):
             vs = tuple(on(v, device) if isinstance(v, (TensorType, TupleType)) else v for v in vs)
         expected = by_the_rules(op, vs, apply.attrs, len(apply.results))
         assert answer(RULES, op, vs, apply.attrs, len(apply.results)) == expected, text
-        alone += device_of(vs) == device
+        alone += devices_of(vs) == (device,)
         try:
             costs = work(op, vs, expected, apply.attrs)
         except Reject:
@@ -86,12 +86,24 @@ def places(value):
 
 
 @given(st.lists(values, max_size=4).map(tuple))
-def test_values_have_one_device_or_none_is_told(vs):
-    found = {place for v in vs for place in places(v)} - {HOST}
-    some = any(isinstance(v, AnyType) for v in vs)
-    expected = None if some or None in found or len(found) > 1 else next(iter(found), HOST)
-    assert device_of(vs) == expected
-    if expected is not None:
-        there = moved(vs, 11)
-        assert device_of(there) == (HOST if expected == HOST else 11)
-        assert moved(there, expected) == vs
+def test_values_are_renamed_and_back(vs):
+    devices = devices_of(vs)
+    assert devices == tuple(sorted({place for v in vs for place in places(v)} - {HOST, None}))
+    there = canonical_devices(devices)
+    assert devices_of(there(vs)) == there.after
+    assert there.back(there(vs)) == vs
+    others = renaming(devices, tuple(10 * device + 7 for device in devices))
+    assert canonical_devices(others.after)(others(vs)) == there(vs)
+
+
+@pytest.mark.parametrize("device", [0, 3])
+def test_work_between_devices_has_its_root_among_them(device):
+    for op, text in EXAMPLES:
+        if op.communication is None:
+            continue
+        vs, apply = asked(text)
+        moves = renaming(devices_of(vs, op, apply.attrs), tuple(d + device for d in devices_of(vs, op, apply.attrs)))
+        vs, attrs = moves(vs), moves.attributes(op, apply.attrs)
+        ws = by_the_rules(op, vs, attrs, len(apply.results))
+        assert answer(RULES, op, vs, attrs, len(apply.results)) == ws, text
+        assert known_work(op, vs, ws, attrs) == work(op, vs, ws, attrs), text

@@ -1,0 +1,162 @@
+"""Device names do not matter: what is found of values on some devices holds for all others, by renaming.
+
+Ops do not tell one device from another. So what their rules say, what work they do, and what a function that names no
+device makes of its arguments is found once, on *canonical* devices that no program has, numbered in the order of those
+that the values are on. `answer` and `known_work` remember it for the whole process: programs repeat what they do on one
+device after the other, and from one version of a program, or one plan of a search, to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from distir.ir import HOST, AnyType, Attributes, Constant, Dense, TensorType, TupleType, Type, types
+from distir.ops.core import Op
+from distir.ops.infer import Value
+from distir.ops.unify import Reject
+from distir.ops.work import Work
+from distir.ops.workload import work
+
+Devices = tuple[int, ...]
+"""In ascending order."""
+
+CANONICAL: Final = 1 << 62
+"""The first of the devices that no program has."""
+
+KEPT = 1 << 15
+
+LARGE = 1 << 10
+"""What is said of constants with more elements is not kept."""
+
+Rule = Callable[[Op, tuple[Value, ...], Attributes, int], "tuple[Value, ...] | None"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Renaming:
+    """Other devices in the place of some, one by one and in the same order."""
+
+    before: Devices
+    after: Devices
+    devices: dict[int, int]
+    _known: dict[Type, Type] = field(default_factory=dict[Type, Type])
+
+    def __call__(self, v: Any) -> Any:
+        """A value there. What it says of other devices stays."""
+        if isinstance(v, (TensorType, TupleType, AnyType)):
+            known = self._known.get(v)
+            if known is None:
+                if len(self._known) >= KEPT:
+                    self._known.clear()
+                known = self._known[v] = types.one(self._renamed(v))
+            return known
+        return tuple([self(item) for item in cast("tuple[Any, ...]", v)]) if isinstance(v, tuple) else v
+
+    @property
+    def back(self) -> Renaming:
+        """From the others to these."""
+        return renaming(self.after, self.before)
+
+    def attributes(self, op: Op, attrs: Attributes) -> Attributes:
+        """An op's attributes, with the devices that they name."""
+        terms = device_terms(op)
+        if not attrs or terms.isdisjoint(attrs):
+            return attrs
+        return Attributes({name: self._named(value) if name in terms else value for name, value in attrs.items()})
+
+    def _named(self, value: Constant) -> Constant:
+        if isinstance(value, tuple):
+            return tuple([self._named(item) for item in value])
+        return self.devices.get(value, value) if isinstance(value, int) else value
+
+    def _renamed(self, type: Type) -> Type:
+        match type:
+            case TensorType(dtype, shape, int(device)) if device != HOST:
+                return TensorType(dtype, shape, self.devices.get(device, device))
+            case TupleType(items):
+                return TupleType(tuple([self(item) for item in items]))
+            case AnyType(int(device)):
+                return AnyType(self.devices.get(device, device))
+            case _:
+                return type
+
+
+@lru_cache(maxsize=1 << 10)
+def renaming(before: Devices, after: Devices) -> Renaming:
+    """Devices in the place of as many others."""
+    return Renaming(before, after, dict(zip(before, after, strict=True)))
+
+
+def canonical_devices(devices: Devices) -> Renaming:
+    """From devices to canonical ones."""
+    return renaming(devices, tuple(range(CANONICAL, CANONICAL + len(devices))))
+
+
+def devices_of(vs: Iterable[Value], op: Op | None = None, attrs: Attributes | None = None) -> Devices:
+    """The devices that values are on, and those that an op's attributes name."""
+    found: set[int] = set()
+    for v in vs:
+        if isinstance(v, TensorType):
+            if v.device is not None and v.device != HOST:
+                found.add(v.device)
+        elif isinstance(v, (TupleType, AnyType)):
+            found |= types.devices(v)
+        elif isinstance(v, tuple):
+            found.update(devices_of(v))
+    if attrs and op is not None and not (terms := device_terms(op)).isdisjoint(attrs):
+        found.update(d for name in terms if name in attrs for d in _ints(attrs[name]))
+    return tuple(sorted(found))
+
+
+def answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attributes, count: int) -> tuple[Value, ...]:
+    """The answer of the first rule that has one, for `count` results. Raises Reject."""
+    if any(isinstance(v, Dense) and len(v.values) > LARGE for v in vs):
+        return _answer.__wrapped__(rules, op, vs, attrs, count)
+    devices = devices_of(vs, op, attrs)
+    if not devices:
+        return _answer(rules, op, vs, attrs, count)
+    there = canonical_devices(devices)
+    try:
+        ws = _answer(rules, op, there(vs), there.attributes(op, attrs), count)
+    except Reject:  # its message names the devices
+        return _answer(rules, op, vs, attrs, count)
+    return there.back(ws)
+
+
+def known_work(op: Op, vs: tuple[Value, ...], ws: tuple[Type, ...], attrs: Attributes) -> Work:
+    """`work`, remembered. Raises Reject."""
+    there = canonical_devices(devices_of((*vs, *ws), op, attrs))
+    try:
+        return _work(op, there(vs), there(ws), there.attributes(op, attrs)).on(there.back.devices)
+    except Reject:  # its message may name the devices
+        return work(op, vs, ws, attrs)
+
+
+@lru_cache(maxsize=1 << 10)
+def device_terms(op: Op) -> frozenset[str]:
+    """The attributes of an op that name devices: of this definition, for what is registered anew may have others."""
+    patterns = [place.pattern for s in op.signatures for place in (*s.operands, *s.results)]
+    return frozenset(pattern.device.removesuffix("_i") for pattern in patterns if pattern.device is not None)
+
+
+def _ints(value: Constant) -> Sequence[int]:
+    """The devices that an attribute names."""
+    if isinstance(value, tuple):
+        return [device for item in value for device in _ints(item)]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else []
+
+
+@lru_cache(maxsize=KEPT)
+def _answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attributes, count: int) -> tuple[Value, ...]:
+    for rule in rules:
+        ws = rule(op, vs, attrs, count)
+        if ws is not None:
+            return tuple(ws)
+    raise AssertionError(f"no rule for {op.name}")
+
+
+@lru_cache(maxsize=KEPT)
+def _work(op: Op, vs: tuple[Value, ...], ws: tuple[Type, ...], attrs: Attributes) -> Work:
+    return work(op, vs, ws, attrs)
