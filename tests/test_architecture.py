@@ -33,7 +33,6 @@ ROOF = {"distir", "distir.api"}
 
 CIRCLES = [
     {"distir.analysis.check", "distir.analysis.repairs", "distir.analysis.revision_instances"},
-    {"distir.simulate.body", "distir.simulate.replicas", "distir.simulate.storage"},
     {"distir.simulate.simulation", "distir.simulate.trace"},
 ]
 """Modules that import each other round about, to be untied. None is to be added."""

@@ -8,7 +8,7 @@ device after the other, and from one version of a program, or one plan of a sear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -87,6 +87,12 @@ class Renaming:
 def renaming(before: Devices, after: Devices) -> Renaming:
     """Devices in the place of as many others."""
     return Renaming(before, after, dict(zip(before, after, strict=True)))
+
+
+def renamed(devices: Mapping[int, int]) -> Renaming:
+    """The renaming of which this is known by device."""
+    before = tuple(sorted(devices))
+    return renaming(before, tuple([devices[device] for device in before]))
 
 
 def canonical_devices(devices: Devices) -> Renaming:

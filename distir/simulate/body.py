@@ -13,12 +13,14 @@ from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 
-from distir.analysis import Instance
+from distir.analysis import Instance, Replica
 from distir.ir.deep import Deep, finish
-from distir.simulate.algebra.clocks import Step, Summary, compose
+from distir.ops.devices import renamed
+from distir.simulate.algebra import clocks, usage
+from distir.simulate.algebra.clocks import Step, Summary
 from distir.simulate.algebra.usage import Usage, Use
-from distir.simulate.effects import Effect
-from distir.simulate.replicas import Move
+from distir.simulate.effects import Effect, Relocation
+from distir.simulate.late import Late
 from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
 
 
@@ -80,6 +82,30 @@ class Body:
         vars(other).update(same)  # what has been found of this body holds of the other too
         return other
 
+    def relocated(self, there: Relocation, instance: Instance) -> Body:
+        """The body of an instance that is as this one is, on other devices. What has been found is renamed."""
+        found = self.alike(
+            Late(lambda: self._relocated_steps(there)),
+            Late(lambda: there.sizes(self.sizes)),
+            there.sizes(self.parameters),
+        )
+        found.instance = instance
+        if "memory" in vars(self):
+            vars(found)["memory"] = usage.rename(self.memory, there.memories)
+        if "summary" in vars(self):
+            vars(found)["summary"] = clocks.rename(self.summary, there.devices)
+        return found
+
+    def _relocated_steps(self, there: Relocation) -> list[Effect | Body | None]:
+        """The steps of which few are distinct."""
+        found: dict[int, Effect | Body | None] = {}
+        for step in {id(step): step for step in self.steps}.values():
+            if isinstance(step, Body):
+                found[id(step)] = step.relocated(there, Replica.of(step.instance, renamed(there.devices)))
+            else:
+                found[id(step)] = step and there.effect(step)
+        return [found[id(step)] for step in self.steps]
+
     @cached_property
     def timed(self) -> list[Effect | Body]:
         """The steps that occupy devices, and the calls that hold some."""
@@ -93,7 +119,7 @@ class Body:
     @cached_property
     def summary(self) -> Summary:
         """What a call of this body does to the clocks of its devices."""
-        return compose(self.summaries)
+        return clocks.compose(self.summaries)
 
     @cached_property
     def events(self) -> int:
@@ -146,13 +172,13 @@ def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
 
 def use_of_memory(body: Body, first: int, end: int) -> Use:
     """The same of some of the statements."""
-    usage, sizes, pieces = Usage(), body.sizes, slice(first, end)
+    use, sizes, pieces = Usage(), body.sizes, slice(first, end)
     for step, taken, given in zip(body.steps[pieces], body.taken[pieces], body.given[pieces], strict=True):
         if isinstance(step, Body):
-            usage.block(step.memory)
+            use.block(step.memory)
         elif step is not None and (taken or given or step.temporary):
-            usage.op(_sized(taken, sizes), step.temporary, _sized(given, sizes))
-    return usage.total
+            use.op(_sized(taken, sizes), step.temporary, _sized(given, sizes))
+    return use.total
 
 
 def _sized(storages: Leaves, sizes: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
@@ -207,7 +233,7 @@ class Bodies:
     known: dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body] = field(
         default_factory=dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body]
     )
-    replicas: dict[int, tuple[Body, Move]] = field(default_factory=dict[int, tuple[Body, Move]])
+    replicas: dict[int, tuple[Body, Relocation]] = field(default_factory=dict[int, tuple[Body, Relocation]])
     """By identity, bodies that follow from another one on other devices."""
 
     def entry(self, instance: Instance) -> Body:
@@ -225,10 +251,10 @@ class Bodies:
         if found.replica is None:
             known = self.known[key] = yield from self.build(found, fates, wanted)
         else:
-            original, move = found.replica
+            original, there = found.replica
             origin = yield self._of(original, fates, wanted)
-            known = self.known[key] = move.body(origin, found.instance)
-            self.replicas[id(known)] = (origin, move)
+            known = self.known[key] = origin.relocated(there, found.instance)
+            self.replicas[id(known)] = (origin, there)
         return known
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:

@@ -6,7 +6,7 @@ looked up by them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,7 +17,7 @@ from distir.cost import Cost, Hardware, larger
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
-from distir.ops.devices import Devices, canonical_devices, devices_of, known_work
+from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
 from distir.ops.group import STANDING
 
 FREE = Cost(0.0, "free")
@@ -52,6 +52,35 @@ class Effect:
     def communicates(self) -> bool:
         """Whether devices talk to each other meanwhile."""
         return self.work.communication is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relocation:
+    """Other devices, and their memories, in the place of some: of the same kinds, and linked alike."""
+
+    devices: Mapping[int, int]
+    memories: Mapping[int, int]
+
+    def effect(self, effect: Effect) -> Effect:
+        """What an op does there."""
+        devices, memories = self.devices, self.memories
+        return Effect(
+            effect.op,
+            effect.work.on(devices),
+            tuple([devices[device] for device in effect.devices]),
+            effect.cost,
+            effect.ticks,
+            tuple([None if size is None else (memories[size[0]], size[1]) for size in effect.sizes]),
+            effect.widths,
+            effect.view,
+            effect.takeovers,
+            tuple([(memories[memory], size) for memory, size in effect.temporary]),
+        )
+
+    def sizes(self, sizes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Memories, with bytes."""
+        memories = self.memories
+        return [(memories[memory], size) for memory, size in sizes]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -143,7 +172,7 @@ class Effects:
         if known is None:
             known = self.alike[kin] = self.found(op, vs, ws), devices
         effect, there = known
-        return effect if there == devices else elsewhere(effect, *self.way(there, devices))
+        return effect if there == devices else self.between(there, devices).effect(effect)
 
     def kin(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
         """What ops have in common that differ only in devices of the same kinds and links, and the devices."""
@@ -152,10 +181,18 @@ class Effects:
         there = canonical_devices(devices)
         return (op.op, there.attributes(definition, op.attrs), there((*vs, *ws)), len(ws), self.shape(devices)), devices
 
-    def way(self, before: Devices, after: Devices) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """From some devices, and their memories, to others."""
+    def between(self, before: Devices, after: Devices) -> Relocation:
+        """From some devices to others."""
         pairs = tuple(zip(before, after, strict=True))
-        return dict(pairs), {self.memory(old): self.memory(new) for old, new in pairs}
+        return Relocation(dict(pairs), {self.memory(old): self.memory(new) for old, new in pairs})
+
+    def alike_there(self, renaming: Renaming) -> Relocation | None:
+        """From some devices to others; None where the machine tells them apart."""
+        if any(device not in self.place for device in renaming.before):
+            return None
+        if self.shape(renaming.before) != self.shape(renaming.after):
+            return None
+        return self.between(renaming.before, renaming.after)
 
     def found(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The same, found by the op's rules."""
@@ -221,22 +258,6 @@ class Effects:
             enough = larger.devices_in_words(self.hardware, first + (size - 1) * stride + 1)
             raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message, help=enough)
         return tuple(range(first, first + size * stride, stride))
-
-
-def elsewhere(effect: Effect, devices: Mapping[int, int], memories: Mapping[int, int]) -> Effect:
-    """What an op does in the same way on other devices and in other memories."""
-    return Effect(
-        effect.op,
-        effect.work.on(devices),
-        tuple([devices[device] for device in effect.devices]),
-        effect.cost,
-        effect.ticks,
-        tuple([None if size is None else (memories[size[0]], size[1]) for size in effect.sizes]),
-        effect.widths,
-        effect.view,
-        effect.takeovers,
-        tuple([(memories[memory], size) for memory, size in effect.temporary]),
-    )
 
 
 def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:

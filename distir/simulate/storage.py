@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from distir.analysis import Checker, Instance
@@ -16,8 +16,7 @@ from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Renaming
-from distir.simulate.effects import Effect, Effects
-from distir.simulate.replicas import Move
+from distir.simulate.effects import Effect, Effects, Relocation
 
 NO_STORAGE = -1
 """Stands for the storage of a host value."""
@@ -71,8 +70,15 @@ class Storages:
     """By name: the leaves of a value."""
     callees: dict[int, Storages] = field(default_factory=dict[int, "Storages"])
     """Those of its calls, by identity."""
-    replica: tuple[Storages, Move] | None = None
+    replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
+
+    def relocated(self, there: Relocation, instance: Instance) -> Storages:
+        """The storages of an instance that is as this one is, on other devices."""
+        found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
+        same = ("last_uses", "widths", "used_parameters")
+        vars(found).update({name: getattr(self, name) for name in same})
+        return found
 
     @cached_property
     def last_uses(self) -> array[int]:
@@ -114,7 +120,9 @@ class StorageMap:
     domain: Checker
     effects: Effects
     known: dict[Key, Storages] = field(default_factory=dict[Key, Storages])
-    moves: dict[Renaming, Move | None] = field(default_factory=dict[Renaming, "Move | None"], kw_only=True)
+    relocations: dict[Renaming, Relocation | None] = field(
+        default_factory=dict[Renaming, "Relocation | None"], kw_only=True
+    )
     """From the devices of one call to those of another; None where the machine tells them apart."""
     pause: Callable[[], None] = field(default=go_on, kw_only=True)
     """Called now and then while something is built; may raise to give up."""
@@ -140,13 +148,14 @@ class StorageMap:
         if instance.replica is None:
             return None
         renaming = instance.replica.renaming
-        if renaming not in self.moves:
-            self.moves[renaming] = Move.along(renaming, self.effects)
-        move = self.moves[renaming]
-        if move is None:
+        if renaming not in self.relocations:
+            self.relocations[renaming] = self.effects.alike_there(renaming)
+        there = self.relocations[renaming]
+        if there is None:
             return None
         try:
-            found = self.known[key] = move.storages((yield self.found(instance.replica.origin, partition)), instance)
+            origin = yield self.found(instance.replica.origin, partition)
+            found = self.known[key] = origin.relocated(there, instance)
         except Unplanned:  # it names a device
             return None
         return found

@@ -39,9 +39,8 @@ from distir.ops import Reject, Value, type_of
 from distir.ops.infer import ADDRESSABLE
 from distir.simulate.algebra.usage import Usage, Use, compose
 from distir.simulate.body import Bodies, Body
-from distir.simulate.effects import Effect, Effects, elsewhere
+from distir.simulate.effects import Effect, Effects, Relocation
 from distir.simulate.late import Late
-from distir.simulate.replicas import Move
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
 
@@ -117,7 +116,7 @@ class _OpenEffects(Effects):
         group = self.groups.get(kin)
         if group is not None:
             first = group[0]
-            effect = elsewhere(first.effect, *self.way(first.devices, devices))
+            effect = self.between(first.devices, devices).effect(first.effect)
             group.append(_Found(effect, op, tuple(vs), tuple(ws), devices))
             return effect
         closed = _at(vs, self.probe), _at(ws, self.probe)
@@ -202,7 +201,7 @@ class _Pattern:
         sizes_found = tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
         made = replace(costed, sizes=sizes_found)
         for member in group:
-            steps[id(member.effect)] = elsewhere(made, *effects.way(first.devices, member.devices))
+            steps[id(member.effect)] = effects.between(first.devices, member.devices).effect(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +251,13 @@ class _Replica:
 
     body: Body
     origin: Body
-    move: Move
+    there: Relocation
 
     def at(self, steps: Mapping[int, Effect | Body], nbytes: Sequence[int]) -> Body:
         """The body for certain sizes."""
         origin = steps[id(self.origin)]
         assert isinstance(origin, Body)
-        return self.move.body(origin, self.body.instance)
+        return origin.relocated(self.there, self.body.instance)
 
 
 def _use(
