@@ -115,15 +115,15 @@ class _OpenEffects(Effects):
         kin, devices = self.kin(op, vs, ws)
         group = self.groups.get(kin)
         if group is not None:
-            first = group[0]
-            effect = self.between(first.devices, devices).effect(first.effect)
-            group.append(_Found(effect, op, tuple(vs), tuple(ws), devices))
+            there = self.between(group[0].devices, devices)
+            effect = there.effect(group[0].effect)
+            group.append(_Found(effect, op, tuple(vs), tuple(ws), devices, there))
             return effect
         closed = _at(vs, self.probe), _at(ws, self.probe)
         probed = self.closed.found(op, closed[0], [type_of(w) for w in closed[1]])
         effect = replace(probed, sizes=tuple(self.size(leaf) for w in ws for leaf in types.leaves(w)))
         open_sizes = closed != (tuple(vs), tuple(ws))
-        self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, probed, open_sizes)]
+        self.groups[kin] = [_Found(effect, op, tuple(vs), tuple(ws), devices, None, probed, open_sizes)]
         return effect
 
 
@@ -137,6 +137,8 @@ class _Found:
     ws: tuple[Type, ...]
     devices: tuple[int, ...]
     """Those of its operands and results."""
+    there: Relocation | None = None
+    """From the devices of the first of a group."""
     probed: Effect | None = None
     """Of the first of a group: the effect for the sizes to see with."""
     open_sizes: bool = True
@@ -201,7 +203,7 @@ class _Pattern:
         sizes_found = tuple([None if size is None else (size[0], nbytes[size[1]]) for size in first.effect.sizes])
         made = replace(costed, sizes=sizes_found)
         for member in group:
-            steps[id(member.effect)] = effects.between(first.devices, member.devices).effect(made)
+            steps[id(member.effect)] = made if member.there is None else member.there.effect(made)
 
 
 @dataclass(frozen=True, slots=True)
