@@ -30,7 +30,7 @@ class Replicas:
     _origins: dict[Key, tuple[Instance, Devices]] = field(default_factory=dict[Key, tuple[Instance, Devices]])
 
     def names_devices(self, name: str) -> bool:
-        """Whether a function, or one that it calls, names a device; on a cycle of calls that is not told apart."""
+        """Whether a function, or one that it calls, names a device; on a cycle of calls, yes."""
         known = self._named.get(name)
         return finish(self._names_devices(name)) if known is None else known
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from distir.simulate.descent import Run
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.show import Moment, Occurrence, moment, run_of
-from distir.simulate.summary_run import Run
 from distir.simulate.timeline import Timeline
 
 

@@ -1,8 +1,8 @@
 """A plan carried out: transformed once, simulated for each batch size, and for other numbers of microbatches.
 
-Where all replicas and shards are alike, only one of them is looked at: the others do the same at the same times. And
-where a plan only repeats more often, or less, what one of another number of microbatches does, only that one is made: a
-step of the simulation is repeated instead (`distir.simulate.recounting`), to the last bit the same.
+Where all replicas and shards are alike, only one of them is simulated, as their representative: the others do the same
+at the same times. And where a plan only repeats more often, or less, what one of another number of microbatches does,
+only that one is made: the figures are extrapolated (`distir.simulate.extrapolation`), to the last bit the same.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from distir.ops import Reject
 from distir.search.space import Plan
 from distir.search.standing import interchangeable
 from distir.search.subject import Subject, batch_dimension
-from distir.simulate.recounting import Figures, Pipeline, read
+from distir.simulate.extrapolation.pipeline import Figures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
-from distir.simulate.summary_sweep import Sweep
+from distir.simulate.sizes import Sweep
 from distir.transform.all_steps import parse_steps, transform
 from distir.transform.checking import broken
 from distir.transform.pipeline import Steady, steady
@@ -101,8 +101,8 @@ def carried_out(subject: Subject, plan: Plan) -> Distributed:
     return Distributed(subject, plan)
 
 
-class Recounted:
-    """A plan, told by one of another number of microbatches. Raises as `Distributed` does."""
+class Extrapolated:
+    """A plan, derived from one of another number of microbatches. Raises as `Distributed` does."""
 
     def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
         self.microbatches, self.counted = plan.microbatches, found.microbatches
@@ -114,7 +114,7 @@ class Recounted:
         size = batch_size // self.microbatches * self.counted  # microbatches are as large
         try:
             pipeline = self.other.pipeline(size, self.more)
-            if pipeline is None or not pipeline.tells(self.microbatches):
+            if pipeline is None or not pipeline.determines(self.microbatches):
                 return None
             whole = arguments(self.other.entry, self.other.bind(batch_size))
             known, sizes = self.other.kept(size), self.other.sizes(size)
@@ -123,13 +123,13 @@ class Recounted:
             return None  # it may say other numbers than the plan itself
 
 
-def recounted(subject: Subject, plan: Plan) -> Recounted | None:
-    """The plan, told by one of another number of microbatches, if it can be."""
+def extrapolated(subject: Subject, plan: Plan) -> Extrapolated | None:
+    """The plan, derived from one of another number of microbatches, if it can be."""
     if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
-        return None if found is None else Recounted(subject, plan, found)
+        return None if found is None else Extrapolated(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
-from distir.search.distributed import carried_out, recounted
+from distir.search.distributed import carried_out, extrapolated
 from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
-from distir.simulate.recounting import Figures
+from distir.simulate.extrapolation.pipeline import Figures
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
@@ -26,7 +26,7 @@ def evaluate(subject: Subject, plan: Plan, batch_sizes: Sequence[int | None]) ->
     )  # fmt: skip
     blank = _with_shares(blank, subject)
     try:
-        other = recounted(subject, plan)
+        other = extrapolated(subject, plan)
         whole = carried_out(subject, plan) if other is None else None
     except (ProgramError, StepError, Reject) as error:
         yield from (replace(blank, batch_size=size, reason=_reason(error)) for size in batch_sizes)

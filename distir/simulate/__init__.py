@@ -10,7 +10,7 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.simulate.memory import Live, MemoryPoint, MemoryProfile
     from distir.simulate.simulation import Bind, BindError, DeviceUse, Simulation, arguments, plan, simulate
-    from distir.simulate.summary_sweep import Sweep
+    from distir.simulate.sizes import Sweep
     from distir.simulate.timeline import Event, Timeline, Wait
 
 _HOMES = {
@@ -24,7 +24,7 @@ _HOMES = {
         "plan",
         "simulate",
     ),
-    "distir.simulate.summary_sweep": ("Sweep",),
+    "distir.simulate.sizes": ("Sweep",),
     "distir.simulate.timeline": ("Event", "Timeline", "Wait"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -28,7 +28,7 @@ class Fate(Enum):
     """What becomes of a parameter's memory after its last use in a body."""
 
     KEPT = "the caller still needs it"
-    PINNED = "nobody needs what it holds, but it is not given back: parameters of the entry function"
+    PINNED = "its value is dead, but it is not given back: parameters of the entry function"
     DYING = "it is given back"
 
     __hash__ = object.__hash__  # many are hashed: not by way of their names
@@ -37,7 +37,7 @@ class Fate(Enum):
 NOTHING: Leaves = ()
 
 FEW = 4
-"""Up to this many storages are looked at one by one."""
+"""Up to this many storages are counted one by one."""
 
 
 @dataclass
@@ -336,7 +336,7 @@ class Builder:
         return body
 
     def _dying(self, index: int) -> Leaves:
-        """The storages that nobody needs after an op, in the order in which it mentions them."""
+        """The storages that are dead after an op, in the order in which it mentions them."""
         last = self.last
         dying = [s for s in self.found.operands[index] if last[s] == index]
         dying += [s for s in self.found.created[index] if last[s] == index]

@@ -127,7 +127,7 @@ class Effects:
         return known
 
     def of(self, op: Apply, rho: State) -> Effect:
-        """The effect of an op in this state. Raises Reject where it cannot be told."""
+        """The effect of an op in this state. Raises Reject where it cannot be determined."""
         vs = rho(op.args)
         key = (op.op, op.attrs, vs, len(op.results))
         if op.claims:  # what is claimed may say more than what is inferred
@@ -166,7 +166,7 @@ class Effects:
         return self.effect(op, vs, ws)
 
     def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
-        """The effect of an op from its operands and the types of its results. Raises Reject where it cannot be told."""
+        """The effect of an op on operands, for these types of its results. Raises Reject where it cannot be determined."""
         kin, devices = self.kin(op, vs, ws)
         known = self.alike.get(kin)
         if known is None:

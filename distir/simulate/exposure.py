@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from distir.simulate.algebra.clocks import Clocks
 from distir.simulate.body import Body
-from distir.simulate.summary_run import Run
+from distir.simulate.descent import Run
 
 Piece = tuple[int, int, bool]
 """From when and until when a stream is occupied, in ticks; whether by communication."""

@@ -1,4 +1,4 @@
-"""Collections that are found when they are first looked into."""
+"""Collections that are computed when they are first accessed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 
 
 class Late(Sequence[Item]):
-    """A sequence that is found when it is first looked at."""
+    """A sequence that is computed when it is first accessed."""
 
     __slots__ = ("_find", "_found")
 
@@ -40,7 +40,7 @@ class Late(Sequence[Item]):
 
 
 class LateMapping(Mapping[Key, Item]):
-    """A mapping that is found when it is first looked into."""
+    """A mapping that is computed when it is first accessed."""
 
     __slots__ = ("_find", "_found")
 

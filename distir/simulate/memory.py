@@ -1,6 +1,6 @@
 """What is live where, event by event: the memory profile, and what stands in memory at its peak.
 
-Computed only when it is looked at; peaks alone come from `Body.memory`, which costs one visit per distinct body.
+Computed only on request; peaks alone come from `Body.memory`, which costs one visit per distinct body.
 """
 
 from __future__ import annotations

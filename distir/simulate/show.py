@@ -16,9 +16,9 @@ from distir.cost import show_seconds
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
+from distir.simulate.descent import Run
 from distir.simulate.effects import to_seconds
 from distir.simulate.simulation import Simulation
-from distir.simulate.summary_run import Run
 from distir.simulate.timeline import Timeline
 from distir.syntax import FunctionSyntax, format, parse, print_literal, print_statement  # noqa: A004
 

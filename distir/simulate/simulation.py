@@ -87,7 +87,7 @@ class Simulation:
         return Simulation(self.module, self.instance, self.hardware, planned, self._effects)
 
     def effect_of(self, op: Apply, vs: Sequence[Value]) -> Effect:
-        """What an op does for these operands, wherever it were to stand. Raises Reject where that cannot be told."""
+        """The effect of an op on these operands. Raises Reject where it cannot be determined."""
         effects = Effects(self._effects.domain, self.hardware, self._effects.place)
         return effects.found(op, vs, [type_of(w) for w in effects.domain.answer(op, tuple(vs))])
 
@@ -270,7 +270,7 @@ def simulate(
     """Simulate a module's entry function (or `function`) on a machine.
 
     `bind` gives sizes to named dimensions and values to host parameters. Raises ProgramError if the program does not
-    check or an op's cost cannot be told, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
+    check or an op's cost cannot be determined, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
     LookupError if there is no such function.
     """
     machine = load(hardware)

@@ -130,7 +130,7 @@ class StorageMap:
     def of(self, instance: Instance, partition: Leaves | None = None) -> Storages:
         """The storages of an instance. `partition`: those of its parameters' leaves, where some are the same.
 
-        Raises Unplanned where an op's effect cannot be told.
+        Raises Unplanned where an op's effect cannot be determined.
         """
         return finish(self.found(instance, partition))
 
@@ -161,7 +161,7 @@ class StorageMap:
         return found
 
     def fresh(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages]:
-        """The storages of an instance that has not been looked at."""
+        """The storages of an instance that are not known yet."""
         own: list[tuple[int, int]] = []
         for storage, size in zip(partition, self.sizes(instance), strict=True):
             if storage == len(own) and size is not None:  # numbered in the order of appearance

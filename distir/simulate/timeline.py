@@ -4,7 +4,7 @@ An op on devices S starts when all of S are free, and occupies each for its cost
 views) are no events. Times are in seconds from the start of the entry function.
 
 Calls are passed over by their summaries; one event, some of them, or the critical path cost the calls that lead there
-(`summary_run`). Only what is asked for as a whole (`effects`, `starts`, `slack`) runs over all events. All agree to the
+(`descent`). Only what is asked for as a whole (`effects`, `starts`, `slack`) runs over all events. All agree to the
 last bit.
 """
 
@@ -19,9 +19,9 @@ from itertools import islice
 from distir.ir import Apply, Function, Site
 from distir.simulate.algebra.clocks import Clocks, run, totals
 from distir.simulate.body import Body
+from distir.simulate.descent import Descent, Path, Place
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.exposure import Exposure, exposure
-from distir.simulate.summary_run import Descent, Path, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Timeline:
 
     @property
     def is_long(self) -> bool:
-        """Whether there are more events than are looked at one by one, see `MOST_FOLLOWED`."""
+        """Whether there are more events than are followed one by one, see `MOST_FOLLOWED`."""
         return self.body.events > MOST_FOLLOWED
 
     @cached_property

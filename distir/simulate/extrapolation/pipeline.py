@@ -1,4 +1,4 @@
-"""A pipeline for another number of microbatches than one that has been simulated, without looking at its program.
+"""A pipeline for another number of microbatches than one that has been simulated, without its program.
 
 What a statement does to clocks and memory depends on its operands' types, on who shares memory, and on what is needed
 later: on the microbatch that it is for only if that is the first or the last. So more microbatches are more rounds of
@@ -21,8 +21,8 @@ from distir.simulate.algebra import usage
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
-from distir.simulate.recounting_places import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
-from distir.simulate.recounting_sizes import are_numbers
+from distir.simulate.extrapolation.numbers import are_numbers
+from distir.simulate.extrapolation.statements import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
 from distir.simulate.simulation import DeviceUse, Simulation
 
 
@@ -68,7 +68,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A pipeline that can be simulated, read so that those of other numbers of microbatches are told by it."""
+    """A pipeline that can be simulated, read so that those of other numbers of microbatches can be derived from it."""
 
     entry: Function
     count: int
@@ -88,7 +88,7 @@ class Pipeline:
         default_factory=dict[int, Sequence[tuple[int, "int | None"]]]
     )
 
-    def tells(self, count: int) -> bool:
+    def determines(self, count: int) -> bool:
         """Whether the figures for so many microbatches can be derived from this pipeline at all."""
         return count > self.count or self.apart
 

@@ -1,4 +1,4 @@
-"""Looking into calls that were passed over by their summaries: the clocks inside one call, and what follows from them.
+"""Entering calls that were passed over by their summaries: the clocks inside one call, and what follows from them.
 
 A call is run again, from the clocks that it begins with, when something inside it is asked for; what it calls is passed
 over in turn. Times are in ticks. Knows bodies and events by number, no names.

@@ -10,7 +10,7 @@ from distir.diagnostics import ProgramError
 from distir.models import gpt2
 from distir.search import Plan, Space, Subject, distributed, evaluate
 from distir.simulate import simulate
-from distir.simulate.recounting_sizes import are_numbers
+from distir.simulate.extrapolation.numbers import are_numbers
 from distir.transform import transform
 from distir.transform.steps import StepError
 
@@ -88,7 +88,7 @@ def test_rows_are_those_of_the_whole(model, machine):
         if plan.pipeline == 1 or (plan.zero and plan.microbatches not in (4, 24)):
             continue
         fitting = [size for size in sizes if space.allows(size, plan)]
-        other = distributed.recounted(subject, plan)
+        other = distributed.extrapolated(subject, plan)
         told += other is not None and all(other.figures(size) is not None for size in fitting)
         assert_same(subject, plan, fitting)
     assert told
@@ -108,10 +108,10 @@ def test_rows_are_what_the_oracle_says(model, schedule):
 def test_the_paper_s_numbers_of_microbatches_take_one_program(model):
     subject = Subject(model, MODELS[model], load("dgx2-v100"))
     for count in (2, 4, 16, 32, 64, 128):
-        other = distributed.recounted(subject, Plan(2, 1, 2, count))
+        other = distributed.extrapolated(subject, Plan(2, 1, 2, count))
         assert other.counted == 8
         assert other.figures(1024) is not None
-    assert distributed.recounted(subject, Plan(2, 1, 2, 8)) is None
+    assert distributed.extrapolated(subject, Plan(2, 1, 2, 8)) is None
 
 
 def test_a_batch_that_is_used_as_a_whole_is_told_by_the_whole():

@@ -1,0 +1,1 @@
+"""Pipelines of other numbers of microbatches, extrapolated from one that has been simulated."""
