@@ -166,7 +166,7 @@ class Effects:
         return self.effect(op, vs, ws)
 
     def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
-        """The effect of an op on operands, for these types of its results. Raises Reject where it cannot be determined."""
+        """The effect of an op on operands, for these types of results. Raises Reject where it cannot be determined."""
         kin, devices = self.kin(op, vs, ws)
         known = self.alike.get(kin)
         if known is None:

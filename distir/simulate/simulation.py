@@ -270,8 +270,8 @@ def simulate(
     """Simulate a module's entry function (or `function`) on a machine.
 
     `bind` gives sizes to named dimensions and values to host parameters. Raises ProgramError if the program does not
-    check or an op's cost cannot be determined, HardwareError for an unknown or broken profile, BindError for a bad `bind`,
-    LookupError if there is no such function.
+    check or an op's cost cannot be determined, HardwareError for an unknown or broken profile, BindError for a bad
+    `bind`, LookupError if there is no such function.
     """
     machine = load(hardware)
     entry, analysis = check_entry(module, function)
