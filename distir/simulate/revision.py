@@ -40,6 +40,8 @@ class Cut:
     """By the name under which it is called."""
     instances: dict[Any, Instance] = field(default_factory=dict[Any, Instance])
     """Of blocks, by their names and what they take."""
+    run: dict[tuple[int, str], Instance] = field(default_factory=dict[tuple[int, str], Instance])
+    """Of blocks, by the identity of the caller, and their names: those of this version."""
     calling: dict[int, tuple[Instance, Instance]] = field(default_factory=dict[int, tuple[Instance, Instance]])
     """By identity, an instance as it is written, and as it calls its blocks."""
     written: dict[int, Instance] = field(default_factory=dict[int, Instance])
@@ -70,6 +72,9 @@ class Cut:
 
     def called(self, caller: Instance, call: Call) -> Instance:
         """What a call runs: a block of the caller, or a function."""
+        here = (id(caller), call.function)
+        if here in self.run:
+            return self.run[here]
         block = self.blocks.get(call.function)
         args = caller.state(call.args)
         if block is None:
@@ -78,6 +83,7 @@ class Cut:
         known = self.instances.get(key)
         if known is None:
             known = self.instances[key] = instance_of(block, call, caller)
+        self.run[here] = known  # a block is called once
         return known
 
     def as_calls(self, instance: Instance) -> Instance:
@@ -125,6 +131,7 @@ class Cut:
 
     def keep(self, used: Set[int]) -> None:
         """Let go of all instances but those used, by identity."""
+        self.run = {}
         self.written = {key: written for key, written in self.written.items() if key in used}
         self.calling = {key: pair for key, pair in self.calling.items() if id(pair[1]) in used}
         self.devices = {key: found for key, found in self.devices.items() if key in used}

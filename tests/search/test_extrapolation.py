@@ -114,6 +114,13 @@ def test_the_paper_s_numbers_of_microbatches_take_one_program(model):
     assert distributed.extrapolated(subject, Plan(2, 1, 2, 8)) is None
 
 
+def test_a_thousand_microbatches_are_a_power_of_the_round():
+    subject = Subject("training", MLP, load("dgx2-v100"))
+    plan = Plan(1, 1, 4, 1200)
+    assert distributed.extrapolated(subject, plan).figures(2400) is not None
+    assert_same(subject, plan, (1200, 2400))
+
+
 def test_a_batch_that_is_used_as_a_whole_is_told_by_the_whole():
     """Here one device takes what the stages need no more, as large as the batch is: an op outside the pipeline."""
     subject = Subject("two", WHOLE, load("dgx2-v100"))

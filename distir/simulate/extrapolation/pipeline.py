@@ -18,12 +18,16 @@ from distir.ir import HOST, Apply, Attributes, Call, Function, Return, Statement
 from distir.ir import types as typing
 from distir.ops import Value, type_of
 from distir.simulate.algebra import usage
+from distir.simulate.algebra.clocks import Step, power
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.extrapolation.numbers import are_numbers
 from distir.simulate.extrapolation.statements import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
 from distir.simulate.simulation import DeviceUse, Simulation
+
+MANY = 128
+"""From so many rounds on, their power is found sooner than they are run: by measurement, on 2 to 16 devices."""
 
 
 class Figures(NamedTuple):
@@ -38,6 +42,15 @@ class Block(NamedTuple):
 
     step: Effect | Body | None
     use: Use
+
+
+class Extrapolated(NamedTuple):
+    """What the pipeline of another number of microbatches does, by statement, and its use of memory."""
+
+    steps: list[Effect | Body | None]
+    use: Use
+    clocks: list[Step] | None = None
+    """What it does to clocks, where that is less to run than all steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +133,10 @@ class Pipeline:
         found = self._with_more(blocks, other, more) if count > self.count else self._with_fewer(blocks, other, count)
         if found is None:
             return None
-        steps, use = found
-        body = replace(known.planned, parameters=parameters, steps=steps)
-        vars(body)["memory"] = use
+        body = replace(known.planned, parameters=parameters, steps=found.steps)
+        vars(body)["memory"] = found.use
+        if found.clocks is not None:
+            vars(body)["summaries"] = found.clocks
         simulation = known.like(body)
         return Figures(simulation.latency_s, simulation.devices)
 
@@ -154,9 +168,7 @@ class Pipeline:
         memory, each = body.sizes[given[-1]]
         return _block(effect, [size], [(memory, count * each)])
 
-    def _with_more(
-        self, blocks: Blocks, other: Mapping[int, Block], more: Mapping[str, int]
-    ) -> tuple[list[Effect | Body | None], Use] | None:
+    def _with_more(self, blocks: Blocks, other: Mapping[int, Block], more: Mapping[str, int]) -> Extrapolated | None:
         """With one of the rounds, neither the first nor the last in its row, so many times more."""
         again: dict[int, int] = {}
         for function, times in more.items():
@@ -172,13 +184,12 @@ class Pipeline:
                 block = other.get(index, blocks.own[index])
                 steps[index] = block.step
                 total.block(usage.power(block.use, 1 + again.get(index, 0)))
+        clocks = _with_powers(steps, again) if max(again.values(), default=0) >= MANY else None
         for index in sorted(again, reverse=True):
             steps[index:index] = [steps[index]] * again[index]
-        return steps, total.total
+        return Extrapolated(steps, total.total, clocks)
 
-    def _with_fewer(
-        self, blocks: Blocks, other: Mapping[int, Block], count: int
-    ) -> tuple[list[Effect | Body | None], Use] | None:
+    def _with_fewer(self, blocks: Blocks, other: Mapping[int, Block], count: int) -> Extrapolated | None:
         """Without the last microbatches, but for what the very last does as such: the last one left does it."""
         known = blocks.known
         memories = [known.memory_of(device) for device in known.devices]
@@ -190,7 +201,7 @@ class Pipeline:
             other.get(index, blocks.own[index]) if inner is None else blocks.rounds[id(blocks.own[index].step)][inner]
             for index, inner in self._fewer[count]
         ]
-        return [block.step for block in found], usage.compose(block.use for block in found)
+        return Extrapolated([block.step for block in found], usage.compose(block.use for block in found))
 
     def _without(self, count: int) -> Sequence[tuple[int, int | None]]:
         """The statements that are left for so many microbatches, in order."""
@@ -274,6 +285,18 @@ def _blocks(body: Body) -> list[Block]:
         if block is None:
             block = known[key] = Block(step, step.memory) if isinstance(step, Body) else _block(step, *key[1:])
         found.append(block)
+    return found
+
+
+def _with_powers(steps: Sequence[Effect | Body | None], again: Mapping[int, int]) -> list[Step]:
+    """What steps do to clocks, those that come again so many times as powers of themselves."""
+    found: list[Step] = []
+    for index, step in enumerate(steps):
+        if isinstance(step, Body) and step.events:
+            times = 1 + again.get(index, 0)
+            found += [step.summary] * times if times < MANY else [power(step.summary, times)]
+        elif isinstance(step, Effect) and step.devices:
+            found.append(step)
     return found
 
 
