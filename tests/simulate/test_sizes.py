@@ -133,16 +133,11 @@ def test_memory_that_is_taken_over_for_some_sizes_only():
         OPS.remove("Refill")
 
 
-def test_devices_of_one_kind_are_costed_once(monkeypatch):
-    from distir.simulate.effects import Effects
-
-    module = transform(models.gpt2(layers=4, width=64, heads=8, sequence=8, vocabulary=96), "dtp=8,1,1")
-    swept = sweep(module, DGX)
-    swept.at({"B": 64})
-    costed = []
-    effect = Effects.found
-    monkeypatch.setattr(Effects, "found", lambda *args: costed.append(args[1].op) or effect(*args))
-    swept.at({"B": 128})
+def test_devices_of_one_kind_are_costed_once():
     sequential = models.gpt2(layers=4, width=64, heads=8, sequence=8, vocabulary=96)
+    swept = sweep(transform(sequential, "dtp=8,1,1"), DGX)
+    swept.at({"B": 64})
+    effects = swept.at({"B": 128}).timeline().effects
     ops = [s for f in sequential for s in f.body if not isinstance(s, Call)]
-    assert 0 < len(costed) <= len(ops) + 8
+    assert len(effects) > 8 * len(ops)
+    assert len({id(effect.cost) for effect in effects}) <= len(ops) + 8
