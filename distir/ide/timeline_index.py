@@ -1,7 +1,7 @@
 """What is asked of a timeline about one statement: when it runs, what its devices wait for, how much slack it has.
 
 Each answer costs the calls that lead to the statement, not the events of the program: calls are passed over by their
-summaries (`simulate/summary_run`). Owns no text and no document. Seconds count from the start of the entry function.
+summaries (`simulate/descent`). Owns no text and no document. Seconds count from the start of the entry function.
 """
 
 from __future__ import annotations
