@@ -301,6 +301,7 @@ def _(write: Write, input: Expr, repeats: Expr) -> str:
     "Tensor[t, s, d], Tensor[Int64, (p,), host], Optional[Tensor[t, (1,), d]], Optional[Tensor[i:int, (r,), host]]"
     " -> Tensor[t, _, d]",
     flops=0,
+    linear="jointly",
 )
 def Pad(
     data: Array,

@@ -731,3 +731,29 @@ func @main(
 def test_a_layer_adds_to_the_gradient_of_a_weight_that_it_shares():
     """It takes a sum over the batch and a part of it: of a microbatch, the term of that sum."""
     assert_equal(distir.parse(GATHERED_ON_THE_WAY), 2, 2, {"B": 4})
+
+
+SIDE_RESULT = """
+func @Layer(%x: Tensor[Float32, (B, 4)], %w: Tensor[Float32, (4, 4)]) {
+  %h = MatMul(%x, %w)
+  %twice = Mul(%w, 2.0)
+  return %h, %twice
+}
+
+func @main(
+  %w1: Tensor[Float32, (4, 4), 1] {param},
+  %w2: Tensor[Float32, (4, 4), 1] {param},
+  %x: Tensor[Float32, (B, 4), 1] {batch = 0}
+) {
+  %a, %t = @Layer(%x, %w1)
+  %u = Relu(%t)
+  %b, _ = @Layer(%a, %w2)
+  %c = MatMul(%b, %u)
+  return %c, %u
+}
+"""
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_layer_computes_of_weights_alone_is_used_behind_it(devices):
+    assert_equal(distir.parse(SIDE_RESULT), devices, 2, {"B": 4})

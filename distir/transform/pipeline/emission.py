@@ -31,7 +31,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.pipeline.frames import TOTAL, Frame, Key, Site
-from distir.transform.pipeline.microbatches import Share, leaf_shares, scale_of
+from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
 from distir.transform.pipeline.reading import Phase, Work
@@ -224,7 +224,7 @@ class _Writer:
 
     def _joined(self, name: str, device: int) -> str:
         parts = [self.frame.called[name, k, device] for k in range(self.reading.count)]
-        if len(parts) == 1:
+        if len(parts) == 1 or is_plain(self.reading.values[name].shares):  # or the same with every microbatch
             return parts[0]
         (share,) = leaf_shares(self.reading.values[name].shares)
         assert isinstance(share, Share)

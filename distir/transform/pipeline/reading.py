@@ -209,6 +209,8 @@ class _Reader:
         self.after: set[str] = set()
         self.mixed: dict[str, ProgramError] = {}
         """What is computed at the end, for it mixes the examples of the batch; and what is wrong if it cannot be."""
+        self.alike: set[str] = set()
+        """Computed with every microbatch, though the same for all: by calls that take parts of the batch, too."""
         self.of_batch: dict[str, Arg] = {}
         """By host value that depends on the size of a microbatch: the same for the whole batch."""
         self.makers: dict[str, Work] = {}
@@ -295,7 +297,7 @@ class _Reader:
                 return
             plain, operands = again, [self.rho[name] for name in names(again.args)]
         self._add_for_batch(plain)
-        if not all(is_plain(v.shares) for v in operands):
+        if not all(is_plain(v.shares) for v in operands) or not self.alike.isdisjoint(names(plain.args)):
             self._per_microbatch(index, plain, list(held))
             return
         self.rho.update(zip(statement.results, held, strict=True))
@@ -449,6 +451,8 @@ class _Reader:
                 value = Held(value.full, value.micro, Share(value.shares.axis))
             self.rho[name] = value
             results.append(made)
+            if name != DISCARD and is_plain(value.shares):
+                self.alike.add(name)
         self.rho[DISCARD] = None
         self._add_sizes(statement)
         written = _with_results(statement, tuple(results))
