@@ -190,7 +190,7 @@ def test_files_of_tensors_that_claim_much(distir, program, tmp_path):
     ):
         code, _, err = distir("run", path, flag)
         assert code == 2
-        assert "is no " in err
+        assert "is not a " in err
 
 
 BILLIONS = 10**18
