@@ -155,6 +155,7 @@ def ops() -> str:
         parts += [f"## {family}"]
         for op in sorted((op for op in all_ops if op.family == family), key=lambda op: op.name):
             parts += [f"### {op.name}", op.documentation, _block("\n".join(op.signature_texts))]
+            parts += [f"No gradient: {op.non_differentiable}."] if op.non_differentiable is not None else []
             rows = [
                 (f"`{a.name}`", f"`{a.kind}`", _default(a.default), ", ".join(f"`{x}`" for x in a.aliases))
                 for a in op.attributes.values()

@@ -256,7 +256,6 @@ HIDDEN = {
     "distir.analysis.execute",
     "distir.analysis.interpret",
     "distir.analysis.lookup",
-    "distir.ops.work",
 }
 """Modules that are still hidden by a function of their name. To be renamed; none may be added."""
 

@@ -97,6 +97,8 @@ def _show(op: Op) -> None:
     parts += [Padding(Text(text), (0, 0, 0, 2)) for text in op.signature_texts]
     operands = ", ".join(f"{'*' if o.variadic else ''}{o.name}{'?' if o.optional else ''}" for o in op.operands)
     parts += [Padding(Text(f"operands: {operands}"), (0, 0, 0, 2))] if operands else []
+    if op.non_differentiable is not None:
+        parts += [Padding(Text(f"no gradient: {op.non_differentiable}"), (0, 0, 0, 2))]
     if op.attributes:
         listed = output.table("attribute", "kind", "default", "aliases")
         for attribute in op.attributes.values():
@@ -132,6 +134,7 @@ def _described(op: Op) -> dict[str, Any]:
             }
             for a in op.attributes.values()
         ],
+        "non_differentiable": op.non_differentiable,
         "documentation": op.documentation,
         "examples": list(op.examples),
     }

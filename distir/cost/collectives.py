@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from distir.cost.topology import Ranks, Use
-from distir.ops.work import Pattern
+from distir.ops.resources import Pattern
 
 
 class CollectiveSeconds(NamedTuple):

@@ -16,7 +16,7 @@ from distir.cost.collectives import ALGORITHMS, ROOTED
 from distir.cost.compute import DeviceKind, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.topology import Block, Level, Link, Ranks, Use, blocks_of, ranks_of
-from distir.ops.work import Communication, Work
+from distir.ops.resources import Communication, Work
 
 Bound = Literal["compute", "memory", "latency", "link", "free"]
 

@@ -20,7 +20,7 @@ from distir.cost.document import PLACEHOLDER, Section, unknown
 from distir.cost.topology import Times
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
 from distir.ir import DTYPES
-from distir.ops.work import Pattern
+from distir.ops.resources import Pattern
 
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 MOST_DEVICES = 65_536

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from distir.ops.work import Pattern
+from distir.ops.resources import Pattern
 
 Use = Literal["send", "collective", "low_latency", "switch"]
 """What a link is used for: transfers between two devices, collectives, collectives by a protocol for small messages,

@@ -76,7 +76,8 @@ def documentation(op: Op) -> str:
     attributes = [about_spec(op, name) for name in op.attributes]
     example = block(op.examples[0]) if op.examples else ""
     signatures = block("\n".join(op.signature_texts))
-    return paragraphs([f"**{op.name}**: {op.documentation}", signatures, items(attributes), example])
+    gradient = "" if op.non_differentiable is None else f"No gradient: {op.non_differentiable}."
+    return paragraphs([f"**{op.name}**: {op.documentation}", signatures, gradient, items(attributes), example])
 
 
 def about_attribute(statement: Apply, name: str) -> str | None:

@@ -317,7 +317,10 @@ def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], t
     """The gradients of an op's operands, by its rule. Raises NotDifferentiable."""
     rule = OPS[statement.op].rule("grad")
     if rule is None:
-        raise NotDifferentiable(f"`{statement.op}` has no gradient", f"state one with `@{statement.op}.grad`")
+        reason = OPS[statement.op].non_differentiable
+        message = f"`{statement.op}` has no gradient" + (f": {reason}" if reason else "")
+        hint = f"remove it from the path to the loss, or define a gradient with `@{statement.op}.grad`"
+        raise NotDifferentiable(message, hint)
     return rule(Backward(statement, dys, active, tape))
 
 

@@ -32,6 +32,7 @@ from distir.ops.host import Operand, known_dims, known_ints, length
 from distir.ops.infer import ADDRESSABLE
 from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, dense, np, numpy_dtype, to_array
+from distir.ops.specs import HOST_RESULTS
 from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     view=True,
     foldable=False,  # the partial rule knows the value without running anything
     aliases=dict.fromkeys(("value_int", "value_ints", "value_float", "value_floats"), "value"),
+    non_differentiable=HOST_RESULTS,
 )
 def ConstantOp(*, value: Constant) -> Array:
     """The tensor `value`: a number, a list of numbers nested to any depth, or a dense or external tensor.
@@ -74,7 +76,7 @@ def _(write: Write, *, value: Constant) -> str:
     raise write.refuse("the constant's elements are not known")  # known ones, and those in files, are no statements
 
 
-@op("Tensor[Int64, (r,), host] -> Tensor[_, _, host]", flops=0)
+@op("Tensor[Int64, (r,), host] -> Tensor[_, _, host]", flops=0, non_differentiable=HOST_RESULTS)
 def ConstantOfShape(input: Array, *, value: Constant = 0.0) -> Array:
     """A tensor of the shape `input` whose elements are all `value`, a tensor of one element. ONNX `ConstantOfShape`.
 
@@ -114,6 +116,7 @@ def _(write: Write, input: Expr, *, value: Constant) -> str:
 @op(
     "Tensor[t:number, (), host], Tensor[t:number, (), host], Tensor[t:number, (), host] -> Tensor[t, (_,), host]",
     flops=0,
+    non_differentiable=HOST_RESULTS,
 )
 def Range(start: Array, limit: Array, delta: Array) -> Array:
     """`start`, `start + delta`, … up to but without `limit`. ONNX `Range`.
@@ -150,7 +153,7 @@ def _(write: Write, start: Expr, limit: Expr, delta: Expr) -> str:
     return f"({start} + {steps} * {delta}).to({write.dtype(result.dtype)})"
 
 
-@op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", name="Shape", flops=0, bytes=0)
+@op("Tensor[t, s, d] -> Tensor[Int64, (_,), host]", name="Shape", flops=0, bytes=0, non_differentiable=HOST_RESULTS)
 def ShapeOp(data: Array, *, start: int = 0, end: int | None = None) -> Array:
     """The dimensions of `data`, or those from `start` to before `end`: a host value. ONNX `Shape`.
 
@@ -182,7 +185,7 @@ def _(write: Write, data: Expr, *, start: int, end: int | None = None) -> str:
     return f"torch.tensor({list(data.shape[start:end])}, dtype=torch.int64, device=DEVICE)"
 
 
-@op("Tensor[t, s, d] -> Tensor[Int64, (), host]", flops=0, bytes=0)
+@op("Tensor[t, s, d] -> Tensor[Int64, (), host]", flops=0, bytes=0, non_differentiable=HOST_RESULTS)
 def Size(data: Array) -> Array:
     """The number of elements: a host value. ONNX `Size`.
 

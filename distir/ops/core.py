@@ -30,10 +30,10 @@ from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from distir.ir.registry import Registry, import_plugins, importing_plugins
+from distir.ops.resources import Pattern
 from distir.ops.signature import Signature
 from distir.ops.signature_reader import parse_signature
 from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec, TorchForm
-from distir.ops.work import Pattern
 
 Amount = int | Callable[..., int]
 """A number for each element of the results, or a function of the signature's letters and the attributes.
@@ -70,6 +70,8 @@ class Op:
     """Operands that are added: where one of them is given, and not zero, the op is linear in no other one by itself."""
     whole: tuple[str, ...] = ()
     """Letters of the signature whose dimensions may not be split over devices, beside those an attribute names."""
+    non_differentiable: str | None = None
+    """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
     """Host operands alone give host results, computed before the program runs."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -17,7 +17,7 @@ from distir.ir import HOST, AnyType, Attributes, Constant, Dense, TensorType, Tu
 from distir.ops.core import Op
 from distir.ops.infer import Value
 from distir.ops.unify import Reject
-from distir.ops.work import Work
+from distir.ops.resources import Work
 from distir.ops.workload import work
 
 Devices = tuple[int, ...]

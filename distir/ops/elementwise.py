@@ -14,6 +14,7 @@ from distir.ir import Arg, Dim, DType, Literal, SymbolicDim, dims
 from distir.ops.core import op
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import narrow, wide
+from distir.ops.specs import BOOLEAN_RESULTS
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
@@ -484,7 +485,7 @@ def _(g: Backward) -> Gradients:
 Cos.torch("torch.cos({input})", fresh=True)
 
 
-@op("Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op("Tensor[t, (...), d], Tensor[t, (...), d] -> Tensor[Bool, (...), d]", flops=1, non_differentiable=BOOLEAN_RESULTS)
 def Equal(a: Array, b: Array) -> Array:
     """Whether `a == b`. ONNX `Equal`.
 
@@ -496,7 +497,11 @@ def Equal(a: Array, b: Array) -> Array:
 Equal.torch("{a} == {b}", fresh=True)
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def Less(a: Array, b: Array) -> Array:
     """Whether `a < b`. ONNX `Less`.
 
@@ -508,7 +513,11 @@ def Less(a: Array, b: Array) -> Array:
 Less.torch("{a} < {b}", fresh=True)
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def LessOrEqual(a: Array, b: Array) -> Array:
     """Whether `a <= b`. ONNX `LessOrEqual`.
 
@@ -520,7 +529,11 @@ def LessOrEqual(a: Array, b: Array) -> Array:
 LessOrEqual.torch("{a} <= {b}", fresh=True)
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def Greater(a: Array, b: Array) -> Array:
     """Whether `a > b`. ONNX `Greater`.
 
@@ -532,7 +545,11 @@ def Greater(a: Array, b: Array) -> Array:
 Greater.torch("{a} > {b}", fresh=True)
 
 
-@op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def GreaterOrEqual(a: Array, b: Array) -> Array:
     """Whether `a >= b`. ONNX `GreaterOrEqual`.
 
@@ -544,7 +561,11 @@ def GreaterOrEqual(a: Array, b: Array) -> Array:
 GreaterOrEqual.torch("{a} >= {b}", fresh=True)
 
 
-@op("Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def And(a: Array, b: Array) -> Array:
     """Whether `a` and `b` hold. ONNX `And`.
 
@@ -556,7 +577,11 @@ def And(a: Array, b: Array) -> Array:
 And.torch("{a} & {b}", fresh=True)
 
 
-@op("Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]", flops=1)
+@op(
+    "Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]",
+    flops=1,
+    non_differentiable=BOOLEAN_RESULTS,
+)
 def Or(a: Array, b: Array) -> Array:
     """Whether `a` or `b` or both hold. ONNX `Or`.
 
@@ -568,7 +593,7 @@ def Or(a: Array, b: Array) -> Array:
 Or.torch("{a} | {b}", fresh=True)
 
 
-@op("Tensor[Bool, s, d] -> Tensor[Bool, s, d]", flops=1)
+@op("Tensor[Bool, s, d] -> Tensor[Bool, s, d]", flops=1, non_differentiable=BOOLEAN_RESULTS)
 def Not(x: Array) -> Array:
     """Whether `x` does not hold. ONNX `Not`.
 

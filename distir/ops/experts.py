@@ -17,6 +17,7 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _(write: Write, x: Expr, w: Expr, group: Expr, *, transW: bool) -> str:
     " Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
     flops=lambda n, c, m, k, **_: 2 * n * c * m * k,
     linear=("dy", "x"),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def GroupedMatMulGrad(dy: Array, x: Array, group: Array, shape: Array, *, transW: bool = False) -> Array:
     """The gradient of `GroupedMatMul` with respect to `w`, which has this `shape`: by expert, of its rows' product.

@@ -20,13 +20,14 @@ from distir.ops.host import Operand, known_dims, length
 from distir.ops.layout import Layout, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
-@op("Tensor[t:number, s, d], Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1)
+@op("Tensor[t:number, s, d], Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1, non_differentiable=FIRST_ORDER_ONLY)
 def ReluGrad(dy: Array, x: Array) -> Array:
     """`dy` where `x` is above 0, else 0. The result `y` of `Relu` serves as `x` just as well.
 
@@ -42,7 +43,7 @@ def _(write: Write, dy: Expr, x: Expr) -> str:
     return f"aten.threshold_backward({dy}, {x}, 0)"
 
 
-@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2)
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=2, non_differentiable=FIRST_ORDER_ONLY)
 def LeakyReluGrad(dy: Array, x: Array, *, alpha: float = 0.01) -> Array:
     """`dy` where `x` is at least 0, else `alpha * dy`.
 
@@ -56,7 +57,7 @@ def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
     return write.narrowed(f"torch.where({x} < 0, {write.number(alpha)} * {dy.wide}, {dy.wide})", dy.dtype)
 
 
-@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4, non_differentiable=FIRST_ORDER_ONLY)
 def EluGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
     """`dy` where `x` is at least 0, else `alpha * exp(x) * dy`.
 
@@ -72,7 +73,7 @@ def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
     return write.narrowed(f"{dy.wide} * {slope}", dy.dtype)
 
 
-@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3, non_differentiable=FIRST_ORDER_ONLY)
 def SigmoidGrad(dy: Array, y: Array) -> Array:
     """`dy * y * (1 - y)`, from the result `y` of `Sigmoid`.
 
@@ -84,7 +85,7 @@ def SigmoidGrad(dy: Array, y: Array) -> Array:
 SigmoidGrad.torch("aten.sigmoid_backward({dy.tensor}, {y})", fresh=True)
 
 
-@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3)
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=3, non_differentiable=FIRST_ORDER_ONLY)
 def TanhGrad(dy: Array, y: Array) -> Array:
     """`dy * (1 - y * y)`, from the result `y` of `Tanh`.
 
@@ -99,6 +100,7 @@ TanhGrad.torch("aten.tanh_backward({dy.tensor}, {y})", fresh=True)
 @op(
     "Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]",
     flops=lambda elements, approximate, **_: (17 if approximate == "tanh" else 10) * elements,
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def GeluGrad(dy: Array, x: Array, *, approximate: str = "none") -> Array:
     """`dy` times the derivative of `Gelu` at `x`.
@@ -126,7 +128,7 @@ def _(dy: TensorType, x: TensorType, *, approximate: str) -> None:
 GeluGrad.torch("aten.gelu_backward({dy.tensor}, {x}, approximate={approximate})", fresh=True)
 
 
-@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=10)
+@op("Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=10, non_differentiable=FIRST_ORDER_ONLY)
 def SwishGrad(dy: Array, x: Array, *, alpha: float = 1.0) -> Array:
     """`dy` times the derivative of `Swish` at `x`, `s + alpha * x * s * (1 - s)` where `s = Sigmoid(alpha * x)`.
 
@@ -147,6 +149,7 @@ def _(write: Write, dy: Expr, x: Expr, *, alpha: float) -> str:
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]",
     flops=4,
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def SoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     """`y * (dy - sum(y * dy))`, from the result `y` of `Softmax`; the sum is along `axis`.
@@ -168,6 +171,7 @@ def _(write: Write, dy: Expr, y: Expr, *, axis: int) -> str:
 @op(
     "Tensor[t:float, (*a, n@axis, *b), d], Tensor[t:float, (*a, n@axis, *b), d] -> Tensor[t, (*a, n, *b), d]",
     flops=4,
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def LogSoftmaxGrad(dy: Array, y: Array, *, axis: int = -1) -> Array:
     """`dy - exp(y) * sum(dy)`, from the result `y` of `LogSoftmax`; the sum is along `axis`.
@@ -191,6 +195,7 @@ def _(write: Write, dy: Expr, y: Expr, *, axis: int) -> str:
     " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d], Tensor[t, (n, *b), d]",
     flops=lambda a=1, n=1, b=1, **_: 17 * a * n * b,
     whole=("b",),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def LayerNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
@@ -229,6 +234,7 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, axis: int, epsilon: float
     " -> Tensor[t, (*a, n, *b), d], Tensor[t, (n, *b), d]",
     flops=lambda a=1, n=1, b=1, **_: 12 * a * n * b,
     whole=("b",),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def RMSNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
@@ -258,6 +264,7 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, axis: int, epsilon: float
 @op(
     "Tensor[t:number, _, d], Tensor[i:int, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
     flops=lambda inputs, s=1, r=0, **_: inputs - s - r,
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def GatherGrad(dy: Array, indices: Array, shape: Array, *, axis: int = 0) -> Array:
     """A tensor of `shape` that holds, at each place along `axis`, the sum of the parts of `dy` gathered from there.
@@ -325,6 +332,7 @@ def _rank(dy: TensorType, indices: TensorType) -> int | None:
     "Tensor[t:number, _, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
     flops=lambda inputs=0, elements=0, r=0, **_: max(inputs - r - elements, 0),
     linear=("x",),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def ReduceTo(x: Array, shape: Array) -> Array:
     """`x` summed down to `shape`, from which it could have been broadcast: the gradient of broadcasting.

@@ -16,6 +16,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 from distir.ops.windows import dimensions, movement, padded, pooled_with_places, rounded_up
 
@@ -44,6 +45,7 @@ def _normalisation(shapes: Shapes, **_: Any) -> int:
     "Tensor[t:float, (b, m, *o), d], Tensor[t:float, (b, c, *s), d] -> Tensor[t, _, d]",
     flops=_weight_products,
     linear=("dy", "x"),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def ConvWeightGrad(
     dy: Array,
@@ -133,6 +135,7 @@ def _(write: Write, dy: Expr, x: Expr, *, kernel_shape: tuple[int, ...], group: 
     "Tensor[t:float, (b, c, *o), d], Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *s), d]",
     flops=_window_comparisons,
     whole=("o", "s"),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def MaxPoolGrad(
     dy: Array,
@@ -172,7 +175,7 @@ _CHANNELS = "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (b, c, *s), d], Ten
 _THREE = "Tensor[t, (b, c, *s), d], Tensor[t, (c,), d], Tensor[t, (c,), d]"
 
 
-@op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation)
+@op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation, non_differentiable=FIRST_ORDER_ONLY)
 def GroupNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, num_groups: int, epsilon: float = 1e-5
 ) -> tuple[Array, Array, Array]:
@@ -210,7 +213,7 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, num_groups: int, epsilon:
     )
 
 
-@op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation)
+@op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation, non_differentiable=FIRST_ORDER_ONLY)
 def BatchNormalizationGrad(dy: Array, x: Array, scale: Array, *, epsilon: float = 1e-5) -> tuple[Array, Array, Array]:
     """The gradients of `BatchNormalization` in training with respect to `x`, its scale and its addend.
 

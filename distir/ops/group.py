@@ -18,6 +18,9 @@ from distir.ops.layout import Layout
 from distir.ops.numeric import Array
 from distir.ops.unify import Reject
 
+REPRESENTATIVE = "it represents a whole group of devices, whose gradients may differ"
+"""Why the ops of this family have no gradient."""
+
 
 @op(
     "Tensor[t:number, s, d] -> Tensor[t, s, d]",
@@ -26,6 +29,7 @@ from distir.ops.unify import Reject
     leafwise=True,
     foldable=False,
     linear="jointly",
+    non_differentiable=REPRESENTATIVE,
 )
 def GroupAllreduce(x: Array, *, size: int, stride: int = 1) -> Array:
     """The sum of what `size` devices have, `stride` apart, which all have what this one has.
@@ -40,6 +44,7 @@ def GroupAllreduce(x: Array, *, size: int, stride: int = 1) -> Array:
     communication="allgather",
     foldable=False,
     linear="jointly",
+    non_differentiable=REPRESENTATIVE,
 )
 def GroupAllgather(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Array:
     """What `size` devices have, `stride` apart, which all have what this one has, concatenated along `axis`.
@@ -54,6 +59,7 @@ def GroupAllgather(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Ar
     communication="reducescatter",
     foldable=False,
     linear="jointly",
+    non_differentiable=REPRESENTATIVE,
 )
 def GroupReduceScatter(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Array:
     """The first part along `axis` of the sum of what `size` devices have, `stride` apart, all what this one has.
@@ -68,6 +74,7 @@ def GroupReduceScatter(x: Array, *, size: int, stride: int = 1, axis: int = 0) -
     communication="alltoall",
     foldable=False,
     linear="jointly",
+    non_differentiable=REPRESENTATIVE,
 )
 def GroupAlltoall(x: Array, *, size: int, stride: int = 1, split_axis: int = 0, concat_axis: int = 0) -> Array:
     """The first of `size` parts along `split_axis`, from each of `size` devices, `stride` apart, joined.

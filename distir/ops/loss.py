@@ -16,6 +16,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts, elementwise
 from distir.ops.numeric import Array, dense, np
 from distir.ops.precision import wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -173,10 +174,7 @@ def _(
     return write.unpacked(f"{write.kernel('cross_entropy_and_log_prob')}({scores}, {_torch_labels(labels)}{settings})")
 
 
-@op(
-    _LABELLED_GRADIENT,
-    flops=lambda n=1, c=1, s=1, **_: n * s * (7 * c + 1),
-)
+@op(_LABELLED_GRADIENT, flops=lambda n=1, c=1, s=1, **_: n * s * (7 * c + 1), non_differentiable=FIRST_ORDER_ONLY)
 def SoftmaxCrossEntropyLossGrad(
     dy: Array,
     scores: Array,
@@ -280,6 +278,7 @@ def _(
     _LABELLED_GRADIENT,
     flops=lambda n=1, s=1, **_: 2 * n * s,
     bytes=lambda n=1, c=1, s=1, t=1, i=1, **_: n * s * (i + t + c * t),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def NegativeLogLikelihoodLossGrad(
     dy: Array,
@@ -342,6 +341,7 @@ def _(write: Write, prediction: Expr, target: Expr, *, reduction: str) -> str:
 @op(
     "Tensor[t:float, _, d], Tensor[t:float, s, d], Tensor[t:float, s, d] -> Tensor[t, s, d]",
     flops=2,
+    non_differentiable=FIRST_ORDER_ONLY,
 )
 def MSELossGrad(dy: Array, prediction: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The gradient of `MSELoss` with respect to the prediction; with respect to the target it is the negative.

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
+UPDATE = "it updates weights or statistics, after the loss"
+"""Why the ops of this family have no gradient."""
+
+
 @op(
     "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
     flops=2,
     inplace={0: 0},
     leafwise=True,
+    non_differentiable=UPDATE,
 )
 def Optimizer(w: Array, dw: Array, *, lr: float = 0.01) -> Array:
     """The generic optimizer, a step of gradient descent: `w - lr * dw`.
@@ -45,6 +50,7 @@ def _(write: Write, w: Expr, dw: Expr, *, lr: float) -> str:
     flops=lambda elements, weight_decay, **_: (4 if weight_decay else 2) * elements,
     inplace={0: 0},
     leafwise=True,
+    non_differentiable=UPDATE,
 )
 def SGD(w: Array, dw: Array, *, lr: float = 0.01, weight_decay: float = 0.0) -> Array:
     """A step of gradient descent with weight decay: `w - lr * (dw + weight_decay * w)`.
@@ -65,6 +71,7 @@ def _(write: Write, w: Expr, dw: Expr, *, lr: float, weight_decay: float) -> str
     flops=lambda s, nesterov=False, weight_decay=0.0, **_: (4 + 2 * bool(nesterov) + 2 * bool(weight_decay)) * s,
     inplace={0: 0, 1: 2},
     leafwise=True,
+    non_differentiable=UPDATE,
 )
 def Momentum(
     w: Array,
@@ -111,6 +118,7 @@ def _(
     flops=lambda s, weight_decay, **_: (16 if weight_decay else 14) * s,
     inplace={0: 0, 1: 2, 2: 3},
     leafwise=True,
+    non_differentiable=UPDATE,
 )
 def Adam(
     w: Array,
@@ -175,6 +183,7 @@ def _(
     flops=3,
     inplace={0: 0},
     leafwise=True,
+    non_differentiable=UPDATE,
 )
 def MovingAverage(mean: Array, x: Array, *, momentum: float = 0.1) -> Array:
     """A step of an exponential moving average, as of running statistics: `(1 - momentum) * mean + momentum * x`.

@@ -17,6 +17,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def _flops(shapes: list[tuple[int, ...]], **_: Any) -> int:
     return 3 * steps * batch * (2 * math.prod(w) + 2 * math.prod(r) + 6 * math.prod(w[:2]))
 
 
-@op(f"{_GIVEN}, {_STATE}, {_STATE}, {_STATE}, {_STATE} -> {_FOUND}, Tensor[t, _, d]", flops=_flops)
+@op(
+    f"{_GIVEN}, {_STATE}, {_STATE}, {_STATE}, {_STATE} -> {_FOUND}, Tensor[t, _, d]",
+    flops=_flops,
+    non_differentiable=FIRST_ORDER_ONLY,
+)
 def LSTMGrad(
     dy: Array,
     x: Array,
@@ -68,7 +73,7 @@ def LSTMGrad(
     return network.gradients(dy, x, (initial_h, initial_c), (dy_h, dy_c), layout == 1)
 
 
-@op(f"{_GIVEN}, {_STATE}, {_STATE} -> {_FOUND}", flops=_flops)
+@op(f"{_GIVEN}, {_STATE}, {_STATE} -> {_FOUND}", flops=_flops, non_differentiable=FIRST_ORDER_ONLY)
 def GRUGrad(
     dy: Array,
     x: Array,
@@ -90,7 +95,7 @@ def GRUGrad(
     return _Network(_gru, _gru_back, w, r, b, direction).gradients(dy, x, (initial_h,), (dy_h,), layout == 1)
 
 
-@op(f"{_GIVEN}, {_STATE}, {_STATE} -> {_FOUND}", flops=_flops)
+@op(f"{_GIVEN}, {_STATE}, {_STATE} -> {_FOUND}", flops=_flops, non_differentiable=FIRST_ORDER_ONLY)
 def RNNGrad(
     dy: Array,
     x: Array,

@@ -1,4 +1,4 @@
-"""What a definition says of its operands and attributes, and of its form in torch."""
+"""The parts of an op's definition: operands, attributes, torch form, and reasons for a missing gradient."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any, Final, NamedTuple
 REQUIRED: Final = inspect.Parameter.empty
 """The default of an attribute that has none."""
 
+FIRST_ORDER_ONLY: Final = "it is part of a gradient, and second-order gradients are not supported"
+BOOLEAN_RESULTS: Final = "its results are Booleans"
+HOST_RESULTS: Final = "its results are host values, known before the program runs"
+
 
 class OperandSpec(NamedTuple):
-    """One operand as the definition names it."""
+    """One operand of an op."""
 
     name: str
     variadic: bool = False
@@ -19,7 +23,7 @@ class OperandSpec(NamedTuple):
 
 
 class AttributeSpec(NamedTuple):
-    """One attribute: its kind is the parameter's annotation as written, its default may be `REQUIRED`."""
+    """One attribute. `kind`: the parameter's annotation as written; `default`: a value, or `REQUIRED`."""
 
     name: str
     kind: str
@@ -28,8 +32,8 @@ class AttributeSpec(NamedTuple):
 
 
 class TorchForm(NamedTuple):
-    """How an op is written in torch: a text, or a function that gives one (`distir.ops.torch_form`)."""
+    """The PyTorch expression of an op: its text, or a function that returns it (`distir.ops.torch_form`)."""
 
     text: str | Callable[..., Any]
     fresh: bool
-    """Each result is a tensor of its own, which shares no memory with operands."""
+    """No result is a view of an operand."""

@@ -12,8 +12,8 @@ from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
 from distir.ops.group import STANDING
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
+from distir.ops.resources import NO_WORK, Communication, Work
 from distir.ops.unify import Bindings, Reject
-from distir.ops.work import NO_WORK, Communication, Work
 
 
 def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Work:

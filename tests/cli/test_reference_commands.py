@@ -54,7 +54,9 @@ def test_every_op_is_documented(distir, name):
         assert signature in text
     for example in OPS[name].examples:
         assert example in text
+    assert (OPS[name].non_differentiable or "") in text
     found = json.loads(distir("ops", name, "--json").out)
+    assert found["non_differentiable"] == OPS[name].non_differentiable
     assert found.keys() >= {"name", "family", "signatures", "attributes", "documentation", "examples"}
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from distir.cost import parse
 from distir.ir import DTYPES
-from distir.ops.work import Communication, Work
+from distir.ops.resources import Communication, Work
 
 COLLECTIVES = ("broadcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reducescatter", "alltoall")
 PATTERNS = ("send", *COLLECTIVES)

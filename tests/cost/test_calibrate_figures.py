@@ -8,7 +8,7 @@ from cost_samples import communication, small_profile, toml
 import distir
 from distir.cost import HardwareError, parse
 from distir.ir import DTYPES
-from distir.ops.work import Work
+from distir.ops.resources import Work
 
 RELU = {"launch": "3us", "bandwidth": {"1kB": "1GB/s", "1MB": "100GB/s"}, "uncertainty": 0.1}
 TIMES = {"uncertainty": 0.2, "2": {"1kB": "20us", "1MB": "2ms"}, "4": {"1kB": "40us", "1MB": "4ms"}}

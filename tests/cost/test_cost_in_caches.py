@@ -7,7 +7,7 @@ from cost_samples import small_profile, toml
 
 from distir.cost import HardwareError, parse
 from distir.ir import DTYPES
-from distir.ops.work import Work
+from distir.ops.resources import Work
 
 COLD = {"launch": "4us", "bandwidth": "1GB/s", "uncertainty": 0.1}
 WARM = {"launch": "2us", "bandwidth": "10GB/s", "uncertainty": 0.05}

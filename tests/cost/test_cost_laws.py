@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distir.cost import ALGORITHMS, FREE, CollectiveSeconds, algorithm, load, parse
 from distir.cost.collectives import hierarchical, hierarchical_allreduce, ring, ring_allreduce
 from distir.cost.topology import ranks_of
-from distir.ops.work import NO_WORK, Work
+from distir.ops.resources import NO_WORK, Work
 
 BOUNDS = {"compute", "memory", "latency", "link", "free"}
 

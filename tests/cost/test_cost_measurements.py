@@ -5,7 +5,7 @@ from cost_samples import seconds
 
 from distir.cost import load
 from distir.ir import DTYPES
-from distir.ops.work import Work
+from distir.ops.resources import Work
 
 MIB = 2**20
 FLOAT16, FLOAT32 = DTYPES["Float16"], DTYPES["Float32"]

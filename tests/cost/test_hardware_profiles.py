@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import distir.cost
 from distir.cost import DEFAULT, HardwareError, describe, larger, load, parse, profiles
 from distir.ir import DTYPES
-from distir.ops.work import Communication, Work
+from distir.ops.resources import Communication, Work
 
 FOLDER = Path(distir.cost.__file__).parent / "profiles"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from distir.cost import Cost
 from distir.ops import Work
-from distir.ops.work import Communication
+from distir.ops.resources import Communication
 from distir.simulate.algebra import usage
 from distir.simulate.algebra.clocks import compose, power, rename, retreat, run, totals
 from distir.simulate.effects import Effect, to_seconds, to_ticks

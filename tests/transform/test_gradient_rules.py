@@ -20,22 +20,9 @@ from gradient_samples import (
 from distir.ir import TensorType, dims
 from distir.ops import OPS
 from distir.ops.backward import NotDifferentiable
+from distir.ops.specs import BOOLEAN_RESULTS, HOST_RESULTS
 
 OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("distir.")}
-
-TRUTHS = "its results are truth values"
-HOST = "its results are host values, known before the program runs"
-SECOND = "it belongs to a gradient already; gradients of gradients are not offered"
-UPDATE = "it updates weights, behind the loss"
-STANDS = "it stands for what other devices do, whose gradients may differ"
-WITHOUT_GRADIENT = {
-    **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not"), TRUTHS),
-    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "Shape", "Size"), HOST),
-    **dict.fromkeys((name for name in OURS if name.endswith("Grad")), SECOND),
-    "ReduceTo": SECOND,
-    **dict.fromkeys((name for name, op in OURS.items() if op.family == "optimizer"), UPDATE),
-    **dict.fromkeys((name for name, op in OURS.items() if op.family == "group"), STANDS),
-}
 
 REFUSED = {
     'Einsum[equation = "ii"]': "diagonal",
@@ -46,7 +33,7 @@ REFUSED = {
 }
 """Examples of which a part has no gradient: what the refusal says."""
 
-EXAMPLES = [text for op in OURS.values() if op.name not in WITHOUT_GRADIENT for text in op.examples]
+EXAMPLES = [text for op in OURS.values() if "grad" in op.rules for text in op.examples]
 
 
 def refusal(text):
@@ -88,16 +75,27 @@ def _check_close(found, expected):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_op_has_a_rule_or_a_reason(name):
-    assert ("grad" in OURS[name].rules) != (name in WITHOUT_GRADIENT)
+def test_every_op_has_a_gradient_or_a_reason_in_its_definition(name):
+    op = OURS[name]
+    assert ("grad" in op.rules) != bool(op.non_differentiable)
 
 
-def test_a_reason_is_one():
-    for name, reason in WITHOUT_GRADIENT.items():
-        if reason == TRUTHS:
-            assert any("Bool" in text.split("->")[1] for text in OURS[name].signature_texts)
-        if reason == HOST:
-            assert any("host" in text for text in OURS[name].signature_texts)
+def test_a_reason_agrees_with_the_signature():
+    for op in OURS.values():
+        if op.non_differentiable == BOOLEAN_RESULTS:
+            assert any("Bool" in text.split("->")[1] for text in op.signature_texts)
+        if op.non_differentiable == HOST_RESULTS:
+            assert any("host" in text for text in op.signature_texts)
+
+
+def test_differentiating_an_op_without_a_gradient_reports_its_reason():
+    params, statement, values, dys = prepared(
+        "%y = MovingAverage(%m: Tensor[Float64, (2,), 1], %x: Tensor[Float64, (2,), 1])"
+    )
+    with pytest.raises(NotDifferentiable) as caught:
+        rule_gradients(params, statement, values, dys)
+    assert str(caught.value) == f"`MovingAverage` has no gradient: {OURS['MovingAverage'].non_differentiable}"
+    assert "@MovingAverage.grad" in caught.value.help
 
 
 def test_refusals_say_what_to_do():

@@ -19,7 +19,7 @@ from typing import cast
 
 from distir.ir import Apply, Function, Param, Return, TensorType, Type
 from distir.ops import OPS, Value, canonical, infer_types, type_of, work
-from distir.ops.work import Work
+from distir.ops.resources import Work
 from distir.syntax import parse_example
 
 WORKING_SET = 16 << 20

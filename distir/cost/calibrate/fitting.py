@@ -19,7 +19,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from distir.cost.calibrate.measuring import Sample
-from distir.ops.work import Pattern
+from distir.ops.resources import Pattern
 
 STRAIGHT = 0.05
 """The median relative error up to which a line is good enough."""

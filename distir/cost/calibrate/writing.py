@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distir.cost.calibrate.fitting import Calibration, Fit, MessageFit, Points, nonnegative
-from distir.ops.work import Pattern
+from distir.ops.resources import Pattern
 
 KIND, LEVEL, OUTER = "rank", "node", "network"
 
