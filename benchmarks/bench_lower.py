@@ -36,7 +36,7 @@ def lowered(module: Module) -> tuple[Any, Any]:
     assert spec.loader is not None
     runtime = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runtime)
-    program = runtime.Program(folder).prepare(0, torch.device("cpu"))
+    program = runtime.LoweredProgram(folder).prepare(0, torch.device("cpu"))
     return program, program.inputs("main", {})
 
 
@@ -148,7 +148,7 @@ runtime.watch_parent()
 torch.set_num_threads(1)
 rank = int(os.environ["RANK"])
 device = runtime.connect(backend="gloo", store=options.store, bind=True)
-program = runtime.Program().prepare(rank, device)
+program = runtime.LoweredProgram().prepare(rank, device)
 values = program.inputs("main", {})
 LAYERS, WIDTH, BATCH, REPEAT = SIZES
 layers = [m for _ in range(LAYERS) for m in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())]

@@ -7,7 +7,7 @@ import numpy as np
 
 from distir.analysis import check, execute
 from distir.ir import DTYPES, Apply, Function, Module, Param, Return
-from distir.lower.folder import Entry, lower
+from distir.lower.folder import EntryPoint, lower
 from distir.ops import canonical, dtype_of, numpy_dtype
 from distir.syntax import parse_example
 
@@ -26,7 +26,7 @@ def one_op(text):
 
 def entry(module, name="main", args=None):
     function = module.functions["main"]
-    return Entry(name, module, function, tuple(args or (p.type for p in function.params)))
+    return EntryPoint(name, module, function, tuple(args or (p.type for p in function.params)))
 
 
 def load_runtime(folder):
@@ -44,7 +44,7 @@ def lowered_program(entries, folder):
     import torch
 
     runtime = load_runtime(folder)
-    return runtime.Program(folder).prepare(0, torch.device("cpu"))
+    return runtime.LoweredProgram(folder).prepare(0, torch.device("cpu"))
 
 
 def to_torch(value):

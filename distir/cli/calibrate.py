@@ -16,7 +16,7 @@ from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from distir.cost.calibrate import Benchmark, Calibration, Machine
-    from distir.lower import Entry, Lowered
+    from distir.lower import EntryPoint, Lowered
 
 QUICK_ELEMENTS = 1 << 18
 
@@ -128,12 +128,12 @@ def _runtime(lowered: Lowered) -> str:
     return lowered.files["runtime.py"]
 
 
-def _entry(benchmark: Benchmark) -> Entry:
+def _entry(benchmark: Benchmark) -> EntryPoint:
     from distir.ir import Module
-    from distir.lower import Entry
+    from distir.lower import EntryPoint
 
     function = benchmark.function
-    return Entry(benchmark.name, Module([function]), function, tuple(param.type for param in function.params))
+    return EntryPoint(benchmark.name, Module([function]), function, tuple(param.type for param in function.params))
 
 
 def _launched(folder: Path, world: int, backend: str, limit: float, words: Sequence[str]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ def lowered(program: Program, entry: Function, bound: Mapping[str, Constant], tr
 
     With `training`, a training step comes with what a loop around it needs.
     """
-    from distir.lower import Entry, lower, lower_training
+    from distir.lower import EntryPoint, lower, lower_training
     from distir.simulate import BindError, arguments
 
     with judged(program):
@@ -39,7 +39,7 @@ def lowered(program: Program, entry: Function, bound: Mapping[str, Constant], tr
             args = arguments(entry, dict(bound))
         except BindError as error:
             raise Refused(str(error)) from None
-        start = Entry(entry.name, program.module, entry, args)
+        start = EntryPoint(entry.name, program.module, entry, args)
         step = lower_training(start, dict(bound), program.source.path) if training else None
         return step or lower([start], program.source.path)
 

@@ -32,7 +32,7 @@ from distir.ops.signature import (
     DimTerm,
     DimVar,
     DTypeVar,
-    Operand,
+    OperandPattern,
     Segment,
     ShapeTerm,
     Signature,
@@ -110,7 +110,7 @@ def results_of(op: Op, attrs: Attributes, known: Sequence[Value], count: int) ->
         return None
 
 
-def show_pattern(operand: Operand, bindings: Bindings) -> str:
+def show_pattern(operand: OperandPattern, bindings: Bindings) -> str:
     """What a place of a signature asks for, with what is known in the place of its letters."""
     pattern = operand.pattern
     if isinstance(pattern, AnyPattern):

@@ -1,6 +1,6 @@
 """From a program to processes: projection, torch programs, and starting them.
 
-Names are imported when they are first asked for: whoever only checks programs need not load this.
+Names are imported on first use: checking a program does not load this package.
 """
 
 from typing import TYPE_CHECKING
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
-    from distir.lower.agreement import Event, Step, check_order, communications
-    from distir.lower.folder import Entry, Lowered, lower, lower_ranks
+    from distir.lower.agreement import CommunicationKey, CommunicationSite, check_order, communications
+    from distir.lower.folder import EntryPoint, Lowered, lower, lower_ranks
     from distir.lower.launching import Launch, LaunchError, launch
     from distir.lower.projection import is_remote, project
     from distir.lower.training import lower_training, training_step
 
 _HOMES = {
-    "distir.lower.agreement": ("Event", "Step", "check_order", "communications"),
-    "distir.lower.folder": ("Entry", "Lowered", "lower", "lower_ranks"),
+    "distir.lower.agreement": ("CommunicationKey", "CommunicationSite", "check_order", "communications"),
+    "distir.lower.folder": ("EntryPoint", "Lowered", "lower", "lower_ranks"),
     "distir.lower.launching": ("Launch", "LaunchError", "launch"),
     "distir.lower.projection": ("is_remote", "project"),
     "distir.lower.training": ("lower_training", "training_step"),
@@ -24,12 +24,12 @@ _HOMES = {
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
 __all__ = [
-    "Entry",
-    "Event",
+    "CommunicationKey",
+    "CommunicationSite",
+    "EntryPoint",
     "Launch",
     "LaunchError",
     "Lowered",
-    "Step",
     "check_order",
     "communications",
     "is_remote",

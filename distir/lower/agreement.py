@@ -1,9 +1,9 @@
-"""Whether the programs of the ranks agree on what they tell each other, and in which order.
+"""Matches the communications of all ranks: which operations, between which ranks, in which order.
 
-One program executes synchronous ops in one order; every rank executes the part of that order that it takes part in,
-so no ranks ever wait for each other in a circle: take the first op that is not done, all its members have done
-everything before it. Projections inherit this. A rank's program that was changed need not, so before anything is
-started the ranks' communications are matched, as the processes would match them. Knows nothing of torch.
+A program executes synchronous ops in one order, and each rank executes a subsequence of it. So projections never
+deadlock: all members of the first pending op have finished every op before it. A rank's program that was edited has no
+such guarantee. Its communications are therefore matched with those of the other ranks before the processes start.
+Does not depend on torch.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
 
 MOST_MATCHED = 1_000_000
-"""So many communications of a rank are matched with those of others."""
+"""The greatest number of communications of a rank that is matched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A communication that a rank takes part in. Members of one communication have equal events."""
+class CommunicationKey:
+    """The identity of a communication: its members have equal keys."""
 
     op: str
     attrs: Attributes
     group: frozenset[int]
     """The devices of the members."""
     operands: tuple[Type | None, ...]
-    """What the members bring, in their order."""
+    """The types of the operands, in the order of the members."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An event of a rank, and where it comes from."""
+class CommunicationSite:
+    """A communication of a rank, and its statement."""
 
-    event: Event
+    key: CommunicationKey
     site: Site
     text: str
 
 
-def communications(module: Module, name: str | None = None, args: Sequence[Value] | None = None) -> list[Step]:
-    """What a rank's program communicates, in order, calls followed. Raises ProgramError if it does not check.
+def communications(
+    module: Module, name: str | None = None, args: Sequence[Value] | None = None
+) -> list[CommunicationSite]:
+    """The communications of a rank's program in execution order, those of callees included.
 
-    `args`: what is known of the parameters, by default what their types state.
+    `args`: the values or types of the parameters; default: their declared types. Raises ProgramError for a program with
+    errors.
     """
     analysis = check(module)
     entry = module.entry(name)
@@ -58,22 +61,22 @@ def communications(module: Module, name: str | None = None, args: Sequence[Value
     found = inlined_sizes(module, counts=_communicates)[entry.name]
     refuse_beyond(found, MOST_MATCHED, entry.name, "of a rank are matched", of="communications, calls written out")
     instance = analysis.instance(entry, args or [p.type for p in entry.params])
-    return list(_steps(analysis.domain, instance))
+    return list(_communication_sites(analysis.domain, instance))
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call that is being followed."""
+    """A call on the stack."""
 
     instance: Instance
     rest: Iterator[tuple[int, Statement]]
-    """The statements that are still to come."""
+    """The remaining statements."""
     communicates: bool = False
 
 
-def _steps(domain: Checker, entry: Instance) -> Iterator[Step]:
+def _communication_sites(domain: Checker, entry: Instance) -> Iterator[CommunicationSite]:
     silent: set[int] = set()
-    """The instances that communicate nothing, by identity."""
+    """Instances without communication, by `id`."""
     calls = [_Call(entry, enumerate(entry.function.body))]
     while calls:
         current = calls[-1]
@@ -86,7 +89,7 @@ def _steps(domain: Checker, entry: Instance) -> Iterator[Step]:
             elif isinstance(statement, Apply) and _communicates(statement):
                 current.communicates = True
                 site = Site(current.instance.function.name, index)
-                yield Step(_event(statement, current.instance), site, print_statement(statement))
+                yield CommunicationSite(_key(statement, current.instance), site, print_statement(statement))
         else:
             calls.pop()
             if not current.communicates:
@@ -99,13 +102,13 @@ def _communicates(op: Apply) -> bool:
     return OPS[op.op].communication is not None
 
 
-def _event(statement: Apply, instance: Instance) -> Event:
+def _key(statement: Apply, instance: Instance) -> CommunicationKey:
     vs = instance.state(statement.args)
     ws = [instance.state[name] for name in statement.results if name != DISCARD]
     named = statement.attrs.get("devices", statement.attrs.get("device", statement.attrs.get("root", ())))
     stated = frozenset(d for d in (named if isinstance(named, tuple) else (named,)) if isinstance(d, int))
     group = devices_of(vs) | devices_of(ws) | stated
-    return Event(statement.op, statement.attrs, group, tuple(map(_described, vs)))
+    return CommunicationKey(statement.op, statement.attrs, group, tuple(map(_described, vs)))
 
 
 def _described(v: Value) -> Type | None:
@@ -115,14 +118,14 @@ def _described(v: Value) -> Type | None:
 def check_order(
     programs: Mapping[int, Module], name: str | None = None, args: Mapping[int, Sequence[Value]] | None = None
 ) -> dict[int, list[int]]:
-    """Match the communications of all ranks, given by device; number them, and give each rank's in its order.
+    """Match the communications of all ranks. Returns their numbers by device, in the order of each rank.
 
-    Raises ProgramError (DIR702) where the ranks would wait for each other for ever, or tell each other different
-    things. The programs' entry functions are called `name`, if that is given; `args`: their arguments, by device.
+    `programs`: by device; `name`: their entry function; `args`: its arguments, by device. Raises ProgramError (DIR702)
+    where the ranks would deadlock, or where members of a communication disagree about it.
     """
     given = args or {}
-    steps = {device: iter(communications(module, name, given.get(device))) for device, module in programs.items()}
-    heads = {device: next(own, None) for device, own in steps.items()}
+    sites = {device: iter(communications(module, name, given.get(device))) for device, module in programs.items()}
+    heads = {device: next(own, None) for device, own in sites.items()}
     numbers: dict[int, list[int]] = {device: [] for device in programs}
     matched = 0
     ready = set(programs)
@@ -130,31 +133,31 @@ def check_order(
         device = min(ready)
         ready.discard(device)
         head = heads[device]
-        if head is None or not _agreed(head.event, heads):
+        if head is None or not _agreed(head.key, heads):
             continue
-        for member in head.event.group or {device}:
+        for member in head.key.group or {device}:
             numbers[member].append(matched)
-            heads[member] = next(steps[member], None)
+            heads[member] = next(sites[member], None)
             ready.add(member)
         matched += 1
     stuck = {device: head for device, head in heads.items() if head is not None}
     if stuck:
-        raise ProgramError([_disorder(stuck, heads)])
+        raise ProgramError([_deadlock(stuck, heads)])
     return numbers
 
 
-def _agreed(event: Event, heads: Mapping[int, Step | None]) -> bool:
-    steps = [heads.get(member) for member in event.group]
-    return all(step is not None and step.event == event for step in steps)
+def _agreed(key: CommunicationKey, heads: Mapping[int, CommunicationSite | None]) -> bool:
+    others = [heads.get(member) for member in key.group]
+    return all(site is not None and site.key == key for site in others)
 
 
-def _disorder(stuck: Mapping[int, Step], heads: Mapping[int, Step | None]) -> Diagnostic:
-    """What each rank is about to do when nothing can go on."""
+def _deadlock(stuck: Mapping[int, CommunicationSite], heads: Mapping[int, CommunicationSite | None]) -> Diagnostic:
+    """The diagnostic of a deadlock: the next communication of each blocked rank."""
     device, first = min(stuck.items())
-    notes = [Note(f"rank {rank} is about to run `{step.text}`", step.site) for rank, step in sorted(stuck.items())]
-    ended = sorted(member for member in first.event.group if heads.get(member) is None)
+    notes = [Note(f"rank {rank} is about to run `{site.text}`", site.site) for rank, site in sorted(stuck.items())]
+    ended = sorted(member for member in first.key.group if heads.get(member) is None)
     notes += [Note(f"rank {rank} has ended, or does not exist") for rank in ended]
-    others = ", ".join(str(member) for member in sorted(first.event.group - {device}))
-    message = f"rank {device} would wait for ever for rank{'s' if ',' in others else ''} {others} in `{first.text}`"
+    others = ", ".join(str(member) for member in sorted(first.key.group - {device}))
+    message = f"rank {device} would deadlock waiting for rank{'s' if ',' in others else ''} {others} in `{first.text}`"
     hint = "let all ranks communicate in the order of one program"
     return Diagnostic(codes.ORDER, first.site, message, tuple(notes), hint)

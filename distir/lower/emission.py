@@ -1,8 +1,8 @@
-"""From the programs of ranks to the text of one Python module: straight-line torch, a line per statement.
+"""Code generation: from the programs of the ranks to one Python module of straight-line PyTorch, a line per statement.
 
-A function is written once per rank and per instance (its sizes are numbers in the text); instances whose texts are the
-same share one. Values are dropped after their last use. Constants, process groups and the device are the module's
-globals, filled before anything runs. Knows no torch.
+A function is emitted once per rank and instance, with its sizes as literals; instances with the same text share one
+function. Values are deleted after their last use. Constants, process groups and the device are globals of the module,
+set before it runs. Does not depend on torch.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from distir.ir import (
     types,
 )
 from distir.ir.deep import Deep, finish
-from distir.lower.naming import FUNCTION, Names
+from distir.lower.naming import FUNCTION, Identifiers
 from distir.lower.projection import callee
 from distir.lower.sharing import Sharing, SharingMap, leaves
-from distir.lower.statements import NONE, Line, lowered
+from distir.lower.statements import NONE, Assignment, lowered
 from distir.ops import OPS, Reject, Value, dense, type_of
 from distir.ops.torch_form import Unlowerable, items
 
@@ -38,16 +38,16 @@ INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of a function. `statement`: which statement of the DistIR function it is, if it is one."""
+class CodeLine:
+    """A line of code. `statement`: the DistIR statement that it implements, if any."""
 
     text: str
     statement: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
-    """A function in torch. `params`, `results`: which of the DistIR function's it has."""
+class EmittedFunction:
+    """The signature of a generated function. `params`, `results`: indices of the DistIR function's that it has."""
 
     name: str
     params: tuple[int, ...]
@@ -55,22 +55,22 @@ class Emitted:
     communicates: bool
     identifiers: tuple[str, ...] = ()
     overwritten: tuple[str, ...] = ()
-    """Parameters that are overwritten."""
+    """Names of the parameters that the function overwrites."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The text of a function."""
+class FunctionSource:
+    """The code of a generated function. `origin`: the DistIR function."""
 
     name: str
     origin: str
-    rows: tuple[Row, ...]
+    rows: tuple[CodeLine, ...]
     communicates: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A statement of a rank's program that cannot be written."""
+class UnsupportedStatement:
+    """A statement of a rank's program without an equivalent in torch, and the reason."""
 
     function: str
     statement: Statement
@@ -79,87 +79,87 @@ class Problem:
 
 @dataclass
 class Emission:
-    """Everything that one module of Python will hold. `ranks`: the devices, in the order of torch's ranks."""
+    """The contents of the generated module. `ranks`: the devices, in the order of torch's ranks."""
 
     ranks: tuple[int, ...]
     kernels: dict[str, None] = field(default_factory=dict[str, None])
     constants: dict[Dense | External, int] = field(default_factory=dict["Dense | External", int])
     groups: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
-    functions: list[Written] = field(default_factory=list[Written])
-    problems: list[Problem] = field(default_factory=list["Problem"])
-    texts: dict[tuple[str, ...], Written] = field(default_factory=dict["tuple[str, ...]", Written])
+    functions: list[FunctionSource] = field(default_factory=list[FunctionSource])
+    problems: list[UnsupportedStatement] = field(default_factory=list["UnsupportedStatement"])
+    texts: dict[tuple[str, ...], FunctionSource] = field(default_factory=dict["tuple[str, ...]", FunctionSource])
     reserved: frozenset[str] = frozenset()
-    """The names of the templates' functions."""
+    """Names of the functions of the templates."""
 
     def __post_init__(self) -> None:
-        self.names = Names(self.reserved, prefix=FUNCTION)
+        self.names = Identifiers(self.reserved, prefix=FUNCTION)
 
-    def entry(self, analysis: Analysis, function: Function, args: Sequence[Value], device: int) -> Emitted:
-        """Write the program of one rank. What cannot be written is added to `problems`."""
+    def entry(self, analysis: Analysis, function: Function, args: Sequence[Value], device: int) -> EmittedFunction:
+        """Emit the program of one rank. Unsupported statements are added to `problems`."""
         domain = analysis.domain
         instance = domain.entered(function, tuple(args))
         return finish(_Rank(self, domain, device).of(instance, is_entry=True))
 
     def kernel(self, name: str) -> str:
-        """The name of a function of the template `kernels`, which is written into the program."""
+        """Include a function of the template `kernels`; returns its name."""
         self.kernels[name] = None
         return name
 
     def constant(self, value: Dense | External) -> str:
-        """An expression for a tensor that is stored beside the program."""
+        """The expression of a constant, which is stored beside the program."""
         return f"C[{self.constants.setdefault(value, len(self.constants))}]"
 
     def rank(self, device: int) -> int:
-        """The rank of a device, counted from 0."""
+        """The rank of a device, from 0."""
         return self.ranks.index(device)
 
     def group(self, devices: Sequence[int]) -> str:
-        """An expression for the process group of some devices."""
+        """The expression of the process group of these devices."""
         members = tuple(sorted(map(self.rank, devices)))
         self.groups.add(members)
         return f"GROUP[{', '.join(map(str, members))}]"
 
     def refuse(self, function: str, statement: Statement, refusal: Unlowerable) -> None:
-        """Note what cannot be written."""
-        self.problems.append(Problem(function, statement, refusal))
+        """Record a statement without an equivalent in torch."""
+        self.problems.append(UnsupportedStatement(function, statement, refusal))
 
 
 @dataclass
 class _Rank:
-    """Writes the functions of one rank."""
+    """Emits the functions of one rank."""
 
     emission: Emission
     domain: Checker
     device: int
-    done: dict[int, Emitted] = field(default_factory=dict[int, Emitted])
+    done: dict[int, EmittedFunction] = field(default_factory=dict[int, EmittedFunction])
 
     def __post_init__(self) -> None:
         self.sharing = SharingMap(self.domain)
 
-    def of(self, instance: Instance, is_entry: bool = False) -> Deep[Emitted]:
+    def of(self, instance: Instance, is_entry: bool = False) -> Deep[EmittedFunction]:
         if id(instance) not in self.done:
-            self.done[id(instance)] = yield from _Body(self, instance, is_entry).emitted()
+            self.done[id(instance)] = yield from _FunctionEmitter(self, instance, is_entry).emitted()
         return self.done[id(instance)]
 
 
-class _Body:
-    """One function as it is written."""
+class _FunctionEmitter:
+    """Emits one function."""
 
     def __init__(self, rank: _Rank, instance: Instance, is_entry: bool) -> None:
         self.rank, self.instance, self.is_entry = rank, instance, is_entry
         self.rho = instance.state
         self.sharing: Sharing = rank.sharing.of(instance, own_params=is_entry)
-        self.names = Names(rank.emission.reserved)
+        self.names = Identifiers(rank.emission.reserved)
         self.texts: dict[str, str] = {}
-        """By value: its expression. Values that are known have none."""
-        self.rows: list[Row] = []
+        """The expression of each value; constants have none."""
+        self.rows: list[CodeLine] = []
         self.communicates = False
         self.overwritten: dict[str, None] = {}
-        self.moved = ""
-        """The variable that hands arguments over, if there is one."""
+        self.donated = ""
+        """The variable that donates arguments to a callee, if any."""
         self.last = last_uses(instance.function)
 
-    def emitted(self) -> Deep[Emitted]:
+    def emitted(self) -> Deep[EmittedFunction]:
         function = self.instance.function
         params = tuple(i for i, v in enumerate(self.instance.args) if self._has_value(v))
         for i, param in enumerate(function.params):
@@ -173,24 +173,24 @@ class _Body:
         )
         self._return([function.returned[i] for i in results], [self.rho.returned[i] for i in results])
         written = self._shared(function.name, identifiers)
-        return Emitted(written.name, params, results, self.communicates, identifiers, tuple(self.overwritten))
+        return EmittedFunction(written.name, params, results, self.communicates, identifiers, tuple(self.overwritten))
 
-    def _shared(self, origin: str, identifiers: Sequence[str]) -> Written:
-        """The function under the name of an earlier one with the same text, or a name of its own."""
+    def _shared(self, origin: str, identifiers: Sequence[str]) -> FunctionSource:
+        """An earlier function with the same text, or else a new one."""
         emission = self.rank.emission
         key = (origin, ", ".join(identifiers), *(row.text for row in self.rows))
         if key not in emission.texts:
             stem = origin.partition(".rank")[0]
             hint = f"{stem}_rank_{emission.rank(self.rank.device)}" if self.is_entry or ".rank" in origin else stem
             name = emission.names.fresh(hint)
-            head = Row(f"def {name}({', '.join(identifiers)}):")
-            written = Written(name, origin, (head, *self.rows), self.communicates)
+            head = CodeLine(f"def {name}({', '.join(identifiers)}):")
+            written = FunctionSource(name, origin, (head, *self.rows), self.communicates)
             emission.texts[key] = written
             emission.functions.append(written)
         return emission.texts[key]
 
     def _has_value(self, v: Value) -> bool:
-        """Whether this rank holds a value that is not known before: a variable, in the program."""
+        """Whether this rank holds a value that is computed at run time, in a variable."""
         if v is None or self._known(v):
             return False
         where = types.devices(type_of(v))
@@ -203,20 +203,20 @@ class _Body:
         vs = self.rho(statement.args)
         wanted = [name for name in statement.results if name != DISCARD and not self._known(self.rho[name])]
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
-            return  # known before the program runs, or of no use
+            return  # a constant, or dead code
         try:
             is_op = isinstance(statement, Apply)
             lines = self._apply(index, statement, vs) if is_op else (yield from self._call(index, statement, vs))
         except (Unlowerable, Reject) as refusal:
-            told = refusal if isinstance(refusal, Unlowerable) else Unlowerable(refusal.message)
-            self.rank.emission.refuse(self.instance.function.name, statement, told)
+            reason = refusal if isinstance(refusal, Unlowerable) else Unlowerable(refusal.message)
+            self.rank.emission.refuse(self.instance.function.name, statement, reason)
             lines = []
         for name in statement.results:
             self.texts.setdefault(name, NONE)
         self._assign(statement, lines)
         self._drop(index, statement)
 
-    def _apply(self, index: int, op: Apply, vs: tuple[Value, ...]) -> list[Line]:
+    def _apply(self, index: int, op: Apply, vs: tuple[Value, ...]) -> list[Assignment]:
         definition = OPS[op.op]
         raw = self.rank.domain.answer(op, vs)
         ws = [type_of(w if name == DISCARD else self.rho[name]) for name, w in zip(op.results, raw, strict=True)]
@@ -239,18 +239,17 @@ class _Body:
     def _roots(self, name: str) -> list[tuple[str, tuple[int, ...]]]:
         return [root for leaf in leaves(self.sharing.trees[name]) for root in leaf.roots]
 
-    def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> Deep[list[Line]]:
+    def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> Deep[list[Assignment]]:
         found = yield self.rank.of(callee(self.rank.domain, self.instance, call))
         self.communicates |= found.communicates
         texts = [self._passed(call.args[i], vs[i]) for i in found.params]
-        args = ", ".join(self._moved(index, call, [call.args[i] for i in found.params], texts))
-        return [Line(found.results, f"{found.name}({args})", unpacks=len(found.results) > 1)]
+        args = ", ".join(self._donated(index, call, [call.args[i] for i in found.params], texts))
+        return [Assignment(found.results, f"{found.name}({args})", unpacks=len(found.results) > 1)]
 
-    def _moved(self, index: int, call: Call, args: Sequence[Arg], texts: Sequence[str]) -> list[str]:
-        """The arguments of a call, those that are needed no more handed over: the callee alone holds them then.
+    def _donated(self, index: int, call: Call, args: Sequence[Arg], texts: Sequence[str]) -> list[str]:
+        """The arguments of a call; those whose last use this is are donated: only the callee holds a reference to them.
 
-        An argument that a list gives up goes to the callee without a trace here; a variable would keep it until the
-        callee returns.
+        They are passed with `list.pop`, because a local variable would keep a tensor alive until the callee returns.
         """
         mentioned = list(names(call.args))
         own = self._own_params()
@@ -262,27 +261,27 @@ class _Body:
         variables = {self.texts[arg]: arg for arg in gone if self.texts.get(arg, NONE) != NONE}
         if not variables:
             return list(texts)
-        if not self.moved:
-            self.moved = self.names.fresh("moved")
-        self.rows.append(Row(f"{self.moved} = [{', '.join(variables)}]"))
-        self.rows.append(Row(f"del {', '.join(variables)}"))
+        if not self.donated:
+            self.donated = self.names.fresh("donated")
+        self.rows.append(CodeLine(f"{self.donated} = [{', '.join(variables)}]"))
+        self.rows.append(CodeLine(f"del {', '.join(variables)}"))
         for arg in variables.values():
             self.texts[arg] = NONE
-        return [f"{self.moved}.pop(0)" if text in variables else text for text in texts]
+        return [f"{self.donated}.pop(0)" if text in variables else text for text in texts]
 
     def _own_params(self) -> frozenset[str]:
-        """Parameters that are not dropped: those of the entry are the caller's."""
+        """Parameters that are not deleted: the caller owns those of the entry."""
         return frozenset(p.name for p in self.instance.function.params) if self.is_entry else frozenset()
 
     def _passed(self, arg: Arg, v: Value) -> str:
-        """An argument of a call, known values too."""
+        """The expression of an argument of a call, constants included."""
         if isinstance(arg, tuple):
             parts = v if isinstance(v, tuple) else (None,) * len(arg)
             return items([self._passed(a, w) for a, w in zip(arg, parts, strict=True)])
         return self._value(arg, v)
 
     def _value(self, arg: Arg, v: Value) -> str:
-        """A value as a tensor."""
+        """The expression of a value as a tensor."""
         if isinstance(v, Literal):
             v = dense(v.value)
         if isinstance(v, (Dense, External)):
@@ -296,8 +295,8 @@ class _Body:
             return [self._text(item) for item in arg]
         return self.texts.get(arg, NONE) if isinstance(arg, str) else NONE
 
-    def _assign(self, statement: Apply | Call, lines: Sequence[Line]) -> None:
-        """Append the lines of a statement, its text as a comment on the first."""
+    def _assign(self, statement: Apply | Call, lines: Sequence[Assignment]) -> None:
+        """Append the lines of a statement, with its text as a comment on the first."""
         shown: Statement | None = statement
         parts = self.names.fresh("parts") if any("{parts}" in line.text for line in lines) else ""
         for line in lines:
@@ -310,10 +309,10 @@ class _Body:
                 text = f"{targets[0]} = {text}"
             elif targets and isinstance(statement, Apply) and OPS[statement.op].communication is None:
                 continue
-            self.rows.append(Row(text, shown))
+            self.rows.append(CodeLine(text, shown))
             shown = None
         if parts:
-            self.rows.append(Row(f"del {parts}"))
+            self.rows.append(CodeLine(f"del {parts}"))
 
     def _target(self, name: str) -> str:
         if name == DISCARD:
@@ -324,13 +323,13 @@ class _Body:
         return self.texts[name]
 
     def _drop(self, index: int, statement: Apply | Call) -> None:
-        """Drop what is used no more: a variable would keep its memory. The entry's parameters are the caller's."""
+        """Delete the variables whose last use this is, to free their memory. The caller owns the entry's parameters."""
         params = self._own_params()
         mentioned = dict.fromkeys([*names(statement.args), *statement.results])
         gone = [n for n in mentioned if n != DISCARD and self.last.get(n) == index and n not in params]
         variables = [self.texts[n] for n in gone if self.texts.get(n, NONE) != NONE]
         if variables:
-            self.rows.append(Row(f"del {', '.join(variables)}"))
+            self.rows.append(CodeLine(f"del {', '.join(variables)}"))
 
     def _return(self, args: Sequence[Arg], vs: Sequence[Value]) -> None:
         try:
@@ -339,4 +338,4 @@ class _Body:
             self.rank.emission.refuse(self.instance.function.name, Return(tuple(args)), refusal)
             return
         result = texts[0] if len(texts) == 1 and not self.is_entry else items(texts)
-        self.rows.append(Row(f"return {result}" if texts or self.is_entry else "return None"))
+        self.rows.append(CodeLine(f"return {result}" if texts or self.is_entry else "return None"))

@@ -1,8 +1,8 @@
-"""The folder that a program is lowered to: `program.py` and what runs it. Knows no torch.
+"""The folder that a program is lowered to: `program.py` and the scripts that run it. Does not depend on torch.
 
-`program.py` holds the torch functions, `program.json` what they are called with (parameters, results, process groups,
-constants, where each statement stands), `constants.safetensors` large constants. `runtime.py`, `rehearsal.py`, `run.py`
-and `README.md` are the same for every program. The folder needs nothing but torch and may be moved.
+`program.py` holds the torch functions, `program.json` their parameters, results, process groups and constants and the
+line of each statement, `constants.safetensors` the large constants. `runtime.py`, `rehearsal.py`, `run.py` and
+`README.md` are the same for every program. The folder needs only torch and can be moved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from distir.ir import (
 )
 from distir.lower import templates
 from distir.lower.agreement import check_order
-from distir.lower.emission import INDENT, Emission, Emitted, Problem
+from distir.lower.emission import INDENT, Emission, EmittedFunction, UnsupportedStatement
 from distir.lower.naming import comment
 from distir.lower.projection import concrete, held_results, project
 from distir.ops import OPS, Value, type_of
@@ -46,29 +46,29 @@ from distir.ops.torch_form import dtype_name, known_numbers
 from distir.syntax import print_statement
 
 INLINE = 64
-"""Constants of at most so many elements stand in program.json, others in a file."""
+"""Constants with at most this many elements are stored in program.json, larger ones in constants.safetensors."""
 
 FORMAT = 1
-"""Of program.json."""
+"""The version of the format of program.json."""
 
 Load = Callable[[External], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A lowered program. `files`: texts by name; `tensors`: constants by the name that program.json gives them."""
+    """A lowered program. `files`: texts by file name; `tensors`: large constants by their names in program.json."""
 
     ranks: tuple[int, ...]
     manifest: Mapping[str, Any]
     files: Mapping[str, str]
     tensors: Mapping[str, Dense | External]
     communications: Mapping[str, Mapping[int, Sequence[int]]]
-    """By entry and device: the numbers of the communications that a rank takes part in, in its order."""
+    """By entry and device: the numbers of the rank's communications, in its order."""
 
     def write(self, folder: Path, load: Load | None = None) -> None:
-        """Write the folder, which may exist; each file is the old or the new, whenever the process ends.
+        """Write the folder, which may exist; each file is replaced atomically.
 
-        `load` gives the arrays of constants kept in files. Raises OSError.
+        `load` reads the arrays of external constants. Raises OSError.
         """
         from distir.lower import tensorfile
         from distir.ops import to_array
@@ -91,7 +91,7 @@ class Lowered:
 
 @contextmanager
 def _replacing(path: Path) -> Generator[Path]:
-    """A path to write to in the block, which afterwards takes the place of `path` at once."""
+    """A temporary path to write to, which atomically replaces `path` at the end of the block."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -101,26 +101,26 @@ def _replacing(path: Path) -> Generator[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A function that is started from outside, for certain arguments. `name`: what it is started by."""
+class EntryPoint:
+    """A function that can be run from outside, with given arguments. `name`: its name in program.json."""
 
     name: str
     module: Module
     function: Function
     args: tuple[Value, ...]
     results: tuple[tuple[int, str], ...] | None = None
-    """Of a rank's part: which results of the whole function it gives, and their names there; None: its own."""
+    """For a rank's part: indices and names of its results in the whole function; None: the function's own results."""
     bounds: Mapping[Leaf, Bounds] = field(default_factory=dict[Leaf, Bounds])
-    """Of a rank's part: what the integers of its parameters may be, where that is known."""
+    """For a rank's part: the ranges of its integer parameters, where known."""
 
 
-def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | None = None) -> Lowered:
-    """Lower functions, each with what it calls, into one folder over the devices of all.
+def lower(entries: Sequence[EntryPoint], source: str = "", more: Mapping[str, Any] | None = None) -> Lowered:
+    """Lower functions and their callees into one folder, over the union of their devices.
 
-    `source`: where the program comes from, in words; `more` goes into program.json. Raises ProgramError: for a program
-    that does not check for these arguments, or whose devices are open, or with all that has no form in torch.
+    `source`: the origin of the program, as text; `more`: further entries of program.json. Raises ProgramError for a
+    program with errors or unknown devices, and with all statements that have no torch form.
     """
-    ranks: dict[str, dict[int, Entry]] = {}
+    ranks: dict[str, dict[int, EntryPoint]] = {}
     for entry in entries:
         analysis = check(entry.module)
         if analysis.errors:
@@ -131,12 +131,12 @@ def lower(entries: Sequence[Entry], source: str = "", more: Mapping[str, Any] | 
         ranks[entry.name] = {d: _part(m, entry, instance, d, bounds) for d, m in project(analysis, instance).items()}
     try:
         return lower_ranks(ranks, source, more)
-    except Unwritten as unwritten:
-        raise ProgramError(_placed(unwritten.problems, entries)) from None
+    except LoweringError as error:
+        raise ProgramError(_located(error.problems, entries)) from None
 
 
-def _check_arguments(entry: Entry) -> None:
-    """Raises ProgramError (DIR704) for parameters whose types leave something open."""
+def _check_arguments(entry: EntryPoint) -> None:
+    """Raises ProgramError (DIR704) for parameters of unknown element type or size."""
     problems = [
         Diagnostic(
             codes.UNKNOWN_VALUE,
@@ -151,22 +151,25 @@ def _check_arguments(entry: Entry) -> None:
         raise ProgramError(problems)
 
 
-def _part(module: Module, entry: Entry, instance: Instance, device: int, bounds: Mapping[Leaf, Bounds]) -> Entry:
-    """A rank's part of an entry: its module, the arguments that it has, and the results that it gives."""
+def _part(
+    module: Module, entry: EntryPoint, instance: Instance, device: int, bounds: Mapping[Leaf, Bounds]
+) -> EntryPoint:
+    """A rank's part of an entry point: its module, arguments and results."""
     names = result_names(entry.function)
     results = tuple((i, names[i]) for i in held_results(instance, device))
     function = module.functions[entry.function.name]
     given = {p.name: v for p, v in zip(entry.function.params, entry.args, strict=True)}
     args = tuple(given.get(p.name, p.type) for p in function.params)
-    return Entry(entry.name, module, function, args, results, bounds)
+    return EntryPoint(entry.name, module, function, args, results, bounds)
 
 
 def lower_ranks(
-    entries: Mapping[str, Mapping[int, Entry]], source: str = "", more: Mapping[str, Any] | None = None
+    entries: Mapping[str, Mapping[int, EntryPoint]], source: str = "", more: Mapping[str, Any] | None = None
 ) -> Lowered:
-    """Lower programs of ranks, by entry and device.
+    """Lower the programs of the ranks, by entry point and device.
 
-    Raises ProgramError (DIR702) where their communications do not match, Unwritten with all that has no form in torch.
+    Raises ProgramError (DIR702) where their communications do not match, and LoweringError with all unsupported
+    statements.
     """
     matched = {name: _matched(ranks) for name, ranks in entries.items()}
     devices = tuple(sorted({device for ranks in entries.values() for device in ranks}))
@@ -182,7 +185,7 @@ def lower_ranks(
             instance = analysis.instance(entry.function, entry.args)
             described[name][str(emission.rank(device))] = _described(entry, instance, emitted)
     if emission.problems:
-        raise Unwritten(emission.problems)
+        raise LoweringError(emission.problems)
     text, statements = _module(emission, source)
     tensors: dict[str, Dense | External] = {}
     constants = [_constant(value, i, tensors) for value, i in emission.constants.items()]
@@ -209,22 +212,22 @@ def lower_ranks(
     return Lowered(devices, manifest, files, tensors, matched)
 
 
-class Unwritten(Exception):  # noqa: N818 - a verdict on a program
-    """Statements of ranks' programs that torch has no form for."""
+class LoweringError(Exception):
+    """Statements of the ranks' programs without an equivalent in torch."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[UnsupportedStatement]) -> None:
         super().__init__("; ".join(problem.refusal.message for problem in problems))
         self.problems = tuple(problems)
 
 
-def _matched(ranks: Mapping[int, Entry]) -> dict[int, list[int]]:
-    """The communications of all ranks, matched. Raises ProgramError (DIR702)."""
+def _matched(ranks: Mapping[int, EntryPoint]) -> dict[int, list[int]]:
+    """The numbers of each rank's communications. Raises ProgramError (DIR702)."""
     name = next(iter(ranks.values())).function.name
     return check_order({d: e.module for d, e in ranks.items()}, name, {d: e.args for d, e in ranks.items()})
 
 
-def _placed(problems: Sequence[Problem], entries: Sequence[Entry]) -> list[Diagnostic]:
-    """What cannot be written, at its places in the program; once, however many ranks and instances there are."""
+def _located(problems: Sequence[UnsupportedStatement], entries: Sequence[EntryPoint]) -> list[Diagnostic]:
+    """One diagnostic for each unsupported statement of the program, for all ranks and instances."""
     found: dict[tuple[str, int | None, str], Diagnostic] = {}
     for problem in problems:
         origin = problem.function.partition(".rank")[0]
@@ -239,14 +242,14 @@ def _placed(problems: Sequence[Problem], entries: Sequence[Entry]) -> list[Diagn
 
 
 def _same(whole: Statement, part: Statement) -> bool:
-    """Whether a rank's statement is this one: it has the same operands, and some of its results."""
+    """Whether a rank's statement is the projection of this one: same operands, a subset of the results."""
     if isinstance(whole, Apply) and isinstance(part, Apply):
         return (whole.op, whole.args, whole.attrs) == (part.op, part.args, part.attrs)
     return isinstance(whole, Return) and isinstance(part, Return)
 
 
 def readme(devices: Sequence[int], source: str, more: str = "") -> str:
-    """The text of README.md. `more`: rows about further files."""
+    """The text of README.md. `more`: table rows for further files."""
     shown = {
         "source": comment(source).replace("`", "'"),
         "count": str(len(devices)),
@@ -261,7 +264,7 @@ def readme(devices: Sequence[int], source: str, more: str = "") -> str:
 
 
 def _module(emission: Emission, source: str) -> tuple[str, dict[str, Any]]:
-    """The text of program.py, and by line which statement stands there."""
+    """The text of program.py, and the statement of each line."""
     head = templates.text("program").replace("{source}", repr(comment(source))[1:-1].replace('"', "'"))
     parts = templates.functions(emission.kernels)
     lines = (head + (f"\n\n{parts}\n" if parts else "")).rstrip("\n").split("\n")
@@ -292,8 +295,8 @@ def _statement(statement: Any, function: str, shown: str) -> dict[str, Any]:
     }
 
 
-def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, Any]:
-    """What a rank's function is called with and gives."""
+def _described(entry: EntryPoint, instance: Instance, emitted: EmittedFunction) -> dict[str, Any]:
+    """The signature of a rank's function, for program.json."""
     function = entry.function
     params = [(function.params[i], instance.args[i]) for i in emitted.params]
     results = entry.results or tuple(enumerate(result_names(function)))
@@ -313,9 +316,9 @@ def _described(entry: Entry, instance: Instance, emitted: Emitted) -> dict[str, 
 
 
 def described(stated: Type, leaf: Leaf = ("", ()), bounds: Mapping[Leaf, Bounds] | None = None) -> Any:
-    """A type in JSON: `{dtype, shape}`, a list for a tuple; None for what another rank holds stands at run time.
+    """A type in JSON: `{dtype, shape, device}`, or a list for a tuple. A value of another rank is None at run time.
 
-    Of a parameter's `leaf` the range of its integers is added, where `bounds` have it.
+    `leaf`: the parameter and the path in it; the range of its integers is included if `bounds` has it.
     """
     if isinstance(stated, TupleType):
         name, path = leaf

@@ -1,8 +1,8 @@
-"""A lowered folder started here: one process per rank, watched until all have ended. Knows no torch itself.
+"""Runs a lowered folder on this machine: one process per rank. Does not depend on torch.
 
-The processes find each other through a file, so no port can be in use. When one fails, its error is told and the
-others are ended; whatever happens here, no process is left behind: each has a group of its own that is killed, and
-ends by itself when this process is gone (its standard input closes).
+The processes rendezvous through a file, so there are no port conflicts. When one fails, its error is reported and the
+others are killed. No process outlives this one: each runs in its own process group, which is killed here, and exits
+when its standard input closes, as it does when this process dies.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from distir.files.reading import REPORT, read_bytes, read_text
 from distir.files.scratch import scratch_folder
 
 POLL_S = 0.02
-"""How often the processes are looked at."""
+"""The interval at which the processes are polled."""
 
 GRACE_S = 1.0
-"""How long the other ranks may take to tell what happened to them, once one has failed."""
+"""How long the other ranks may take to report their errors once one has failed."""
 
-TOLD = 4000
-"""Characters of a process's standard error that are shown where it has told nothing else."""
+MOST_CHARACTERS = 4000
+"""The length to which error messages and the standard error of a process are cut."""
 
 
-KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-"""For glibc: freed memory stays with the process, as with allocators for GPUs. Else each step would have the system
-clear the pages of its large tensors anew."""
+MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+"""For glibc: the process caches freed memory, as GPU allocators do. Otherwise, in each step the kernel would zero the
+pages of large tensors again."""
 
 
 class LaunchError(RuntimeError):
-    """The ranks did not all come to their end. `help` says more."""
+    """A rank failed or timed out. `help`: details, or what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to run and how. `timeout_s`: for the whole run; `words`: more arguments of run.py."""
+    """A folder, and how to run it. `timeout_s`: for the whole run; `words`: further arguments of the script."""
 
     folder: Path
     devices: Sequence[int]
@@ -59,7 +59,7 @@ class Launch:
 
 
 def launch(wanted: Launch) -> dict[str, Any]:
-    """Run a folder's ranks to the end and give what run.py reports. Raises LaunchError, KeyboardInterrupt."""
+    """Run all ranks of a folder. Returns the report of run.py. Raises LaunchError, KeyboardInterrupt."""
     with scratch_folder("launch") as room:
         report = room / "report.json"
         processes: list[subprocess.Popen[bytes]] = []
@@ -89,8 +89,8 @@ def _start(wanted: Launch, rank: int, room: Path, report: Path, log: Path) -> su
         **(wanted.environment or {}),
     }
     if wanted.backend == "gloo" and sys.platform == "linux":
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the ranks are all here, whatever this machine is called
-        for name, value in KEPT_MEMORY.items():
+        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine, whatever its host name
+        for name, value in MALLOC_SETTINGS.items():
             environment.setdefault(name, value)
     words = [sys.executable, str(wanted.folder / wanted.script), "--backend", wanted.backend, "--supervised"]
     words += ["--timeout", str(wanted.timeout_s), "--store", str(room / "store"), "--errors", str(room)]
@@ -107,7 +107,7 @@ def _start(wanted: Launch, rank: int, room: Path, report: Path, log: Path) -> su
 
 
 def _watch(wanted: Launch, processes: Sequence[subprocess.Popen[bytes]], room: Path, logs: Sequence[Path]) -> None:
-    """Wait until all have ended well. Raises LaunchError as soon as one has not, or the time is up."""
+    """Wait until all processes have succeeded. Raises LaunchError on the first failure, or on a timeout."""
     deadline = time.monotonic() + wanted.timeout_s
     while True:
         codes = [process.poll() for process in processes]
@@ -125,14 +125,14 @@ def _watch(wanted: Launch, processes: Sequence[subprocess.Popen[bytes]], room: P
 def _failed(
     wanted: Launch, processes: Sequence[subprocess.Popen[bytes]], room: Path, logs: Sequence[Path]
 ) -> LaunchError:
-    """What went wrong first: a rank that was killed, or the one whose error came first."""
+    """The root cause: a rank that was killed, or else the earliest reported error."""
     until = time.monotonic() + GRACE_S
     while time.monotonic() < until and any(process.poll() is None for process in processes):
         time.sleep(POLL_S)
     codes = [process.poll() for process in processes]
-    told = {rank: _told(room / f"{rank}.json") for rank in range(len(codes))}
-    killed = [rank for rank, code in enumerate(codes) if code is not None and code < 0 and told[rank] is None]
-    failed = [(found["time"], rank) for rank, found in told.items() if found is not None]
+    reported = {rank: _reported(room / f"{rank}.json") for rank in range(len(codes))}
+    killed = [rank for rank, code in enumerate(codes) if code is not None and code < 0 and reported[rank] is None]
+    failed = [(found["time"], rank) for rank, found in reported.items() if found is not None]
     if killed:
         rank = killed[0]
         name = _signal_name(-(codes[rank] or 0))
@@ -142,12 +142,12 @@ def _failed(
         rank = next(rank for rank, code in enumerate(codes) if code)
         return LaunchError(f"rank {wanted.devices[rank]} ended with code {codes[rank]}", _last_lines(logs[rank]))
     _, rank = min(failed)
-    found = told[rank]
+    found = reported[rank]
     assert found is not None
     return _explained(wanted.devices[rank], found)
 
 
-def _told(path: Path) -> dict[str, Any] | None:
+def _reported(path: Path) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(read_bytes(path, REPORT))
     except (OSError, ValueError):
@@ -157,7 +157,7 @@ def _told(path: Path) -> dict[str, Any] | None:
 
 def _explained(device: int, found: Mapping[str, Any]) -> LaunchError:
     place = f" in `{found['statement']}` of `@{found['function']}`" if "statement" in found else ""
-    message = str(found["message"])[:TOLD]
+    message = str(found["message"])[:MOST_CHARACTERS]
     if found["kind"] == "OutOfMemoryError":
         live = ", ".join(f"`{name}` {_bytes(size)}" for name, size in found.get("live", ()))
         return LaunchError(f"rank {device} ran out of memory{place}", f"largest live values: {live or 'none'}")
@@ -179,7 +179,7 @@ def _signal_name(number: int) -> str:
 
 def _last_lines(log: Path) -> str | None:
     try:
-        text = read_text(log, REPORT, "replace")[-TOLD:].strip()
+        text = read_text(log, REPORT, "replace")[-MOST_CHARACTERS:].strip()
     except OSError:
         return None
     lines = [line for line in text.split("\n") if line.strip()]
@@ -187,7 +187,7 @@ def _last_lines(log: Path) -> str | None:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Kill what still runs, with whatever it has started, and wait for it."""
+    """Kill the processes that still run, with their children, and wait for them."""
     for process in processes:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

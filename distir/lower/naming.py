@@ -1,4 +1,4 @@
-"""Names for generated code: from whatever a program calls its values to identifiers that mean nothing else."""
+"""Identifiers for generated code, made from the names of a program; none shadows another name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import re
 from collections.abc import Iterable
 
 LONGEST = 60
-"""Characters that are kept of a name."""
+"""The length to which names are cut."""
 
 _TAKEN = frozenset({"torch", "dist", "math", "F", "C", "aten", "DEVICE", "GROUP", *keyword.kwlist, *dir(builtins)})
 
 
 FUNCTION = "f_"
-"""How the names of functions begin, and no others: what a value is called hides no function."""
+"""The prefix of generated functions, and of no other name: no variable shadows a function."""
 
 
-class Names:
-    """Identifiers that are given out once each. `prefix`: how all of them begin."""
+class Identifiers:
+    """Allocates unique identifiers, all with the same `prefix`."""
 
     def __init__(self, taken: Iterable[str] = (), prefix: str = "") -> None:
         self._taken = set(taken)
@@ -26,7 +26,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def fresh(self, hint: str) -> str:
-        """An identifier like `hint` that nothing else has: letters, digits and underscores of ASCII alone."""
+        """A new identifier like `hint`, of ASCII letters, digits and underscores only."""
         stem = re.sub(r"[^A-Za-z0-9_]", "_", hint)[:LONGEST]
         if not self._prefix and (not stem or stem[0].isdigit() or stem.startswith(("_", FUNCTION))):
             stem = f"v{stem}"
@@ -41,6 +41,6 @@ class Names:
 
 
 def comment(text: str, longest: int = 160) -> str:
-    """A text that stands behind `#` on one line, whatever is in it."""
+    """The text as it can follow `#`: on one line, cut to `longest` characters, control characters escaped."""
     shown = text if len(text) <= longest else f"{text[:longest]} …"
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown)

@@ -1,15 +1,15 @@
 """Projection: from one program over all devices to one program per device (paper, section 3.2).
 
-A rank's program holds the statements that have operands or results on its device, in program order. A communication
-op stays whole: its operands and results name all members of the group, in their order. What a statement mentions and
-another rank holds is a parameter with the role `{remote}`: it gives the type, the rank has no value for it. Results
-that the rank neither holds nor mentions are `_`. So the program of a rank is a program like others: it parses, it
-checks, and it tells the order in which the rank communicates.
+A rank's program holds the statements with operands or results on its device, in program order. A communication op is
+kept unchanged: its operands and results name all members of the group, in their order. An operand that another rank
+holds becomes a parameter with the role `{remote}`, which states its type and has no value on this rank. Results that
+the rank neither holds nor uses are `_`. So the program of a rank is an ordinary program: it can be parsed
+and checked, and its statements communicate in the order of the rank.
 
-Functions are projected as functions. One that stays on the rank's device is kept as it is; another is projected once
-per placement of its arguments. Host values are computed by every rank that needs them.
+Functions are projected to functions: one that runs on the rank's device alone is unchanged, another one is projected
+once per placement of its arguments. Host values are computed by every rank that needs them.
 
-Knows nothing of torch.
+Does not depend on torch.
 """
 
 from __future__ import annotations
@@ -47,35 +47,34 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 
 REMOTE = Attributes({"remote": True})
-"""The role of parameters that stand for what other ranks hold."""
+"""The role of parameters for values that other ranks hold."""
 
 
-NOWHERE = 1
-"""The rank of a program that runs on no device, for it computes host values alone."""
+HOST_ONLY = 1
+"""The rank of a program that computes host values only, and so runs on no device."""
 
 
 def project(analysis: Analysis, entry: Instance) -> dict[int, Module]:
-    """The program of each rank, by device; each holds the entry function and what it calls, under their own names.
+    """The program of each rank, by device: the entry function and its callees, with their names.
 
-    A program that runs on no device has one rank, 1. Raises ProgramError where it is not known on which device a
-    statement runs.
+    A program of host values only has one rank, 1. Raises ProgramError where the device of a statement is unknown.
     """
     activity = Activity(analysis.domain)
     devices = sorted(activity.of(entry))
-    home = devices[0] if devices else NOWHERE
+    home = devices[0] if devices else HOST_ONLY
     return {device: _Rank(analysis.domain, activity, device, home).program(entry) for device in devices or [home]}
 
 
 @dataclass
 class Activity:
-    """On which devices the bodies of instances run."""
+    """The devices that the bodies of instances run on."""
 
     domain: Checker
     known: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    kept: list[Instance] = field(default_factory=list[Instance])
+    instances: list[Instance] = field(default_factory=list[Instance])
 
     def of(self, instance: Instance) -> frozenset[int]:
-        """All devices on which values of the instance live, in calls too. Raises ProgramError for an open device."""
+        """The devices of all values of the instance, callees included. Raises ProgramError for an unknown device."""
         return finish(self._found(instance))
 
     def _found(self, instance: Instance) -> Deep[frozenset[int]]:
@@ -88,7 +87,7 @@ class Activity:
                 else:
                     found |= self._statement(instance, index, statement)
             self.known[id(instance)] = found
-            self.kept.append(instance)  # an identity is good as long as its object lives
+            self.instances.append(instance)  # an `id` is unique only while its object lives
         return found
 
     def _statement(self, instance: Instance, index: int, statement: object) -> frozenset[int]:
@@ -97,7 +96,7 @@ class Activity:
         made = _result_types(self.domain, instance, statement)
         for leaf in (leaf for w in made for leaf in types.leaves(w)):
             if leaf.device is None:
-                message = f"it is not known on which device `{statement.op}` runs"
+                message = f"the device that `{statement.op}` runs on is unknown"
                 hint = "state the device in the types of the entry function's parameters"
                 raise ProgramError([Diagnostic(codes.UNPLACED, Site(instance.function.name, index), message, (), hint)])
         return devices_of(instance.state(statement.args)) | devices_of(made)
@@ -109,7 +108,7 @@ def callee(domain: Checker, instance: Instance, call: Call) -> Instance:
 
 
 def held_results(instance: Instance, device: int) -> list[int]:
-    """Which of a function's results a rank gives: those that live on its device, and host values."""
+    """The indices of a function's results that a rank returns: those on its device, and host values."""
     where = [devices_of([w]) for w in instance.state.returned]
     return [i for i, found in enumerate(where) if device in found or not found]
 
@@ -120,7 +119,7 @@ def devices_of(vs: Iterable[Value]) -> frozenset[int]:
 
 
 def _result_types(domain: Checker, instance: Instance, statement: Apply) -> list[Type]:
-    """What is known of an op's results, also of those that nobody wants: they are made somewhere."""
+    """The types of an op's results, discarded ones included."""
     named = [type_of(instance.state[name]) for name in statement.results if name != DISCARD]
     if len(named) == len(statement.results):
         return named
@@ -129,9 +128,9 @@ def _result_types(domain: Checker, instance: Instance, statement: Apply) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Projected:
-    """A function as a rank has it. `params`: which of the parameters it keeps; `results`: which results.
+    """The projection of a function. `params`, `results`: indices of the original's parameters and results that it has.
 
-    `added`: parameters behind those, for values that other ranks make inside the function.
+    `added`: names and types of further parameters, for values that other ranks compute inside the function.
     """
 
     function: Function
@@ -142,7 +141,7 @@ class _Projected:
 
 @dataclass
 class _Rank:
-    """Projects functions onto one device. `home`: whether the statements that belong nowhere belong here."""
+    """Projects functions onto one device. `home`: the device that also runs statements without a device."""
 
     domain: Checker
     activity: Activity
@@ -150,15 +149,15 @@ class _Rank:
     home: int
     done: dict[object, _Projected] = field(default_factory=dict[object, _Projected])
     taken: set[str] = field(default_factory=set[str])
-    """The names that projections have."""
+    """The names of projections."""
 
     def program(self, entry: Instance) -> Module:
         main = finish(self._projected(entry, entry.function.name, is_entry=True))
         found = {p.function.name: p.function for p in self.done.values()}
-        return Module([*_kept_whole(self.domain.module, found), *found.values(), main.function])
+        return Module([*_unprojected(self.domain.module, found), *found.values(), main.function])
 
     def of(self, instance: Instance) -> Deep[_Projected]:
-        """The projection of a function that is called."""
+        """The projection of a callee."""
         key = (instance.function.name, instance.args)
         if key not in self.done:
             function = instance.function
@@ -170,7 +169,7 @@ class _Rank:
         return self.done[key]
 
     def _fresh(self, name: str) -> str:
-        """A name for a projection that no function has."""
+        """An unused name for a projection."""
         stem = candidate = f"{name}.rank{self.device}"
         number = 0
         while candidate in self.taken or candidate in self.domain.module.functions:
@@ -185,13 +184,13 @@ class _Rank:
     def _projected(self, instance: Instance, name: str, is_entry: bool) -> Deep[_Projected]:
         function = instance.function
         returned = held_results(instance, self.device)
-        kept, needed = yield from self._kept(instance, [function.returned[i] for i in returned])
+        kept, needed = yield from self._taking_part(instance, [function.returned[i] for i in returned])
         params = tuple(
             i
             for i, (param, v) in enumerate(zip(function.params, instance.args, strict=True))
             if self._here(v) or param.name in needed or (not devices_of([v]) and self.device == self.home)
         )
-        writer = _Writer(self, instance, needed)
+        writer = _BodyBuilder(self, instance, needed)
         heads = [self._param(function.params[i], instance.args[i]) for i in params]
         writer.define(p.name for p in heads)
         for index in kept:
@@ -200,7 +199,7 @@ class _Rank:
         stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
         added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
         whole = Function(name, (*heads, *added), tuple(writer.body), stated)
-        if is_entry:  # sizes that were given stand in the types of what other ranks hold, so in all others, too
+        if is_entry:  # the types of remote parameters have the bound sizes, so all other types need them too
             whole = _sized(whole, parameters(function, instance.args)[1])
         return _Projected(whole, params, tuple(returned), tuple(writer.added))
 
@@ -208,8 +207,8 @@ class _Rank:
         remote = bool(devices_of([v])) and not self._here(v)
         return Param(param.name, param.type, Attributes({**param.roles, **REMOTE})) if remote else param
 
-    def _kept(self, instance: Instance, returned: Sequence[Arg]) -> Deep[tuple[list[int], set[str]]]:
-        """The statements that this rank has, and the values that they mention."""
+    def _taking_part(self, instance: Instance, returned: Sequence[Arg]) -> Deep[tuple[list[int], set[str]]]:
+        """The indices of the statements that this rank takes part in, and the names that they use."""
         needed = set(names(returned))
         kept: list[int] = []
         body = instance.function.body
@@ -240,14 +239,14 @@ class _Rank:
         return bool(host & needed) or (not active and self.device == self.home)
 
 
-class _Writer:
-    """The body of one function of a rank, as it grows."""
+class _BodyBuilder:
+    """Builds the body of one function of a rank."""
 
     def __init__(self, rank: _Rank, instance: Instance, needed: set[str]) -> None:
         self.rank, self.instance, self.needed = rank, instance, needed
         self.body: list[Apply | Call | Return] = []
         self.added: list[tuple[str, Type]] = []
-        """Values that other ranks hold, and their types."""
+        """Names and types of values that other ranks hold."""
         self._defined: set[str] = {DISCARD}
         function = instance.function
         self._taken = {p.name for p in function.params} | {n for s in function.body for n in results(s)}
@@ -257,7 +256,7 @@ class _Writer:
         self._defined.update(found)
 
     def add(self, statement: object) -> Deep[None]:
-        """Append a statement as this rank has it."""
+        """Append the projection of a statement."""
         if isinstance(statement, Call):
             statement = yield from self._call(statement)
         elif isinstance(statement, Apply):
@@ -274,13 +273,13 @@ class _Writer:
         rank, inner = self.rank, callee(self.rank.domain, self.instance, call)
         found: _Projected = yield rank.of(inner)
         args: list[Arg] = [call.args[i] for i in found.params]
-        args += [self._stand_in(found, name, stated) for name, stated in found.added]
+        args += [self._remote_param(found, name, stated) for name, stated in found.added]
         claims = tuple(call.claims[i] for i in found.results) if call.claims else ()
         kept = tuple(self._result(call.results[i]) for i in found.results)
         return Call(kept, found.function.name, tuple(args), claims)
 
-    def _stand_in(self, found: _Projected, name: str, type: Type) -> str:
-        """A parameter of ours for a value that another rank makes in a callee; one for all calls."""
+    def _remote_param(self, found: _Projected, name: str, type: Type) -> str:
+        """The parameter of this function for a value that another rank computes in a callee; shared by all calls."""
         key = (found.function.name, name)
         if key not in self._passed:
             stem = fresh = f"{found.function.name}.{name}"
@@ -298,7 +297,7 @@ class _Writer:
         self._defined.add(name)
 
     def _result(self, name: str) -> str:
-        """The name of a result, or `_` if another rank holds it and this one does not mention it."""
+        """The name of a result, or `_` if another rank holds it and this one does not use it."""
         if name == DISCARD or name in self.needed:
             return name
         v = self.instance.state[name]
@@ -306,7 +305,7 @@ class _Writer:
 
 
 def _sized(function: Function, sizes: Mapping[str, Dim]) -> Function:
-    """The function with named dimensions replaced in what it states."""
+    """The function with named dimensions replaced in its type annotations."""
 
     def sized(stated: Type | None) -> Type | None:
         return None if stated is None else types.substitute(stated, sizes)
@@ -321,13 +320,13 @@ def _sized(function: Function, sizes: Mapping[str, Dim]) -> Function:
 
 
 def _one_device(type: Type) -> int | None:
-    """The device of a value that lives on one, as `D1` states it."""
+    """The single device of a value; None for host values and for several devices."""
     device = types.device_of(type)
     return None if device == HOST else device
 
 
-def _kept_whole(module: Module, found: Mapping[str, Function]) -> list[Function]:
-    """The functions that kept ones call, as they are; those that are projected themselves are in `found`."""
+def _unprojected(module: Module, found: Mapping[str, Function]) -> list[Function]:
+    """The functions that the projected ones in `found` call without a projection of their own."""
     pending = [s.function for f in found.values() for s in f.body if isinstance(s, Call)]
     kept: dict[str, Function] = {}
     while pending:
@@ -339,12 +338,12 @@ def _kept_whole(module: Module, found: Mapping[str, Function]) -> list[Function]
 
 
 def is_remote(param: Param) -> bool:
-    """Whether a parameter stands for what another rank holds."""
+    """Whether a parameter is a value that another rank holds."""
     return "remote" in param.roles
 
 
 def concrete(type: Type) -> bool:
-    """Whether all that the type leaves open is known: element types, sizes."""
+    """Whether all element types and sizes are known."""
     return all(
         isinstance(leaf, TensorType)
         and leaf.dtype is not None

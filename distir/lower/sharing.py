@@ -1,8 +1,8 @@
-"""Which values share memory in torch, and what may therefore be overwritten. Knows no torch.
+"""Alias analysis: the values that share memory in torch, and those that may be overwritten. Does not depend on torch.
 
-An op whose form is *fresh* makes tensors of its own; of any other result it is taken that it may be a view of every
-operand. A value is a tree (a tuple of trees, or a leaf), as its type is; a leaf knows the tensors whose memory it may
-be in. What a caller passes is the caller's, and is never overwritten by the callee.
+The results of an op whose torch form is *fresh* alias no operand; any other result may be a view of every operand. A
+value is a tree like its type (a leaf, or a tuple of trees); a leaf has the set of tensors that it may alias. Arguments
+belong to the caller: a callee never overwrites them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from distir.lower.projection import callee
 from distir.ops import OPS, type_of
 
 Root = tuple[str, tuple[int, ...]]
-"""A tensor by its value's name, and its place in that value."""
+"""A tensor: the name of its value, and the path in that value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A tensor. `whole`: it is the one tensor of its roots, not a part or a view of it."""
+    """A tensor. `roots`: the tensors that it may alias; `whole`: it is its only root, not a part or a view of it."""
 
     roots: frozenset[Root]
     whole: bool = False
@@ -33,22 +33,22 @@ class Leaf:
 Tree = Union[Leaf, "tuple[Tree, ...]"]
 
 NOTHING = Leaf(frozenset())
-"""What shares no memory: host values, and what other ranks hold."""
+"""A leaf without memory: a host value, or a value of another rank."""
 
 
 @dataclass
 class Sharing:
-    """The memory of one function's values. `own_params`: the parameters' memory may be overwritten, too."""
+    """The aliases among a function's values. `own_params`: its parameters may be overwritten, too."""
 
     instance: Instance
     own_params: bool
     trees: dict[str, Tree] = field(default_factory=dict[str, Tree])
     returned: tuple[Tree, ...] = ()
     last: dict[Root, int] = field(default_factory=dict[Root, int])
-    """By tensor: the last statement that uses its memory."""
+    """By tensor: the index of the last statement that uses its memory."""
 
     def overwritable(self, index: int, operand: int) -> bool:
-        """Whether the statement `index` may write into an operand: nothing else uses that memory then or later."""
+        """Whether statement `index` may overwrite an operand: no other operand or later statement uses its memory."""
         statement = self.instance.function.body[index]
         arg = operands(statement)[operand]
         if not isinstance(arg, str) or arg not in self.trees:
@@ -71,13 +71,13 @@ class Sharing:
 
 @dataclass
 class SharingMap:
-    """Finds out who shares memory in instances, each once."""
+    """The alias analysis of instances, cached."""
 
     domain: Checker
     known: dict[tuple[int, bool], Sharing] = field(default_factory=dict[tuple[int, bool], Sharing])
 
     def of(self, instance: Instance, own_params: bool = False) -> Sharing:
-        """Who shares memory in an instance, found once. `own_params`: its parameters are nobody else's."""
+        """The aliases in an instance. `own_params`: its parameters may be overwritten."""
         return finish(self._known(instance, own_params))
 
     def _known(self, instance: Instance, own_params: bool = False) -> Deep[Sharing]:
@@ -129,7 +129,7 @@ class SharingMap:
 
 
 def _outside(tree: Tree, given: Mapping[str, Tree], prefix: str) -> Tree:
-    """What a callee's tree is for the caller."""
+    """The tree of a callee's result, in terms of the caller's values."""
     if isinstance(tree, tuple):
         return tuple(_outside(item, given, prefix) for item in tree)
     roots: set[Root] = set()

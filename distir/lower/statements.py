@@ -1,4 +1,4 @@
-"""One statement in torch: operands as texts, the op's form, tuples leaf by leaf. Knows no torch."""
+"""One statement in torch: the op's torch form on its operands, leaf by leaf for tuples. Does not depend on torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from distir.ops.infer import tuple_structure
 from distir.ops.torch_form import (
     STORED_ONLY,
     Expr,
+    FormResult,
     Local,
     Unlowerable,
     Unpacked,
     Write,
-    Written,
     dtype_name,
     items,
     known_numbers,
@@ -28,76 +28,78 @@ from distir.ops.torch_form import (
 )
 
 NONE = "None"
-"""What stands for a value that another rank holds."""
+"""The expression of a value that another rank holds."""
 
 MOVING = frozenset(["communication", "tuples", "shape", "constant"])
-"""Families that move elements, and so take those that torch cannot compute with. And conversions:"""
+"""Families of ops that only move elements, and so take element types that torch cannot compute with."""
+
 CONVERTING = frozenset(["Cast", "Identity", "Split", "Concat", "Slice", "Gather"])
+"""Ops of other families that only convert or move elements."""
 
 
-class Program(Protocol):
-    """What is collected while statements are written: what the program needs beside them."""
+class ProgramContext(Protocol):
+    """The definitions of a program that its statements refer to: kernels, constants, ranks, process groups."""
 
     def kernel(self, name: str) -> str:
-        """The name of a function of the template `kernels`, which is written into the program."""
+        """Include a function of the template `kernels`; returns its name."""
         ...
 
     def constant(self, value: Dense | External) -> str:
-        """An expression for a tensor that is stored beside the program."""
+        """The expression of a constant, which is stored beside the program."""
         ...
 
     def rank(self, device: int) -> int:
-        """The rank of a device, counted from 0."""
+        """The rank of a device, from 0."""
         ...
 
     def group(self, devices: Sequence[int]) -> str:
-        """An expression for the process group of some devices."""
+        """The expression of the process group of these devices."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Local):
-    """A communication of all leaves of a tuple at once; the expression gives the tuple."""
+class TupleMessage(Local):
+    """A communication of all leaves of a tuple in one message; the expression returns the tuple."""
 
 
 @dataclass(frozen=True, slots=True)
-class Writer(Write):
-    """What a form asks of the statement that it writes."""
+class StatementWriter(Write):
+    """The context in which a form writes a statement."""
 
-    program: Program
+    program: ProgramContext
     device: int
     results: Sequence[TensorType]
     overwritable: Callable[[int], bool]
 
     def kernel(self, name: str) -> str:
-        """The name of a function of the template `kernels`, which is written into the program."""
+        """Include a function of the template `kernels`; returns its name."""
         return self.program.kernel(name)
 
     def constant(self, value: Dense) -> str:
-        """An expression for a tensor that is stored beside the program."""
+        """The expression of a constant, which is stored beside the program."""
         return self.program.constant(value)
 
     def rank(self, device: int) -> int:
-        """The rank of a device, counted from 0."""
+        """The rank of a device, from 0."""
         return self.program.rank(device)
 
     def group(self, devices: Sequence[int]) -> str:
-        """An expression for the process group of some devices."""
+        """The expression of the process group of these devices."""
         return self.program.group(devices)
 
     def may_overwrite(self, operand: int) -> bool:
-        """Whether nothing else uses the memory of an operand, then or later."""
+        """Whether no other operand and no later statement uses the memory of an operand."""
         return self.overwritable(operand)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A statement as text. `targets`: the results that are assigned, in this order; none: an expression alone."""
+class Assignment:
+    """A line of a statement. `targets`: indices of the assigned results, in order; empty: an expression statement."""
 
     targets: tuple[int, ...]
     text: str
     unpacks: bool = False
-    """The expression gives a tuple of all targets."""
+    """The expression returns a tuple of all targets."""
 
 
 def lowered(
@@ -105,16 +107,18 @@ def lowered(
     texts: Sequence[Any],
     vs: Sequence[Value],
     ws: Sequence[Type],
-    program: Program,
+    program: ProgramContext,
     device: int,
     overwritable: Callable[[int], bool],
-) -> list[Line]:
-    """The lines of a statement. `texts`: one per operand. Raises Unlowerable."""
+) -> list[Assignment]:
+    """The lines of a statement. `texts`: the expression of each operand. Raises Unlowerable."""
     definition = OPS[op.op]
     if definition.rule("torch") is None:
-        hint = f"write it in terms of other ops, or state a form with `{op.op}.torch`"
+        hint = f"write it in terms of other ops, or define a form with `{op.op}.torch`"
         if op.op in STANDING:
-            hint = "one device stands for its group here; what runs has all: transform without `representative=true`"
+            hint = (
+                "it represents a whole group of devices; to run the program, transform it without `representative=true`"
+            )
         raise Unlowerable(f"`{op.op}` has no form in torch", codes.NO_TORCH_FORM, hint)
     bound = bind(definition, op.attrs)
     count = tuple_structure(definition, vs)
@@ -129,24 +133,24 @@ def lowered(
 class _Statement:
     op: str
     attrs: Attributes
-    program: Program
+    program: ProgramContext
     device: int
     overwritable: Callable[[int], bool]
 
-    def written(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> Written:
-        """The form of the op on one set of operands. What happens on other devices alone is `Local((), "None")`."""
+    def written(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> FormResult:
+        """The form of the op on operands that are no tuples; `Local((), "None")` where only other devices take part."""
         here = frozenset[int]().union(*(types.devices(type_of(v)) for v in [*vs, *ws] if v is not None))
         communicates = OPS[self.op].communication is not None
         if here and self.device not in here:
             return Local((), NONE) if communicates else [NONE] * len(ws)
         operands = [None if v is None else self._operand(t, v) for t, v in zip(texts, vs, strict=True)]
         self._check(operands)
-        writer = Writer(self.program, self.device, cast("Sequence[TensorType]", ws), self.overwritable)
+        writer = StatementWriter(self.program, self.device, cast("Sequence[TensorType]", ws), self.overwritable)
         definition = OPS[self.op]
         return written(definition.rules["torch"], definition, writer, operands, self.attrs)
 
-    def leaves(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type], count: int) -> list[Written]:
-        """The form of the op on each leaf of tuples; of tuples in tuples, too."""
+    def leaves(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type], count: int) -> list[FormResult]:
+        """The form of the op on each leaf of tuples, nested ones included."""
         parts = [
             (
                 [_item_text(t, v, i) for t, v in zip(texts, vs, strict=True)],
@@ -159,7 +163,7 @@ class _Statement:
             return [message]
         return [self._leaf(*part) for part in parts]
 
-    def _leaf(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> Written:
+    def _leaf(self, texts: Sequence[Any], vs: Sequence[Value], ws: Sequence[Type]) -> FormResult:
         count = tuple_structure(OPS[self.op], vs)
         if count is None:
             return self.written(texts, vs, ws)
@@ -171,8 +175,8 @@ class _Statement:
             return Local(line.targets, line.text)
         return Unpacked(line.text) if line.unpacks else line.text
 
-    def _together(self, parts: Sequence[tuple[Sequence[Any], Sequence[Value], Sequence[Type]]]) -> Whole | None:
-        """A communication of all leaves as one message, where they are tensors that all have the same members."""
+    def _together(self, parts: Sequence[tuple[Sequence[Any], Sequence[Value], Sequence[Type]]]) -> TupleMessage | None:
+        """One message for all leaves, where they are tensors with the same members."""
         together = OPS[self.op].rule("torch_together") if len(parts) > 1 else None
         if together is None:
             return None
@@ -181,9 +185,9 @@ class _Statement:
         if others or None in places or self.device not in places:
             return None
         operands = [[self._operand(t, v) for t, v in zip(texts, vs, strict=True)] for texts, vs, _ in parts]
-        writer = Writer(self.program, self.device, (), self.overwritable)
+        writer = StatementWriter(self.program, self.device, (), self.overwritable)
         message: Local = together(writer, operands, **self.attrs)
-        return Whole(message.results, message.text)
+        return TupleMessage(message.results, message.text)
 
     def _operand(self, text: str, v: Value) -> Expr:
         stated = cast("TensorType", type_of(v))
@@ -217,7 +221,7 @@ def _member(v: Value) -> int | None:
 
 
 def rounded(value: Dense) -> Dense:
-    """A constant with its numbers as its element type holds them."""
+    """A constant with its elements rounded to its element type."""
     from distir.ops import to_array, to_dense
 
     return to_dense(to_array(value)) if value.dtype.kind == "float" else value
@@ -230,16 +234,16 @@ def _check_concrete(stated: Type) -> None:
             raise unknown(f"the size of `{leaf}`")
 
 
-def _lines(written: Written, results: Sequence[int], device: int, ws: Sequence[Type]) -> list[Line]:
+def _lines(written: FormResult, results: Sequence[int], device: int, ws: Sequence[Type]) -> list[Assignment]:
     match written:
         case Unpacked(text):
-            return [Line(tuple(results), text, unpacks=True)]
+            return [Assignment(tuple(results), text, unpacks=True)]
         case Local(targets, text):
-            return [Line(targets, text)]
+            return [Assignment(targets, text)]
         case str():
-            return [Line(tuple(results), written)]
+            return [Assignment(tuple(results), written)]
         case _:
-            return [Line((i,), text) for i, text in zip(results, written, strict=True)]
+            return [Assignment((i,), text) for i, text in zip(results, written, strict=True)]
 
 
 def _item(v: Value, i: int) -> Value:
@@ -254,25 +258,27 @@ def _item_text(text: Any, v: Value, i: int) -> Any:
     return f"{text}[{i}]" if isinstance(v, TupleType) and text != NONE else text
 
 
-def _leafwise(leaves: Sequence[Written], results: int, program: Program) -> list[Line]:
-    """The results as tuples of what the op gives for each leaf."""
+def _leafwise(leaves: Sequence[FormResult], results: int, program: ProgramContext) -> list[Assignment]:
+    """The results, as tuples of the results of each leaf."""
     if not leaves:
-        return [Line((i,), "()") for i in range(results)]
-    if isinstance(leaves[0], Whole):
-        return [Line(leaves[0].results, leaves[0].text)]
+        return [Assignment((i,), "()") for i in range(results)]
+    if isinstance(leaves[0], TupleMessage):
+        return [Assignment(leaves[0].results, leaves[0].text)]
     if all(isinstance(leaf, str) for leaf in leaves):
-        return [Line((0,), items([cast("str", leaf) for leaf in leaves]))]
+        return [Assignment((0,), items([cast("str", leaf) for leaf in leaves]))]
     if not any(isinstance(leaf, Local) for leaf in leaves):
         texts = [leaf.text if isinstance(leaf, Unpacked) else items(cast("list[str]", leaf)) for leaf in leaves]
-        return [Line(tuple(range(results)), f"{program.kernel('leafwise')}({', '.join(texts)})", unpacks=True)]
+        return [Assignment(tuple(range(results)), f"{program.kernel('leafwise')}({', '.join(texts)})", unpacks=True)]
     found = [cast("Local", leaf) for leaf in leaves]
     targets = {target for leaf in found for target in leaf.results}
     everything = items([leaf.text for leaf in found])
     if len(targets) <= 1:
-        return [Line(tuple(targets), everything)]
-    # Members in different orders: the messages first, all ranks leaf by leaf, then who gets what.
+        return [Assignment(tuple(targets), everything)]
+    # The members are in different orders: first all messages, leaf by leaf on every rank, then the assignments.
     shared = [
-        Line((target,), items([f"{{parts}}[{i}]" if target in leaf.results else NONE for i, leaf in enumerate(found)]))
+        Assignment(
+            (target,), items([f"{{parts}}[{i}]" if target in leaf.results else NONE for i, leaf in enumerate(found)])
+        )
         for target in sorted(targets)
     ]
-    return [Line((), f"{{parts}} = {everything}"), *shared]
+    return [Assignment((), f"{{parts}} = {everything}"), *shared]

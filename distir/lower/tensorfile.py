@@ -1,4 +1,4 @@
-"""Arrays in safetensors files: how lowered programs get constants and inputs, and give results."""
+"""Arrays in safetensors files: the constants, inputs and results of lowered programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """All tensors of a file that this module, or a lowered program, has written. Raises OSError, FormatError."""
+    """The tensors of a file written by this module or by a lowered program. Raises OSError, FormatError."""
     from distir.ops.numeric import from_bytes
 
     return {name: from_bytes(t.load(), t.dtype, t.shape) for name, t in safetensors.read(path).items()}

@@ -1,7 +1,7 @@
-"""A measured run as a timeline: in the form of the simulated one (`simulate/trace.py`), for the same viewers.
+"""The timeline of a measured run, in the format of a simulated one (`simulate/trace.py`), for the same viewers.
 
-Every rank tells when each of its statements started and ended, on the clock that the ranks of one machine share. A
-communication begins when its last member is there: what others wait before is idle time, as in a simulation.
+Every rank reports when each of its statements started and ended, on the clock that the ranks of one machine share. A
+communication starts when its last member arrives; earlier members are idle until then, as in a simulation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PID = 1
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A statement on one device. Times in seconds; `ready`: when all that take part were there."""
+    """A statement on one device. Times in seconds; `ready`: when all members had arrived."""
 
     device: int
     statement: Mapping[str, Any]
@@ -27,16 +27,16 @@ class Slice:
 
     @property
     def seconds(self) -> float:
-        """How long it took from being ready, in seconds."""
+        """The time from `ready` to `end`, in seconds."""
         return self.end - self.ready
 
 
 def slices(
     manifest: Mapping[str, Any], observed: Mapping[int, Mapping[str, Any]], numbers: Mapping[int, Sequence[int]]
 ) -> list[Slice]:
-    """What happened on all devices, by device and time, from the first arrival on.
+    """The slices of all devices, by device and time; time 0 is the first arrival.
 
-    `observed`: by device, what run.py saw; `numbers`: by device, which communications its ranks take part in.
+    By device, `observed` is the report of run.py, and `numbers` are its communications as `check_order` numbers them.
     """
     statements: dict[int, Any] = {int(line): found for line, found in manifest["statements"].items()}
     arrivals: dict[int, float] = {}
@@ -58,7 +58,7 @@ def slices(
 
 
 def busy(found: Sequence[Slice]) -> dict[int, dict[str, float]]:
-    """By device: seconds that statements took, and how many of these went into communication."""
+    """By device: the seconds of all its statements, and those of its communications."""
     total: dict[int, dict[str, float]] = {}
     for piece in found:
         own = total.setdefault(piece.device, {"busy_s": 0.0, "comm_s": 0.0})

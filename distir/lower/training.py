@@ -1,10 +1,10 @@
-"""How a training step is used again and again: which result takes over which parameter, and how weights get in and out.
+"""A lowered program as a training step: the results that replace parameters, and how weights enter and leave.
 
-What a step does to its parameters follows from its optimizer ops, which update an operand in its place: the result
-that comes of a parameter's update (sent, gathered or cut as it may be) takes over that parameter, or on another device
-the copy or the part of the same sequential parameter. Host state, as a step count, is taken over by the result that
-comes of it alone. `@main.scatter` and `@main.gather` are cut in two: what they do for the state, and for the batch or
-the other results. Knows no torch.
+Optimizer ops update an operand in place. A result that is derived from the update of a parameter (also through sends,
+gathers and splits) is that parameter's new value, for which the parameter is donated; on another device, it is the new
+value of the replica or shard of the same sequential parameter. Host state, such as a step count, is donated to the
+result that depends on it alone. `@main.scatter` and `@main.gather` are each split in two: one function for the state,
+one for the batch or the other results. Does not depend on torch.
 """
 
 from __future__ import annotations
@@ -18,62 +18,62 @@ from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Type,
 from distir.ir.deep import Deep, finish
 from distir.ir.roles import is_held
 from distir.lower import templates
-from distir.lower.folder import Entry, Lowered, lower, readme
+from distir.lower.folder import EntryPoint, Lowered, lower, readme
 from distir.lower.projection import callee
 from distir.ops import OPS, Value, type_of
 from distir.simulate import Bind, arguments
 
-CARRYING = frozenset(
+REARRANGING = frozenset(
     [
         *("Identity", "Cast", "MakeTuple", "UnpackTuple", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
         *("Split", "Concat", "Slice", "Pad", "Transpose"),
     ]
 )
-"""Ops whose results are parts of their operands, beside those that communicate."""
+"""Ops whose results consist of elements of their operands, besides communication."""
 
 ROWS = """\
-| `training.py` | the step in a loop of your own: `init`, `state`, `step`, `weights`, `save` |
-| `train.py` | such a loop, as `torchrun --nproc-per-node=... train.py --data module:function --save FILE` |
+| `training.py` | the step for a custom training loop: `init`, `state`, `step`, `weights`, `save` |
+| `train.py` | a training loop: `torchrun --nproc-per-node=... train.py --data module:function --save FILE` |
 """
-"""What README.md says of these files."""
+"""The rows of README.md for these files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A training step, by names of the entry's parameters and results."""
+class TrainingStep:
+    """The interface of a training step, in names of the entry function's parameters and results."""
 
-    takeover: Mapping[str, str]
-    """Result -> parameter."""
+    donated: Mapping[str, str]
+    """Result -> the parameter that is donated to it: its previous value."""
     sequential: Mapping[str, str]
-    """State parameter -> what the sequential program calls it."""
-    entries: tuple[Entry, ...]
-    """The entry itself; those that bring state and batch to their devices, and state and results back."""
+    """State parameter -> its name in the sequential program."""
+    entries: tuple[EntryPoint, ...]
+    """The entry point itself, and those that scatter the state and the batch, and gather the state and the results."""
     scattered: Mapping[str, Sequence[str]]
-    """By entry: the parameters that its results are."""
+    """By entry point: the step's parameters that its results are passed to."""
     gathered: Mapping[str, Mapping[str, str]]
-    """By entry: its parameters -> the entry's parameter (for state) or result."""
+    """By entry point: its parameter -> the parameter (for state) or the result of the step that is passed."""
     gathered_names: Mapping[str, Sequence[str]]
-    """By entry: what its results are called in the sequential program."""
+    """By entry point: the names of its results in the sequential program."""
 
 
-def training_step(entry: Entry, bind: Bind) -> Step | None:
-    """How the entry is used as a step; None if it hands no state on, so that it is none.
+def training_step(entry: EntryPoint, bind: Bind) -> TrainingStep | None:
+    """The interface of the entry point as a training step; None if it updates no state.
 
-    `bind` gives sizes to named dimensions. Raises ProgramError for a program that does not check for its arguments.
+    `bind`: the sizes of named dimensions. Raises ProgramError for a program with errors.
     """
     analysis = check(entry.module)
     result_names = named_results(entry.function)
     return _step(analysis, entry, result_names, bind)
 
 
-def lower_training(entry: Entry, bind: Bind, source: str = "") -> Lowered | None:
-    """The folder of a training step, with `train.py`; None if the entry is no step. Raises what `lower` raises."""
+def lower_training(entry: EntryPoint, bind: Bind, source: str = "") -> Lowered | None:
+    """The folder of a training step, with `train.py`; None if the entry point is none. Raises as `lower`."""
     step = training_step(entry, bind)
     if step is None:
         return None
     described = {
         "entry": entry.name,
-        "takeover": step.takeover,
+        "donated": step.donated,
         "sequential": step.sequential,
         "scattered": step.scattered,
         "gathered": step.gathered,
@@ -88,7 +88,7 @@ def lower_training(entry: Entry, bind: Bind, source: str = "") -> Lowered | None
     return replace(lowered, files={**lowered.files, **files})
 
 
-def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: Bind) -> Step | None:
+def _step(analysis: Analysis, entry: EntryPoint, result_names: Sequence[str], bind: Bind) -> TrainingStep | None:
     checker = analysis.domain
     module, main = entry.module, entry.function
     instance = analysis.instance(main, entry.args)
@@ -96,8 +96,8 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
     gather = module.functions.get(f"{main.name}.gather")
     state = {p.name: type_of(v) for p, v in zip(main.params, entry.args, strict=True) if is_held(p)}
     sequential = _sequential(main, scatter, state)
-    takeover = _takeover(checker, instance, result_names, state, sequential)
-    if not takeover:
+    donated = _donations(checker, instance, result_names, state, sequential)
+    if not donated:
         return None
     entries, scattered = [entry], dict[str, Sequence[str]]()
     gathered, gathered_names = dict[str, Mapping[str, str]](), dict[str, Sequence[str]]()
@@ -109,13 +109,13 @@ def _step(analysis: Analysis, entry: Entry, result_names: Sequence[str], bind: B
     if gather is not None:
         origin = {p.name: result for p, result in zip(gather.params, result_names, strict=True)}
         comes = [_mentioned(gather, arg) for arg in gather.returned]
-        is_state = [bool(found) and all(origin[n] in takeover for n in found) for found in comes]
+        is_state = [bool(found) and all(origin[n] in donated for n in found) for found in comes]
         for name, wanted in _halves(f"{main.name}.gather", is_state):
             cut = sliced(gather, wanted, name)
             entries.append(_entry(module, cut, name, bind))
-            gathered[name] = {p.name: takeover.get(origin[p.name], origin[p.name]) for p in cut.params}
-            gathered_names[name] = [_result_name(gather, i, comes[i], origin, takeover, sequential) for i in wanted]
-    return Step(takeover, sequential, tuple(entries), scattered, gathered, gathered_names)
+            gathered[name] = {p.name: donated.get(origin[p.name], origin[p.name]) for p in cut.params}
+            gathered_names[name] = [_result_name(gather, i, comes[i], origin, donated, sequential) for i in wanted]
+    return TrainingStep(donated, sequential, tuple(entries), scattered, gathered, gathered_names)
 
 
 def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:
@@ -126,11 +126,11 @@ def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:
     return [(name, wanted) for name, wanted in halves if wanted]
 
 
-def _entry(module: Module, function: Function, name: str, bind: Bind) -> Entry:
+def _entry(module: Module, function: Function, name: str, bind: Bind) -> EntryPoint:
     whole = Module([*module, function])
     sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
     known = {name: size for name, size in bind.items() if name in sizes}
-    return Entry(name, whole, function, arguments(function, known))
+    return EntryPoint(name, whole, function, arguments(function, known))
 
 
 def _result_name(
@@ -138,19 +138,19 @@ def _result_name(
     index: int,
     comes: Sequence[str],
     origin: Mapping[str, str],
-    takeover: Mapping[str, str],
+    donated: Mapping[str, str],
     sequential: Mapping[str, str],
 ) -> str:
-    """What a gathered result is called: the parameter that it takes over, else its own name."""
+    """The name of a gathered result: that of the parameter donated to it, or else its own."""
     for name in comes:
-        if origin[name] in takeover:
-            return sequential[takeover[origin[name]]]
+        if origin[name] in donated:
+            return sequential[donated[origin[name]]]
     arg = gather.returned[index]
     return arg.partition(".")[0] if isinstance(arg, str) else f"result_{index}"
 
 
 def sliced(function: Function, wanted: Sequence[int], name: str) -> Function:
-    """The function with some of its results alone, and what they need."""
+    """The function restricted to some of its results, without dead code."""
     returned = tuple(function.returned[i] for i in wanted)
     needed = set(names(returned))
     body: list[Apply | Call] = []
@@ -164,7 +164,7 @@ def sliced(function: Function, wanted: Sequence[int], name: str) -> Function:
 
 
 def _mentioned(function: Function, arg: Arg) -> list[str]:
-    """The parameters that a result comes of, in their order."""
+    """The parameters that a result depends on, in their order."""
     needed = set(names((arg,)))
     for statement in reversed(function.body):
         if isinstance(statement, (Apply, Call)) and needed.intersection(statement.results):
@@ -173,7 +173,7 @@ def _mentioned(function: Function, arg: Arg) -> list[str]:
 
 
 def _sequential(main: Function, scatter: Function | None, state: Mapping[str, Type]) -> dict[str, str]:
-    """What the sequential program calls each state parameter."""
+    """The name of each state parameter in the sequential program."""
     if scatter is None:
         return {name: name for name in state}
     found: dict[str, str] = {}
@@ -184,14 +184,14 @@ def _sequential(main: Function, scatter: Function | None, state: Mapping[str, Ty
     return found
 
 
-def _takeover(
+def _donations(
     checker: Checker,
     instance: Instance,
     result_names: Sequence[str],
     state: Mapping[str, Type],
     sequential: Mapping[str, str],
 ) -> dict[str, str]:
-    """Result -> the state parameter that it takes over: one each, of its own type and device."""
+    """Result -> the state parameter donated to it: one each, of the same type and device."""
     origins = _Origins(checker, state)
     found: dict[str, str] = {}
     free = dict(state)
@@ -212,19 +212,19 @@ def _fits(type: Type, w: Value) -> bool:
 
 @dataclass
 class _Origins:
-    """Which state parameters a value is an update of."""
+    """The state parameters that each value is an update of."""
 
     checker: Checker
     state: Mapping[str, Type]
     known: dict[tuple[int, str], frozenset[str]] = field(default_factory=dict[tuple[int, str], frozenset[str]])
 
     def of(self, instance: Instance, arg: Arg) -> frozenset[str]:
-        """The entry's parameters whose update the value is, or is made of."""
+        """The entry function's parameters whose updates the value consists of."""
         tagged = _of(finish(self._table(instance)), arg)
         return frozenset(name for name, updated in tagged if updated and name in self.state)
 
     def _table(self, instance: Instance) -> Deep[dict[str, frozenset[tuple[str, bool]]]]:
-        """By value: the parameters that it is a part of, and whether they were updated on the way."""
+        """By value: the parameters that it consists of, and whether they were updated."""
         if id(instance) not in self._tables:
             table = {p.name: frozenset({(p.name, False)}) for p in instance.function.params}
             self._tables[id(instance)] = table
@@ -260,10 +260,10 @@ class _Origins:
             return [
                 frozenset((name, True) for name, _ in given[taken[i]]) if i in taken else nothing for i in range(count)
             ]
-        if op.communication is not None or statement.op in CARRYING:
+        if op.communication is not None or statement.op in REARRANGING:
             return [nothing.union(*given)] * count
         counted = [tags for arg, tags in zip(statement.args, given, strict=True) if isinstance(arg, str)]
-        if statement.op == "Add" and len(counted) == 1:  # a count of steps
+        if statement.op == "Add" and len(counted) == 1:  # a step count
             return [frozenset((name, True) for name, _ in counted[0])]
         return [nothing] * count
 

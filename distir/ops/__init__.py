@@ -1,4 +1,4 @@
-"""The ops: one definition each, in files by family. `OPS` holds them by name."""
+"""The ops: one definition each, in a module per family. `OPS` is the registry."""
 
 from distir.ops import (
     activation,
@@ -58,7 +58,7 @@ FAMILIES = (
     communication,
     group,
 )
-"""The modules whose import registers our own ops."""
+"""The modules of the built-in ops, registered on import."""
 
 __all__ = [
     "FAMILIES",

@@ -1,4 +1,4 @@
-"""Activation functions. What is narrower than Float32 is computed in Float32."""
+"""Activation functions. Element types narrower than Float32 are computed in Float32."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
 
 
-def _by_result(g: Backward) -> Gradients:
+def _grad_from_result(g: Backward) -> Gradients:
     """`XGrad(dy, y)`, with the attributes of `X`."""
     return [g(f"{g.op.name}Grad", g.dy, g.y[0], **g.statement.attrs)]
 
 
-def _by_operand(g: Backward) -> Gradients:
+def _grad_from_operand(g: Backward) -> Gradients:
     """`XGrad(dy, x)`, with the attributes of `X`."""
     return [g(f"{g.op.name}Grad", g.dy, g.x[0], **g.statement.attrs)]
 
@@ -37,7 +37,7 @@ def Relu(x: Array) -> Array:
     return np.maximum(x, x.dtype.type(0))
 
 
-Relu.grad(_by_result)
+Relu.grad(_grad_from_result)
 Relu.torch("torch.relu({x})", fresh=True)
 
 
@@ -51,7 +51,7 @@ def LeakyRelu(x: Array, *, alpha: float = 0.01) -> Array:
     return np.where(wide_x < 0, alpha * wide_x, wide_x).astype(x.dtype)
 
 
-LeakyRelu.grad(_by_operand)
+LeakyRelu.grad(_grad_from_operand)
 LeakyRelu.torch("F.leaky_relu({x}, {alpha})", fresh=True)
 
 
@@ -65,7 +65,7 @@ def Elu(x: Array, *, alpha: float = 1.0) -> Array:
     return np.where(wide_x < 0, alpha * np.expm1(np.minimum(wide_x, 0)), wide_x).astype(x.dtype)
 
 
-Elu.grad(_by_operand)
+Elu.grad(_grad_from_operand)
 Elu.torch("F.elu({x}, {alpha})", fresh=True)
 
 
@@ -78,19 +78,19 @@ def Sigmoid(x: Array) -> Array:
     return logistic(wide(x)).astype(x.dtype, copy=False)
 
 
-Sigmoid.grad(_by_result)
+Sigmoid.grad(_grad_from_result)
 Sigmoid.torch("torch.sigmoid({x})", fresh=True)
 
 
 def logistic(x: Array) -> Array:
-    """The logistic function, from the exponential of negative numbers alone, which cannot overflow."""
+    """The logistic function. Only exponentials of negative numbers are taken, which cannot overflow."""
     small = np.exp(-np.abs(x))
     return np.where(x < 0, small, 1) / (1 + small)
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=4)
 def HardSigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
-    """`alpha * x + beta`, cut off below 0 and above 1. ONNX `HardSigmoid`.
+    """`alpha * x + beta`, clipped to 0 and 1. ONNX `HardSigmoid`.
 
     %y = HardSigmoid(%x: Tensor[Float32, (2, 3), 1])
     """
@@ -136,7 +136,7 @@ def Tanh(input: Array) -> Array:
     return np.tanh(wide(input)).astype(input.dtype, copy=False)
 
 
-Tanh.grad(_by_result)
+Tanh.grad(_grad_from_result)
 Tanh.torch("torch.tanh({input})", fresh=True)
 
 
@@ -166,12 +166,12 @@ def _(x: TensorType, *, approximate: str) -> None:
     check_approximation("Gelu", approximate)
 
 
-Gelu.grad(_by_operand)
+Gelu.grad(_grad_from_operand)
 Gelu.torch("F.gelu({x}, approximate={approximate})", fresh=True)
 
 
 def check_approximation(name: str, approximate: str) -> None:
-    """Reject what is no way to compute a Gelu."""
+    """Raises Reject for an unknown approximation of Gelu."""
     if approximate not in ("none", "tanh"):
         message = f'`{name}` expected "none" or "tanh" as `approximate`, found "{approximate}"'
         raise Reject(codes.BAD_VALUE, message, "approximate")
@@ -187,7 +187,7 @@ def Swish(x: Array, *, alpha: float = 1.0) -> Array:
     return (wide_x * logistic(alpha * wide_x)).astype(x.dtype, copy=False)
 
 
-Swish.grad(_by_operand)
+Swish.grad(_grad_from_operand)
 
 
 @Swish.torch(fresh=True)
@@ -225,7 +225,7 @@ def Softmax(input: Array, *, axis: int = -1) -> Array:
     return np.exp(log_softmax(wide(input), axis)).astype(input.dtype, copy=False)
 
 
-Softmax.grad(_by_result)
+Softmax.grad(_grad_from_result)
 
 
 @Softmax.torch(fresh=True)
@@ -242,7 +242,7 @@ def LogSoftmax(input: Array, *, axis: int = -1) -> Array:
     return log_softmax(wide(input), axis).astype(input.dtype, copy=False)
 
 
-LogSoftmax.grad(_by_result)
+LogSoftmax.grad(_grad_from_result)
 
 
 @LogSoftmax.torch(fresh=True)

@@ -1,4 +1,4 @@
-"""Attributes and spelling: from what the program writes to what an op's definition expects."""
+"""Attributes: binding them to an op's definition, and their canonical spelling."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ KINDS: dict[str, tuple[str, Coercion]] = {
     "DType": ("an element type", _dtype),
     "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
 }
-"""What an attribute can be, by the annotation of its parameter: in words, and how a value is read as one."""
+"""The kinds of attributes by the annotation of the parameter: a description for messages, and the conversion."""
 
 
 @lru_cache(maxsize=4096)
 def bind(op: Op, attrs: Attributes) -> Attributes:
-    """The attributes as the op's definition names them, each of its kind, defaults filled in. Raises Reject."""
+    """The attributes by the names of the definition, converted to their kinds, with defaults. Raises Reject."""
     given: dict[str, Constant] = {}
     for name, value in attrs.items():
         attribute = attribute_named(op, name)
@@ -130,11 +130,11 @@ def attribute_named(op: Op, name: str) -> AttributeSpec | None:
 
 
 def canonical(name: str, args: tuple[Arg, ...], attrs: Attributes) -> tuple[tuple[Arg, ...], Attributes]:
-    """The one spelling that is printed, for the spellings that are read.
+    """The canonical spelling of a statement's arguments and attributes.
 
-    Literals after the operands become attributes in the order of the definition (`Send(%x, 2)`), aliases become the
-    attributes' names, a list in the place of a variadic operand is spliced, and an attribute that is named like an
-    operand becomes that operand. Statements that fit no definition stay as they are: the checker will say why.
+    Literals after the operands become attributes, in the order of the definition (`Send(%x, 2)`). Aliases become
+    attribute names, a list for a variadic operand is spliced, and an attribute with the name of an operand becomes that
+    operand. Statements that match no definition are unchanged: the checker reports them.
     """
     if name not in OPS:
         return args, attrs
@@ -159,7 +159,7 @@ def canonical(name: str, args: tuple[Arg, ...], attrs: Attributes) -> tuple[tupl
 
 
 def _operands(op: Op, args: tuple[Arg, ...]) -> tuple[list[Arg], tuple[Arg, ...]]:
-    """The arguments in operands' places, and those behind them."""
+    """The arguments for operands, and the arguments after them."""
     variadic = op.variadic
     if variadic is None:
         return list(args[: len(op.operands)]), args[len(op.operands) :]
@@ -176,7 +176,7 @@ def _operands(op: Op, args: tuple[Arg, ...]) -> tuple[list[Arg], tuple[Arg, ...]
 
 
 def _place(operands: list[Arg], index: int, arg: Arg) -> bool:
-    """Put an argument in its place, with `_` in the places before it that are left out."""
+    """Set the operand at `index`, with `_` for omitted ones before it."""
     if index < len(operands) and operands[index] != "":
         return False
     operands += [""] * (index + 1 - len(operands))
@@ -185,7 +185,7 @@ def _place(operands: list[Arg], index: int, arg: Arg) -> bool:
 
 
 def _respell(op: Op, name: str, value: Constant) -> Constant:
-    """A value in its attribute's own kind, where it fits: `1` for a flag is `true`."""
+    """A value converted to its attribute's kind, where that is possible: `1` for a flag is `true`."""
     if name not in op.attributes:
         return value
     try:
@@ -211,7 +211,7 @@ def _coerce(op: Op, attribute: AttributeSpec, spelled: str, value: Constant) -> 
 
 
 def describe(value: Constant) -> str:
-    """What kind of constant this is, in words."""
+    """A description of a constant, for messages."""
     match value:
         case bool():
             return "true" if value else "false"

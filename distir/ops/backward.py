@@ -1,12 +1,12 @@
-"""What a gradient rule sees of one op, and writes with. Knows ops and types, not functions: calls are `transform`'s.
+"""The interface of gradient rules (VJPs of single ops). `transform` differentiates functions and calls with them.
 
-A rule gives the gradient of each operand, from the gradients of the results, as ops it writes:
+A rule returns the gradient of each operand, in terms of the gradients of the results, as ops that it writes:
 
     @Relu.grad
     def _(g):
         return [g("ReluGrad", g.dy, g.y[0])]
 
-In what a rule writes, shapes are literals where they are known and `Shape(x)` where they are not.
+In these ops, known shapes are literals and unknown ones are `Shape(x)`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Gradients = Sequence[Arg | None]
 """One per operand; None where there is none."""
 
 
-class NotDifferentiable(Exception):  # noqa: N818 - what is said of the op, not a failure of ours
-    """Why an op's gradient cannot be written; `help` says what to do."""
+class NotDifferentiable(Exception):  # noqa: N818 - a property of the op, not an error in DistIR
+    """An op has no gradient here. `help`: what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         self.help = help
@@ -53,7 +53,7 @@ class NotDifferentiable(Exception):  # noqa: N818 - what is said of the op, not 
 
 
 class Tape:
-    """Statements as rules write them, under names that do not last, and what is known of every value."""
+    """The statements that rules write, with temporary names, and the type or value of every name."""
 
     def __init__(self, values: dict[str, Value]) -> None:
         self.values = values
@@ -61,7 +61,7 @@ class Tape:
         self._count = 0
 
     def value(self, arg: Arg | None) -> Value:
-        """What is known of an argument of the backward pass."""
+        """The type or value of an argument in the backward pass."""
         if isinstance(arg, str):
             return self.values.get(arg, UNKNOWN) if arg != DISCARD else None
         if isinstance(arg, tuple):
@@ -69,7 +69,7 @@ class Tape:
         return arg
 
     def write(self, op: str, args: Sequence[Arg], attrs: Attributes, count: int) -> tuple[str, ...]:
-        """Append an op and give the names of its results."""
+        """Append an op. Returns the names of its results."""
         results = tuple(f"~{self._count + i}" for i in range(count))
         self._count += count
         self.written.append(Apply(results, op, tuple(args), attrs))
@@ -78,14 +78,14 @@ class Tape:
         return results
 
     def learn(self, statement: Apply) -> None:
-        """Infer what the results of a statement are that had no names before."""
+        """Infer the types or values of a statement's results that are not known yet."""
         vs = [self.value(arg) for arg in statement.args]
         found = _inferred(OPS[statement.op], vs, statement.attrs, len(statement.results))
         for name, value in zip(statement.results, found, strict=True):
             self.values.setdefault(name, value)
 
     def take(self, wanted: Iterable[Arg | None]) -> list[Apply]:
-        """What was written since the last time and is needed for `wanted`; the rest is forgotten."""
+        """The statements since the last call that `wanted` depends on; the others are dropped."""
         needed = set(names(arg for arg in wanted if arg is not None))
         kept: list[Apply] = []
         for statement in reversed(self.written):
@@ -99,10 +99,10 @@ class Tape:
 
 
 class Backward:
-    """One op on the way back: its operands `x`, results `y`, and the gradients `dys` of the results.
+    """One op in the backward pass: its operands `x`, results `y`, and the gradients `dys` of the results.
 
-    Operands that are left out are None, and so are gradients of results that do not matter. `g("Op", *operands,
-    **attributes)` writes an op and gives its result, `g.several("Op", count, …)` gives all of them.
+    Omitted operands are None, and so are gradients of results on which the loss does not depend. `g("Op", *operands,
+    **attributes)` writes an op and returns its result, `g.several("Op", count, …)` returns all results.
     """
 
     def __init__(self, statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> None:
@@ -122,29 +122,29 @@ class Backward:
         return self.dy_or_zeros(0)
 
     def dy_or_zeros(self, index: int) -> Any:
-        """The gradient of a result, or zeros of its shape where nothing depends on it."""
+        """The gradient of a result, or zeros of its shape where the loss does not depend on it."""
         found = self.dys[index]
         return self.zeros(self.y[index]) if found is None else found
 
     def wants(self, index: int) -> bool:
-        """Whether the gradient of an operand is asked for."""
+        """Whether the gradient of an operand is needed."""
         arg = self.x[index] if index < len(self.x) else None
         return arg is not None and not self._active.isdisjoint(names((arg,)))
 
     def definite(self, index: int) -> Any:
-        """An operand with its element type: a literal takes that of its neighbours, which are not everywhere."""
+        """An operand with a fixed element type; a literal takes the one that this op gives it."""
         arg = self.x[index]
         if not isinstance(arg, Literal):
             return arg
-        given = [_opened(self._tape.value(a)) for a in self.statement.args]
+        given = [_without_names(self._tape.value(a)) for a in self.statement.args]
         strong = strengthen(self.op, given, self.statement.attrs)[index]
         return arg if strong is None or type_of(arg) == type_of(strong) else Literal(cast(Constant, strong))
 
     def refuse(self, reason: str, help: str | None = None) -> NotDifferentiable:
-        """What to raise where this use of the op has no gradient."""
+        """The exception to raise where this use of the op has no gradient."""
         return NotDifferentiable(reason, help)
 
-    # What is known.
+    # Types and values.
 
     def type(self, arg: Arg) -> Type:
         """The type of an argument."""
@@ -156,7 +156,7 @@ class Backward:
         return described.shape if isinstance(described, TensorType) else None
 
     def known_shape(self, arg: Arg) -> Shape:
-        """The shape, in rank at least. Raises NotDifferentiable where that is unknown."""
+        """The shape, whose dimensions may be unknown. Raises NotDifferentiable for an unknown rank."""
         shape = self.shape(arg)
         if shape is None:
             shown = f"`%{arg}`" if isinstance(arg, str) and not arg.startswith("~") else "its operand"
@@ -165,11 +165,11 @@ class Backward:
         return shape
 
     def rank(self, arg: Arg) -> int:
-        """How many dimensions it has. Raises NotDifferentiable where that is unknown."""
+        """The rank of an argument. Raises NotDifferentiable if it is unknown."""
         return len(self.known_shape(arg))
 
     def dtype(self, arg: Arg) -> DType:
-        """Its element type. Raises NotDifferentiable where that is unknown."""
+        """The element type of an argument. Raises NotDifferentiable if it is unknown."""
         described = self.type(arg)
         dtype = described.dtype if isinstance(described, TensorType) else None
         if dtype is None:
@@ -178,7 +178,7 @@ class Backward:
         return dtype
 
     def device(self, arg: Arg) -> int:
-        """The device that it lives on. Raises NotDifferentiable where that is unknown, and for host values."""
+        """The device of an argument. Raises NotDifferentiable if it is unknown, and for host values."""
         device = types.device_of(self.type(arg))
         if device is None or device == HOST:
             message = f"the gradient of `{self.op.name}` needs the device of its operand, which is unknown"
@@ -186,7 +186,7 @@ class Backward:
         return device
 
     def ints(self, arg: Arg | None) -> tuple[int, ...] | None:
-        """The integers that a host operand holds, where they are known."""
+        """The integers in a host operand; None if unknown."""
         value = self._tape.value(arg)
         if isinstance(value, Literal) and isinstance(value.value, (int, tuple)):
             from distir.ops.numeric import dense  # literals in their natural element type
@@ -195,7 +195,7 @@ class Backward:
         return known_ints(cast(Any, value))
 
     def numbers(self, arg: Arg | None) -> tuple[float, ...] | None:
-        """The numbers that a host operand holds, where they are known."""
+        """The numbers in a host operand; None if unknown."""
         value = self._tape.value(arg)
         if isinstance(value, Literal) and isinstance(value.value, (int, float, tuple)):
             from distir.ops.numeric import dense
@@ -203,21 +203,21 @@ class Backward:
             value = dense(value.value)
         return cast("tuple[float, ...]", value.values) if isinstance(value, Dense) and not value.symbolic else None
 
-    # What is written.
+    # Writing ops.
 
     def __call__(self, op: str, *operands: Any, **attrs: Constant) -> str:
-        """Write an op, and give the name of its result."""
+        """Write an op. Returns the name of its result."""
         return self.several(op, 1, *operands, **attrs)[0]
 
     def several(self, op: str, count: int, *operands: Any, **attrs: Constant) -> tuple[str, ...]:
-        """Write an op, and give the names of its `count` results. Trailing operands that are left out are dropped."""
+        """Write an op. Returns the names of its `count` results. Omitted trailing operands are dropped."""
         given = [_arg(operand) for operand in operands]
         while given and given[-1] == DISCARD:
             given.pop()
         return self._tape.write(op, given, Attributes(attrs) if attrs else NO_ATTRIBUTES, count)
 
     def same(self, *operands: Any, **attrs: Constant) -> str:
-        """The op itself, with its attributes, on other operands."""
+        """Write this op, with its attributes, on other operands."""
         return self(self.op.name, *operands, **{**self.statement.attrs, **attrs})
 
     def shape_of(self, arg: Arg) -> Arg:
@@ -257,12 +257,12 @@ class Backward:
         opened = [i for i, dim in enumerate(shape) if not isinstance(dim, int)]
         if len(opened) > 1:
             return self("Reshape", value, self.shape_of(like))
-        # Where nothing is open, the first dimension is left open: mostly the batch, which others may want to split.
+        # If all sizes are known, the first is -1: mostly it is the batch, which a transform may split.
         at = opened[0] if opened else 0
         return self("Reshape", value, tuple(-1 if i == at else cast(int, dim) for i, dim in enumerate(shape)))
 
     def sum_to(self, value: Arg, like: Arg) -> Arg:
-        """`value` summed down to the shape of `like`, which was broadcast to it."""
+        """`value` summed to the shape of `like`: the gradient of a broadcast."""
         have, want = self.shape(value), self.shape(like)
         if isinstance(self.type(like), TupleType):
             return value
@@ -275,7 +275,7 @@ class Backward:
         return self("ReduceSum", value, tuple(summed), keepdims=not extra) if summed else value
 
     def zeros(self, like: Arg) -> Arg:
-        """Zeros where `like` lives."""
+        """Zeros of the shape, element type and device of `like`."""
         described = self.type(like)
         if isinstance(described, TupleType):
             items = self.several("UnpackTuple", len(described.items), like)
@@ -285,7 +285,7 @@ class Backward:
         return self("Where", False, like, {"float": 0.0, "bool": False}.get(kind, 0))
 
     def total(self, values: Sequence[Arg]) -> Arg | None:
-        """The sum of values; None if there are none."""
+        """The sum of values; None for no values."""
         return None if not values else values[0] if len(values) == 1 else self("Sum", *values)
 
     def transposed(self, value: Arg) -> str:
@@ -294,7 +294,7 @@ class Backward:
         return self("Transpose", value, perm=(*range(rank - 2), rank - 1, rank - 2))
 
     def through(self, y: Arg, dy: Arg, xs: Sequence[Arg | None]) -> list[Arg | None]:
-        """The gradients of `xs`, where `y` was written here: the op is differentiated as what it is made of."""
+        """The gradients of `xs`, through the ops on this tape that compute `y`: an op differentiated as a composite."""
         statements, active = list(self._tape.written), set(names(x for x in xs if x is not None)) & self._active
         for statement in statements:
             if not active.isdisjoint(names(statement.args)):
@@ -309,12 +309,12 @@ class Backward:
             ):
                 if isinstance(arg, str) and gradient is not None and arg in active:
                     found.setdefault(arg, []).append(gradient)
-        # The same value as two operands has one gradient in all.
+        # A value that is two of the operands has one gradient in total.
         return [self.total(found.pop(x, [])) if isinstance(x, str) else None for x in xs]
 
 
 def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> Gradients:
-    """The gradients of an op's operands, by its rule. Raises NotDifferentiable."""
+    """The gradients of an op's operands, from its `grad` rule. Raises NotDifferentiable."""
     rule = OPS[statement.op].rule("grad")
     if rule is None:
         reason = OPS[statement.op].non_differentiable
@@ -331,7 +331,7 @@ def _arg(operand: Any) -> Arg:
 
 
 def _summed(have: Shape, want: Shape) -> list[int] | None:
-    """The dimensions along which a broadcast is undone; None where that is unknown."""
+    """The dimensions to sum over to undo a broadcast; None if unknown."""
     extra = len(have) - len(want)
     summed = list(range(extra))
     for i, (wide, narrow) in enumerate(zip(have[extra:], want, strict=True), extra):
@@ -343,8 +343,8 @@ def _summed(have: Shape, want: Shape) -> list[int] | None:
 
 
 def _inferred(op: Op, vs: list[Value], attrs: Attributes, count: int) -> Sequence[Value]:
-    """What is known of an op's results. Where types state too much to agree, less is taken to be known."""
-    for attempt in (vs, [_opened(v) for v in vs], [_unshaped(v) for v in vs]):
+    """The types or values of an op's results; where named dimensions conflict, they are treated as unknown."""
+    for attempt in (vs, [_without_names(v) for v in vs], [_unshaped(v) for v in vs]):
         try:
             for rule in (infer_values, infer_partial, infer_types):
                 found = rule(op, attempt, attrs, count)
@@ -355,8 +355,8 @@ def _inferred(op: Op, vs: list[Value], attrs: Attributes, count: int) -> Sequenc
     return (UNKNOWN,) * count
 
 
-def _opened(value: Value) -> Value:
-    """The type with its named dimensions open."""
+def _without_names(value: Value) -> Value:
+    """The type with its named dimensions unknown."""
     if not isinstance(value, TensorType) or value.shape is None:
         return value
     shape: tuple[Dim, ...] = tuple(dim if isinstance(dim, int) else None for dim in value.shape)

@@ -1,7 +1,7 @@
-"""Moving values between devices: `Send` and the MPI collectives.
+"""Communication between devices: `Send` and the MPI collectives.
 
-Each waits for all of its devices and occupies them until it is done. A tuple is sent as one message. The reference
-implementation works on the global values: what lies where is the types' business.
+Each op is synchronous: it starts when all of its devices are ready and occupies them until it ends. A tuple is sent as
+one message. The reference implementation computes the values; the signatures determine their devices.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _(g: Backward) -> Gradients:
 
 @Send.torch(fresh=True)
 def _(write: Write, x: Expr, *, device: int) -> Local:
-    if x.type.device == HOST:  # every rank knows it
+    if x.type.device == HOST:  # every rank has its value
         return write.local((0,), f"{x.tensor}.clone()")
     if write.device == device:
         return write.local(
@@ -78,7 +78,7 @@ def _(write: Write, leaves: Sequence[Sequence[Expr]], *, device: int) -> Local:
     linear="jointly",
 )
 def MPIBroadcast(x: Array, *, devices: tuple[int, ...]) -> list[Array]:
-    """A copy of `x` on each of `devices`, the one where it is among them.
+    """A copy of `x` on each of `devices`, one of which is its own device.
 
     %y_1, %y_2 = MPIBroadcast[devices = [1, 2]](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -268,7 +268,7 @@ def MPIAllreduce(*xs: Array) -> list[Array]:
 
 @MPIAllreduce.grad
 def _(g: Backward) -> Gradients:
-    """Each operand is part of every result, so its gradient is the sum of theirs."""
+    """Each operand contributes to every result, so its gradient is the sum of theirs."""
     return g.several("MPIAllreduce", len(g.x), *_all_dys(g))
 
 
@@ -361,8 +361,8 @@ def _(*xs: TensorType, split_axis: int, concat_axis: int) -> list[Shape | None]:
 
 
 @MPIAlltoall.sharding
-def turned(*xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int) -> Layout:
-    """Each dimension but the two that are cut and joined."""
+def exchanged_layout(*xs: TensorType, results: Sequence[Shape | None], split_axis: int, concat_axis: int) -> Layout:
+    """Every dimension except the split and the concatenated one."""
     rank = len(xs[0].shape or ())
     changed = {axis % max(rank, 1) for axis in (split_axis, concat_axis)}
     letters = tuple(None if axis in changed else f"s{axis}" for axis in range(rank))
@@ -424,7 +424,7 @@ def _listed(devices: Sequence[int | None]) -> str:
 
 
 def _all_dys(g: Backward) -> list[Arg]:
-    """A collective needs every device: zeros stand for gradients that do not matter."""
+    """The gradients of all results, zeros where the loss does not depend on one: a collective needs every device."""
     return [g.dy_or_zeros(i) for i in range(len(g.dys))]
 
 
@@ -439,12 +439,12 @@ def _equal_parts(g: Backward) -> None:
 
 
 def _result(write: Write, type: TensorType) -> str:
-    """The shape and element type of what is received."""
+    """The shape and element type of a received tensor, as arguments."""
     return f"{write.items(type.shape or ())}, {write.dtype(type.dtype)}"
 
 
 def _members(write: Write, xs: Sequence[Expr]) -> tuple[str, int | None]:
-    """The ranks of the operands, and which operand is this rank's."""
+    """The ranks of the operands, and the index of this rank's operand."""
     devices = [_member(write, x) for x in xs]
     mine = devices.index(write.device) if write.device in devices else None
     return write.items([write.rank(d) for d in devices]), mine
@@ -452,7 +452,7 @@ def _members(write: Write, xs: Sequence[Expr]) -> tuple[str, int | None]:
 
 def _member(write: Write, x: Expr) -> int:
     if x.type.device is None or x.type.device == HOST:
-        raise write.refuse("a member of the group brings a host value", help="give it a place with `Send` first")
+        raise write.refuse("an operand is a host value", help="place it on a device with `Send` first")
     return x.type.device
 
 
@@ -461,6 +461,6 @@ def _mine(write: Write, devices: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def _shapes(xs: Sequence[Expr], axis: int) -> tuple[bool, list[tuple[int, ...]]]:
-    """Whether all operands have one shape, and the shape of each."""
+    """Whether all operands have the same shape, and the shape of each."""
     shapes = [x.shape for x in xs]
     return len(set(shapes)) == 1, shapes

@@ -1,4 +1,4 @@
-"""Constants, and tensors that are made of shapes and numbers: `Constant`, `Shape`, `Range`, `OneHot` and their kin.
+"""Constants, and tensors computed from shapes and numbers: `Constant`, `Shape`, `Range`, `OneHot` and similar ops.
 
 Most results are host values: they live on no device and are known before the program runs. `Shape` and `Size` give
 host values of operands that live on devices: the concrete half of mixed interpretation (paper, section 3.3).
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "-> Tensor[_, _, host]",
     name="Constant",
     view=True,
-    foldable=False,  # the partial rule knows the value without running anything
+    foldable=False,  # the partial rule gives the value without running the body
     aliases=dict.fromkeys(("value_int", "value_ints", "value_float", "value_floats"), "value"),
     non_differentiable=HOST_RESULTS,
 )
@@ -73,7 +73,7 @@ def _(*, value: Constant) -> Dense | External:
 
 @ConstantOp.torch
 def _(write: Write, *, value: Constant) -> str:
-    raise write.refuse("the constant's elements are not known")  # known ones, and those in files, are no statements
+    raise write.refuse("the constant's elements are not known")  # other constants are no statements
 
 
 @op("Tensor[Int64, (r,), host] -> Tensor[_, _, host]", flops=0, non_differentiable=HOST_RESULTS)
@@ -157,7 +157,7 @@ def _(write: Write, start: Expr, limit: Expr, delta: Expr) -> str:
 def ShapeOp(data: Array, *, start: int = 0, end: int | None = None) -> Array:
     """The dimensions of `data`, or those from `start` to before `end`: a host value. ONNX `Shape`.
 
-    Negative positions count from the end, and positions out of range are moved to its ends.
+    Negative positions count from the end; positions out of range are clamped.
 
     %s = Shape(%x: Tensor[Float32, (2, 3), 1])
     %s = Shape[start = -1](%x: Tensor[Float32, (2, 3), 1])
@@ -211,7 +211,7 @@ def _written(*, elements: int, t: int, dtype: DType | None = None, **_: Any) -> 
 
 @op("Tensor[t, (m, n), d] -> Tensor[dtype, (m, n), d]", flops=0, bytes=_written, whole=("m", "n"))
 def EyeLike(input: Array, *, dtype: DType | None = None, k: int = 0) -> Array:
-    """Ones on the diagonal `k` places above the main one, zeros elsewhere, in the shape of `input`. ONNX `EyeLike`.
+    """Ones on the diagonal `k` places above the main one, else zeros, in the shape of `input`. ONNX `EyeLike`.
 
     %y = EyeLike(%x: Tensor[Float32, (2, 3), 1])
     %y = EyeLike[dtype = Int64, k = 1](%x: Tensor[Float32, (3, 3), 1])
@@ -238,9 +238,9 @@ def _(write: Write, input: Expr, *, dtype: DType | None = None, k: int) -> str:
 
 @op("Tensor[i:number, s, d], Tensor[j:number, _, host], Tensor[t, (2,), d] -> Tensor[t, _, d]", flops=0)
 def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
-    """`values[1]` where the position along a new dimension of size `depth` is the index, `values[0]` elsewhere.
+    """`values[1]` where the position along a new dimension of size `depth` is the index, else `values[0]`.
 
-    The new dimension stands at `axis` of the result. Negative indices count from `depth`; those out of range give
+    The new dimension is dimension `axis` of the result. Negative indices count from `depth`; those out of range give
     `values[0]` everywhere. ONNX `OneHot`.
 
     %y = OneHot(%i: Tensor[Int64, (2, 3), 1], 5, [0.0, 1.0])
@@ -275,7 +275,7 @@ def _(indices: Operand, depth: Operand, values: Operand, *, results: Sequence[Sh
 
 @OneHot.grad
 def _(g: Backward) -> Gradients:
-    """The gradient of `values`: the sums of the gradients where either one was taken."""
+    """The gradient of `values`: the gradients summed over the places of each."""
     indices, depth, _ = g.x
     on = g.same(indices, depth, Literal((0.0, 1.0)))
     taken = g("ReduceSum", g("Mul", g.dy, g("Cast", on, to=g.dtype(g.y[0]))), keepdims=False)
@@ -319,12 +319,12 @@ def _(write: Write, input: Expr, k: Expr | None = None, *, upper: bool) -> str:
 
 
 def _above(shape: tuple[int, ...]) -> Array:
-    """How many diagonals each place of a matrix is above the main one, for the last two dimensions of `shape`."""
+    """The diagonal of each element of a matrix of the last two dimensions of `shape`, counted up from the main one."""
     return np.arange(shape[-1]) - np.arange(shape[-2])[:, None]
 
 
 def _depth(depth: Operand) -> int | None:
-    """The one number that the operand `depth` of `OneHot` holds. Raises Reject if it holds several, or no size."""
+    """The number in the operand `depth` of `OneHot`. Raises Reject if it is not one size."""
     shape = () if depth.shape is None else depth.shape
     if len(shape) > 1 or (len(shape) == 1 and isinstance(shape[0], int) and shape[0] != 1):
         message = f"`OneHot` expected one number, found shape {types.show_shape(shape)}"
@@ -340,7 +340,7 @@ def _depth(depth: Operand) -> int | None:
 
 
 def _range_length(start: float, limit: float, delta: float) -> int:
-    """How many numbers `Range` gives; exact for integers."""
+    """The number of elements of a `Range`; exact for integers."""
     if all(isinstance(number, int) for number in (start, limit, delta)):
         return max(0, int(-((start - limit) // delta)))
     steps = (limit - start) / delta
@@ -348,7 +348,7 @@ def _range_length(start: float, limit: float, delta: float) -> int:
 
 
 def _tensor(name: str, value: Constant) -> Dense | External:
-    """The attribute `value` as a tensor. Raises Reject where it is none."""
+    """The attribute `value` as a tensor. Raises Reject if it is not one."""
     if isinstance(value, External):
         return value
     try:

@@ -1,4 +1,4 @@
-"""What an op is: one record with every meaning, made by the decorator `@op` from one definition.
+"""Ops: a record `Op` with the type, value, cost and other rules of an op, created by the decorator `@op`.
 
     @op("Tensor[t, (m, k), d], Tensor[t, (k, n), d] -> Tensor[t, (m, n), d]", flops=lambda m, k, n, **_: 2 * m * k * n)
     def MatMul(a: Array, b: Array) -> Array:
@@ -8,9 +8,9 @@
         '''
         return a @ b
 
-The body is the reference semantics (numpy arrays in and out), the docstring the documentation with examples (lines
-that begin with `%`), positional parameters name the operands (a default of None: may be left out; `*`: any number),
-keyword-only parameters are the attributes. Rules stand beside the op and hang on it:
+The body is the reference implementation on numpy arrays. The docstring is the documentation, with examples (lines that
+begin with `%`). Positional parameters are the operands (default None: optional; `*`: variadic), keyword-only parameters
+are the attributes. Further rules are registered beside the op:
 
     @MatMul.grad
     def _(g: Backward) -> Gradients:
@@ -18,7 +18,7 @@ keyword-only parameters are the attributes. Rules stand beside the op and hang o
 
     MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 
-Rules import nothing when they are defined: what they need is handed to them, and loaded where they are used.
+Registering a rule imports nothing: rules get what they need as arguments, or import it in their bodies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from distir.ops.signature_reader import parse_signature
 from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec, TorchForm
 
 Amount = int | Callable[..., int]
-"""A number for each element of the results, or a function of the signature's letters and the attributes.
+"""A number per element of the results, or a function of the signature's letters and the attributes.
 
 The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
 dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
@@ -46,38 +46,38 @@ dimensions) as products, each `n_i` as their sum, each element type letter as th
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One op, with every meaning it has. Compared by identity."""
+    """An op with all of its rules. Compared by identity."""
 
     name: str
     signature_texts: tuple[str, ...]
     body: Callable[..., Any]
     flops: Amount | None = None
-    """Arithmetic; `None` if the op does none that is worth counting apart from its memory traffic."""
+    """Arithmetic operations; None: not declared. Simulation needs them, except for communication and views."""
     bytes: Amount | None = None
-    """Memory traffic; `None`: every operand is read and every result written once."""
+    """Memory traffic in bytes; None: every operand is read and every result is written once."""
     communication: Pattern | None = None
     view: bool = False
-    """The results are the operands, regrouped or renamed: no time, and no memory of their own."""
+    """The results alias the operands: they take no time and no memory."""
     inplace: Mapping[int, int] | Literal["each"] = field(default_factory=dict[int, int])
-    """Results that take over the memory of an operand that nobody needs any more: result -> operand."""
+    """Result -> the operand whose buffer is donated to it, if this is the operand's last use."""
     temporary: Amount = 0
-    """Memory in bytes that is needed on each device while the op runs."""
+    """Workspace on each device while the op runs, in bytes."""
     leafwise: bool = False
-    """Applied to tuples, the op is applied leaf by leaf."""
+    """The op can be applied to tuples, leaf by leaf."""
     linear: tuple[str, ...] | Literal["jointly"] = ()
-    """Operands in which the op is linear, each by itself or all jointly: of partial sums it gives partial sums."""
+    """Operands in which the op is linear, each alone or all jointly: partial sums of them give partial sums."""
     addends: tuple[str, ...] = ()
-    """Operands that are added: where one of them is given, and not zero, the op is linear in no other one by itself."""
+    """Operands that are added: with one that is present and not zero, the op is not linear in another one alone."""
     whole: tuple[str, ...] = ()
-    """Letters of the signature whose dimensions may not be split over devices, beside those an attribute names."""
+    """Letters of the signature whose dimensions must be replicated, besides those that an attribute names."""
     non_differentiable: str | None = None
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
-    """Host operands alone give host results, computed before the program runs."""
+    """If all operands are host values, the results are computed before the program runs."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
     rules: dict[str, Any] = field(default_factory=dict[str, Any])
-    """By kind: what hangs on the op."""
+    """The registered rules, by kind (`grad`, `torch`, …)."""
 
     @cached_property
     def signatures(self) -> tuple[Signature, ...]:
@@ -86,7 +86,7 @@ class Op:
 
     @cached_property
     def operands(self) -> tuple[OperandSpec, ...]:
-        """What the op takes, by the positional parameters of its body."""
+        """The operands: the positional parameters of the body."""
         parameters = inspect.signature(self.body).parameters.values()
         return tuple(
             OperandSpec(p.name, p.kind is p.VAR_POSITIONAL, p.default is not REQUIRED)
@@ -99,7 +99,7 @@ class Op:
         """By name, in the order of the definition."""
         return {
             p.name: AttributeSpec(
-                p.name, _written(p.annotation), p.default, tuple(a for a, n in self.aliases.items() if n == p.name)
+                p.name, _annotation(p.annotation), p.default, tuple(a for a, n in self.aliases.items() if n == p.name)
             )
             for p in inspect.signature(self.body).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name != "count"
@@ -107,7 +107,7 @@ class Op:
 
     @cached_property
     def documentation(self) -> str:
-        """What the op does, in markdown, without the examples."""
+        """The documentation in Markdown, without the examples."""
         return "\n".join(line for line in self._docstring if not line.startswith("%")).strip()
 
     @cached_property
@@ -121,128 +121,129 @@ class Op:
 
     @property
     def variadic(self) -> int | None:
-        """The position of the operand that stands for any number."""
+        """The index of the variadic operand, if there is one."""
         return next((i for i, o in enumerate(self.operands) if o.variadic), None)
 
     @cached_property
     def single_result(self) -> bool:
-        """Whether the body gives the one result itself, not a sequence of results."""
+        """Whether the body returns a single result instead of a sequence of results."""
         results = self.signatures[0].results
         return len(results) == 1 and not results[0].variadic
 
     @cached_property
     def takes_count(self) -> bool:
-        """Whether the body wants to know how many results are named (the keyword `count`)."""
+        """Whether the body takes the number of results as the keyword `count`."""
         return "count" in inspect.signature(self.body).parameters
 
     def operand_name(self, index: int) -> str:
-        """The name of the operand that the argument at `index` is for."""
+        """The name of the operand for the argument at `index`."""
         if self.variadic is not None and index >= self.variadic:
             return self.operands[self.variadic].name
         return self.operands[index].name if index < len(self.operands) else "?"
 
     def shapes(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule for shapes that the signature cannot express.
+        """Register a rule for shapes that the signature cannot express.
 
-        It takes operands as `TensorType`, or as `Dense` where their value is known (`None`: left out), and the
-        attributes by keyword, and gives the shape of the result, or a list of shapes, one per result; a shape that
-        cannot be told is None, and a `TensorType` in its place gives the element type too (the signature the device).
-        It may raise Reject. The keyword `count`, if it has it, is the number of results named.
+        Its arguments are the operands as `TensorType`, or as `Dense` if their value is known (None: omitted), the
+        attributes by keyword, and optionally the number of results as `count`. It returns the shape of the result, or a
+        list with the shape of each result: None if unknown, or a `TensorType` to set the element type too (its device
+        is that of the signature). It may raise Reject.
         """
-        return self._hang("shapes", rule)
+        return self._register("shapes", rule)
 
     def checks(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule that raises Reject for what the signature cannot forbid, taking what a `shapes` rule takes."""
-        return self._hang("checks", rule)
+        """Register a rule that raises Reject for errors that the signature cannot express. Arguments as of `shapes`."""
+        return self._register("checks", rule)
 
     def types(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule that gives the list of the results' types, for ops over tuples.
+        """Register a rule that returns the list of the results' types, for ops over tuples.
 
-        It takes operands as types and the attributes by keyword, and `count` if it has it.
+        Its arguments are the operands' types, the attributes by keyword, and optionally `count`.
         """
-        return self._hang("types", rule)
+        return self._register("types", rule)
 
     def sharding(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule for how the op may be split over devices, where the signature cannot tell.
+        """Register a rule for the op's `Layout`, where it does not follow from the signature.
 
-        It takes what a `shapes` rule takes, and the shapes of the `results`, and gives a `Layout`.
+        Its arguments are those of a `shapes` rule, and the shapes of the `results`.
         """
-        return self._hang("sharding", rule)
+        return self._register("sharding", rule)
 
     def parted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule for what the op is where its layout's letter `parted` is split: other ops, and sums.
+        """Register a decomposition of the op for a split along its layout's letter `parted`: other ops, and sums.
 
-        It takes a `layout.Parts`, the operands' names, and the attributes by keyword, and gives the list of results.
-        Those that lack the letter are partial sums.
+        Its arguments are a `layout.Parts`, the operands' names, and the attributes by keyword. It returns the list of
+        results; those without the letter are partial sums.
         """
-        return self._hang("parted", rule)
+        return self._register("parted", rule)
 
     def partial(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule that gives known results (`Dense`) of operands whose values are not all known.
+        """Register a rule that returns the result's value where not all operands are known.
 
-        It takes what a `shapes` rule takes, and gives a `Dense`, or NotImplemented where it cannot.
+        Its arguments are those of a `shapes` rule. It returns a `Dense`, or NotImplemented.
         """
-        return self._hang("partial", rule)
+        return self._register("partial", rule)
 
     def grad(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on a rule that writes the ops of the gradient.
+        """Register the gradient (VJP) of the op.
 
-        It takes a `backward.Backward`, which knows the operands, the results and their gradients and writes ops, and
-        gives a list with the gradient of each operand, None where there is none (integers, host values).
+        Its argument is a `backward.Backward`, which has the operands, the results and their gradients, and writes ops.
+        It returns a list with the gradient of each operand, None for integers and host values.
         """
-        return self._hang("grad", rule)
+        return self._register("grad", rule)
 
     def torch(self, form: str | Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
-        """Hang on how the op is written in torch, a text or a function (`torch_form`). Decorates a function, too.
+        """Register the torch form of the op: a text, or a function (`torch_form`). Also a decorator.
 
-        `fresh`: each result is a tensor of its own; else it may be a view of any operand, and neither is overwritten.
+        `fresh`: no result aliases an operand. Otherwise a result may be a view of any operand, and neither is
+        overwritten.
         """
         if form is None:
             return partial(self.torch, fresh=fresh)
-        self._hang("torch", TorchForm(form, fresh))
+        self._register("torch", TorchForm(form, fresh))
         return form
 
     def torch_together(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        """Hang on how a communication of a tuple is written in torch, where it is one message.
+        """Register the torch form of a communication of a tuple as one message.
 
-        The form takes a list with the operands of each leaf, all leaves having the same members, and the attributes.
+        Its arguments are a list with the operands of each leaf, all with the same members, and the attributes.
         """
-        return self._hang("torch_together", form)
+        return self._register("torch_together", form)
 
     def rule(self, kind: str) -> Any:
-        """What hangs on the op, of plugins where there is nothing of ours; None where there is nothing at all."""
+        """The registered rule of this kind, also from plugins; None if there is none."""
         if kind not in self.rules:
             import_plugins()
         return self.rules.get(kind)
 
-    def _hang(self, kind: str, rule: Any) -> Any:
+    def _register(self, kind: str, rule: Any) -> Any:
         if kind in self.rules and importing_plugins():
             raise ValueError(f"`{self.name}` has a rule `{kind}` already")
         self.rules[kind] = rule
         return rule
 
 
-def _written(annotation: Any) -> str:
-    """An annotation as its author wrote it, postponed or not."""
+def _annotation(annotation: Any) -> str:
+    """The source text of an annotation, postponed or not."""
     plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
     return annotation.__name__ if plain else str(annotation)
 
 
 class Ops(Registry[Op]):
-    """Ops by name: our own families, and those of plugins (`distir.ir.registry`).
+    """The ops by name: built-in ones, and those of plugins (`distir.ir.registry`).
 
-    A name that is still not found is asked of `standard`, the bridge to ONNX's standard ops. These are found by their
-    names, but not listed: an iteration would have to import onnx.
+    Other names are looked up with `standard`, in ONNX's standard ops. Iteration does not list these: that would import
+    onnx.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.version = 0
-        """Grows with every registration: a memo made under another version is stale."""
+        """Incremented by every registration, which invalidates caches of older versions."""
         self.standard: Callable[[str], Op | None] = lambda name: None
 
     def remove(self, name: str) -> None:
-        """Forget an op, as a test does with its own."""
+        """Remove an op, for tests."""
         del self[name]
 
     def __setitem__(self, name: str, op: Op) -> None:
@@ -266,7 +267,7 @@ OPS: Final = Ops()
 
 
 def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[Callable[..., Any]], Op]:
-    """Register the decorated function as an op. `meanings` are the fields of `Op`; see the module's docstring."""
+    """Register the decorated function as an op. `meanings`: fields of `Op`. See the module's docstring."""
 
     def register(body: Callable[..., Any]) -> Op:
         family = body.__module__.rpartition(".")[2]

@@ -82,7 +82,7 @@ def Div(a: Array, b: Array) -> Array:
     %c = Div(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     %c = Div(%a: Tensor[Int64, (2, 3), 1], 2)
     """
-    if "O" in (a.dtype.kind, b.dtype.kind):  # sizes, of which some are symbolic
+    if "O" in (a.dtype.kind, b.dtype.kind):  # sizes, some of them symbolic
         return np.asarray(np.frompyfunc(_quotient_of_sizes, 2, 1)(a, b))
     return truncated_quotient(a, b) if a.dtype.kind in "iu" else a / b
 
@@ -102,7 +102,7 @@ def _(write: Write, a: Expr, b: Expr) -> str:
 
 
 def _quotient_of_sizes(a: int | SymbolicDim, b: int | SymbolicDim) -> Dim:
-    """That of integers, rounded towards zero, or the exact one of symbolic sizes, as in all types."""
+    """The quotient of sizes: of integers, rounded towards zero; of symbolic sizes, exact."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return dims.divide(a, b)
@@ -157,7 +157,7 @@ def _(write: Write, x: Expr, y: Expr) -> str:
 
 
 def _integer_power(x: Array, y: Array) -> Array:
-    """A negative power is the reciprocal rounded towards zero: of 1 and -1 alone it is not zero."""
+    """A negative power is the reciprocal, rounded towards zero: zero for all bases but 1 and -1."""
     exponent = y.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
     reciprocal = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (exponent % 2), 0))
     return np.where(y < 0, reciprocal, np.power(x, np.maximum(exponent, 0)))
@@ -165,7 +165,7 @@ def _integer_power(x: Array, y: Array) -> Array:
 
 @op("Tensor[t:number, (...), d], Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=1)
 def Mod(a: Array, b: Array, *, fmod: bool = False) -> Array:
-    """What is left of `a` divided by `b`, with the sign of `b`, or with that of `a` if `fmod`. ONNX `Mod`.
+    """The remainder of `a` divided by `b`, with the sign of `b`, or with the sign of `a` if `fmod`. ONNX `Mod`.
 
     %c = Mod(%a: Tensor[Int64, (2, 3), 1], %b: Tensor[Int64, (2, 3), 1])
     %c = Mod[fmod = true](%a: Tensor[Float32, (2, 3), 1], 3.0)
@@ -176,7 +176,7 @@ def Mod(a: Array, b: Array, *, fmod: bool = False) -> Array:
 @Mod.grad
 def _(g: Backward) -> Gradients:
     a, b = g.x
-    quotient = g("Div", g("Sub", a, g.y[0]), b)  # the whole number of times that `b` was taken away
+    quotient = g("Div", g("Sub", a, g.y[0]), b)  # the integer quotient
     return [g.sum_to(g.dy, a), g("Neg", g.sum_to(g("Mul", g.dy, quotient), b))]
 
 
@@ -187,7 +187,7 @@ def _(write: Write, a: Expr, b: Expr, *, fmod: bool) -> str:
 
 @op("*Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: (N - 1) * elements)
 def Min(*data: Array) -> Array:
-    """The least of the operands; not a number where one of them is not. ONNX `Min`.
+    """The least of the operands; NaN where one of them is NaN. ONNX `Min`.
 
     %c = Min(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3,), 1])
     """
@@ -201,7 +201,7 @@ def _(write: Write, *data: Expr) -> str:
 
 @op("*Tensor[t:number, (...), d] -> Tensor[t, (...), d]", flops=lambda N, elements, **_: (N - 1) * elements)
 def Max(*data: Array) -> Array:
-    """The greatest of the operands; not a number where one of them is not. ONNX `Max`.
+    """The greatest of the operands; NaN where one of them is NaN. ONNX `Max`.
 
     %c = Max(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3,), 1])
     """
@@ -211,7 +211,7 @@ def Max(*data: Array) -> Array:
 @Min.grad
 @Max.grad
 def _(g: Backward) -> Gradients:
-    """Operands that are equally extreme share the gradient."""
+    """Operands that are equal to the result share its gradient."""
     taken = [g("Cast", g("Equal", x, g.y[0]), to=g.dtype(g.y[0])) for x in g.x]
     share = g("Div", g.dy, g("Sum", *taken)) if len(taken) > 1 else g.dy
     return [g.sum_to(g("Mul", share, mask), x) for mask, x in zip(taken, g.x, strict=True)]
@@ -339,7 +339,7 @@ Exp.torch("torch.exp({input})", fresh=True)
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Log(input: Array) -> Array:
-    """The natural logarithm; not a number below zero. ONNX `Log`.
+    """The natural logarithm; NaN below zero. ONNX `Log`.
 
     %y = Log(%x: Tensor[Float32, (2, 3), 1])
     """
@@ -356,7 +356,7 @@ Log.torch("torch.log({input})", fresh=True)
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Sqrt(x: Array) -> Array:
-    """The square root; not a number below zero. ONNX `Sqrt`.
+    """The square root; NaN below zero. ONNX `Sqrt`.
 
     %y = Sqrt(%x: Tensor[Float32, (2, 3), 1])
     """
@@ -390,7 +390,7 @@ Reciprocal.torch("torch.reciprocal({x})", fresh=True)
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Floor(x: Array) -> Array:
-    """The greatest integer that is not above `x`. ONNX `Floor`.
+    """`x` rounded down. ONNX `Floor`.
 
     %y = Floor(%x: Tensor[Float32, (2, 3), 1])
     """
@@ -403,7 +403,7 @@ Floor.torch("torch.floor({x})", fresh=True)
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=1)
 def Ceil(x: Array) -> Array:
-    """The least integer that is not below `x`. ONNX `Ceil`.
+    """`x` rounded up. ONNX `Ceil`.
 
     %y = Ceil(%x: Tensor[Float32, (2, 3), 1])
     """
@@ -567,7 +567,7 @@ GreaterOrEqual.torch("{a} >= {b}", fresh=True)
     non_differentiable=BOOLEAN_RESULTS,
 )
 def And(a: Array, b: Array) -> Array:
-    """Whether `a` and `b` hold. ONNX `And`.
+    """The logical conjunction of Booleans. ONNX `And`.
 
     %c = And(%a: Tensor[Bool, (2, 3), 1], %b: Tensor[Bool, (2, 3), 1])
     """
@@ -583,7 +583,7 @@ And.torch("{a} & {b}", fresh=True)
     non_differentiable=BOOLEAN_RESULTS,
 )
 def Or(a: Array, b: Array) -> Array:
-    """Whether `a` or `b` or both hold. ONNX `Or`.
+    """The logical disjunction of Booleans. ONNX `Or`.
 
     %c = Or(%a: Tensor[Bool, (2, 3), 1], %b: Tensor[Bool, (2, 3), 1])
     """
@@ -595,7 +595,7 @@ Or.torch("{a} | {b}", fresh=True)
 
 @op("Tensor[Bool, s, d] -> Tensor[Bool, s, d]", flops=1, non_differentiable=BOOLEAN_RESULTS)
 def Not(x: Array) -> Array:
-    """Whether `x` does not hold. ONNX `Not`.
+    """The logical negation of Booleans. ONNX `Not`.
 
     %y = Not(%x: Tensor[Bool, (2, 3), 1])
     """
@@ -612,7 +612,7 @@ Not.torch("torch.logical_not({x})", fresh=True)
     addends=("x", "y"),
 )
 def Where(condition: Array, x: Array, y: Array) -> Array:
-    """`x` where the condition holds, else `y`. ONNX `Where`.
+    """`x` where the condition is true, else `y`. ONNX `Where`.
 
     %z = Where(%c: Tensor[Bool, (3, 3), 1], %x: Tensor[Float32, (2, 3, 3), 1], -inf)
     """
@@ -636,7 +636,7 @@ def _(write: Write, condition: Expr, x: Expr, y: Expr) -> str:
     flops=2,
 )
 def Clip(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
-    """The nearest number that is not below `min` and not above `max`; `max` where they cross. ONNX `Clip`.
+    """`input` clamped to the range from `min` to `max`; `max` where `min` is greater. ONNX `Clip`.
 
     %y = Clip(%x: Tensor[Float32, (2, 3), 1], 0.0, 6.0)
     """
@@ -646,7 +646,7 @@ def Clip(input: Array, min: Array | None = None, max: Array | None = None) -> Ar
 
 @Clip.grad
 def _(g: Backward) -> Gradients:
-    """What was cut off belongs to the bound."""
+    """The gradient of a clipped element goes to the bound."""
     x, least, most = g.x
     raised = x if least is None else g("Max", x, least)
     free = [g("GreaterOrEqual", x, least)] if least is not None else []
@@ -677,8 +677,8 @@ def _(write: Write, input: Expr, min: Expr | None = None, max: Expr | None = Non
 def Cast(input: Array, *, to: DType, saturate: bool = True) -> Array:
     """The elements in another element type. ONNX `Cast`.
 
-    From floating point to integers, the fraction is dropped. What is too large for an 8-bit float becomes its largest
-    number if `saturate`, else infinity where the type has one, else not a number.
+    From floating point to integers, the fraction is dropped. Numbers that are too large for an 8-bit float become its
+    largest number if `saturate`, else infinity if the type has it, else NaN.
 
     %y = Cast[to = Float16](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -700,7 +700,7 @@ def _(write: Write, input: Expr, *, to: DType, saturate: bool) -> str:
 
 
 def _saturated(x: Array, dtype: DType) -> Array:
-    """What lies beyond the largest number of an 8-bit float type, pulled back to it."""
+    """The elements clamped to the range of an 8-bit float type."""
     import ml_dtypes
 
     largest = float(cast(Any, ml_dtypes).finfo(numpy_dtype(dtype)).max)

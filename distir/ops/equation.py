@@ -1,4 +1,4 @@
-"""Einstein's summation convention as `Einsum` writes it: labels, `...`, and what a missing right side stands for."""
+"""The equations of `Einsum` (Einstein's summation convention): labels, `...`, and an implicit result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Labels = tuple[str, ...]
 
 
 class Equation(NamedTuple):
-    """The labels of each operand's dimensions and of the result's; `...` stands for any number of dimensions."""
+    """The labels of the dimensions of each operand and of the result; `...` is any number of dimensions."""
 
     operands: tuple[Labels, ...]
     result: Labels
@@ -22,7 +22,7 @@ class Equation(NamedTuple):
 
 
 def parse_equation(text: str) -> Equation:
-    """Read `ij,jk->ik`. Raises ValueError, its text saying what was found instead."""
+    """Parse `ij,jk->ik`. Raises ValueError whose text is the error found."""
     left, arrow, right = "".join(text.split()).partition("->")
     operands = tuple(map(_labels, left.split(",")))
     used = [label for labels in operands for label in labels]

@@ -1,8 +1,8 @@
-"""Products with the weights of experts: each row is multiplied with a few of many matrices, by number.
+"""Grouped matrix products for a mixture of experts: each row is multiplied with the matrices of its experts.
 
-What a mixture of experts adds to the other ops (its router is a product, a softmax and `TopK`). Work is that of the
-grouped kernels: the matrix of an expert is read once, however many rows go to it, and every expert is charged for
-where there are as many rows (Gale et al., *MegaBlocks*, MLSys 2023).
+The router of a mixture of experts consists of other ops: a product, a softmax and `TopK`. The work is that of grouped
+kernels (Gale et al., *MegaBlocks*, MLSys 2023): the matrix of an expert is read once, whatever the number of its rows,
+and all experts are read if there are at least as many rows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def _bytes(*, t: int, i: int, n: int, c: int, e: int, r: int, s: int, inputs: in
     linear=("x", "w"),
 )
 def GroupedMatMul(x: Array, w: Array, group: Array, *, transW: bool = False) -> Array:
-    """Each row of `x` times the matrices of `w` that `group` names for it, transposed if `transW` says so.
+    """Each row of `x` times the matrices of `w` that `group` names for it, transposed if `transW`.
 
     The result at [i, j] is `x[i] @ w[group[i, j]]`, or `x[i, j] @ w[group[i, j]]` where `x` has a row for each. Groups
-    may have any number of rows, none too.
+    can be empty.
 
     %y = GroupedMatMul(%x: Tensor[Float32, (3, 5), 1], %w: Tensor[Float32, (4, 5, 6), 1], [[0, 1], [1, 3], [0, 1]])
     %y = GroupedMatMul[transW = true](%x: Tensor[Float32, (3, 2, 5), 1], %w: Tensor[Float32, (4, 6, 5), 1], [[0, 1], [1, 3], [0, 1]])
@@ -103,7 +103,7 @@ def _(write: Write, x: Expr, w: Expr, group: Expr, *, transW: bool) -> str:
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def GroupedMatMulGrad(dy: Array, x: Array, group: Array, shape: Array, *, transW: bool = False) -> Array:
-    """The gradient of `GroupedMatMul` with respect to `w`, which has this `shape`: by expert, of its rows' product.
+    """The gradient of `GroupedMatMul` with respect to `w`, which has this `shape`.
 
     %dw = GroupedMatMulGrad(%dy: Tensor[Float32, (3, 2, 6), 1], %x: Tensor[Float32, (3, 5), 1], [[0, 1], [1, 3], [0, 1]], [4, 5, 6])
     """  # noqa: E501
@@ -152,7 +152,7 @@ def _letters(x: TensorType, width: str) -> Letters:
 
 
 def _row_for_each(x: Array, group: Array) -> Array:
-    """(n, c, k): a row for each matrix that it is multiplied with."""
+    """The rows as (n, c, k): one for each matrix to multiply with."""
     return x if x.ndim == 3 else np.broadcast_to(x[:, None], (*group.shape, x.shape[-1]))
 
 

@@ -1,8 +1,8 @@
-"""Gradients: what reverse mode needs beside the other families. Our own ops, not ONNX's.
+"""Gradient ops, which reverse mode writes in addition to ops of other families. Not in ONNX.
 
 `XGrad(dy, ...)` is the gradient of a loss with respect to the operands of `y = X(...)`, given `dy`, its gradient with
-respect to `y`; it takes whatever of the operands and results of `X` is cheapest. What is narrower than Float32 is
-computed in Float32. Matrix products, sums and the like need no op of their own: their gradients are such ops again.
+respect to `y`; its other operands are those operands and results of `X` that are cheapest to keep as residuals. Element
+types narrower than Float32 are computed in Float32. Gradients of matrix products, sums and similar ops need no op here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @op("Tensor[t:number, s, d], Tensor[t:number, s, d] -> Tensor[t, s, d]", flops=1, non_differentiable=FIRST_ORDER_ONLY)
 def ReluGrad(dy: Array, x: Array) -> Array:
-    """`dy` where `x` is above 0, else 0. The result `y` of `Relu` serves as `x` just as well.
+    """`dy` where `x` is above 0, else 0. The result of `Relu` can be used as `x`.
 
     %dx = ReluGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1])
     """
@@ -200,7 +200,7 @@ def _(write: Write, dy: Expr, y: Expr, *, axis: int) -> str:
 def LayerNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of `LayerNormalization` with respect to `x`, its scale and its addend.
+    """The gradients of `LayerNormalization` with respect to `x`, its scale and its bias.
 
     %dx, %dscale, %db = LayerNormalizationGrad(%dy: Tensor[Float32, (2, 3), 1], %x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
     """  # noqa: E501 - an example is one line
@@ -267,9 +267,9 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, axis: int, epsilon: float
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def GatherGrad(dy: Array, indices: Array, shape: Array, *, axis: int = 0) -> Array:
-    """A tensor of `shape` that holds, at each place along `axis`, the sum of the parts of `dy` gathered from there.
+    """A tensor of `shape`: at each index along `axis`, the sum of the slices of `dy` that were gathered from it.
 
-    `shape` is that of the first operand of `Gather`. Every index that occurs twice is added twice.
+    `shape` is that of the first operand of `Gather`.
 
     %dx = GatherGrad[axis = 0](%dy: Tensor[Float32, (2, 3), 1], %indices: Tensor[Int64, (2,), 1], [5, 3])
     """
@@ -310,7 +310,7 @@ def _(dy: TensorType, indices: Operand, shape: Operand, *, results: Sequence[Sha
     rank, depth = len(results[0] or ()), len(indices.shape or ())
     first = axis % max(rank, 1)
     before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
-    length = None if isinstance(indices, Dense) else "n"  # of what is picked by a known number, all is needed
+    length = None if isinstance(indices, Dense) else "n"  # an operand indexed by constants must be replicated
     positions = tuple(f"s{k}" for k in range(depth))
     return Layout(((*before, *positions, *behind), positions, ()), ((*before, length, *behind),), stated=2)
 
@@ -335,7 +335,7 @@ def _rank(dy: TensorType, indices: TensorType) -> int | None:
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def ReduceTo(x: Array, shape: Array) -> Array:
-    """`x` summed down to `shape`, from which it could have been broadcast: the gradient of broadcasting.
+    """`x` summed to `shape`, which broadcasts to the shape of `x`: the gradient of broadcasting.
 
     %y = ReduceTo(%x: Tensor[Float32, (4, 2, 3), 1], [2, 1])
     """
@@ -371,12 +371,12 @@ def _(x: TensorType, shape: Operand, *, results: Sequence[Shape | None]) -> Layo
 @ReduceTo.torch
 def _(write: Write, x: Expr, shape: Expr) -> str:
     sizes = write.results[0].shape or ()
-    kept = "" if x.floating else f".to({write.dtype(x.dtype)})"
-    return f"{x.tensor}.sum_to_size({write.items(sizes)}){kept}"
+    cast = "" if x.floating else f".to({write.dtype(x.dtype)})"
+    return f"{x.tensor}.sum_to_size({write.items(sizes)}){cast}"
 
 
 def _as_shape(name: str, shape: Operand) -> Shape | None:
-    """The shape that a host operand states: known, known in rank alone, or not known."""
+    """The shape in a host operand; None or unknown dimensions where it is not known."""
     sizes = known_dims(shape)
     if sizes is None:
         rank = length(shape)
@@ -392,5 +392,5 @@ def _agree(a: Shape, b: Shape) -> bool:
 
 
 def _may_be(m: Dim, n: Dim) -> bool:
-    """Whether two sizes can be one; of names that is not known."""
+    """Whether two sizes may be equal; named ones always may."""
     return m == n or not (isinstance(m, int) and isinstance(n, int))

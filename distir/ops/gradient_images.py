@@ -1,6 +1,6 @@
-"""Gradients of what networks on images are made of, which ONNX defines: convolutions, pooling, normalised channels.
+"""Gradient ops of ONNX's ops for images: convolutions, pooling, normalisation of channels. Not in ONNX.
 
-Our own ops, not ONNX's; as in `gradient`, `XGrad(dy, ...)` takes whatever of the operands of `X` is cheapest.
+As in `gradient`, the operands of `XGrad(dy, ...)` are those operands of `X` that are cheapest to keep as residuals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
-from distir.ops.windows import dimensions, movement, padded, pooled_with_places, rounded_up
+from distir.ops.windows import dimensions, movement, padded, pooled_with_indices, rounded_up
 
 if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Unpacked, Write
@@ -28,12 +28,12 @@ Shapes = list[tuple[int, ...]]
 
 
 def _weight_products(shapes: Shapes, elements: int, **_: Any) -> int:
-    """Every weight is multiplied at every place of every example."""
+    """Every weight is multiplied at every position of every example."""
     return 2 * elements * shapes[0][0] * math.prod(shapes[0][2:])
 
 
 def _window_comparisons(shapes: Shapes, kernel_shape: tuple[int, ...], **_: Any) -> int:
-    """Each window is looked through once more, and its gradient added."""
+    """The comparisons of each window again, and an addition of its gradient."""
     return math.prod(shapes[0]) * (math.prod(kernel_shape) + 1)
 
 
@@ -148,13 +148,13 @@ def MaxPoolGrad(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> Array:
-    """The gradient of `MaxPool`: each element of `dy` goes to the greatest element of its window, the first of equals.
+    """The gradient of `MaxPool`: each element of `dy` goes to the greatest element of its window, the first of equal ones.
 
     %dx = MaxPoolGrad[kernel_shape = [2, 2], strides = [2, 2]](%dy: Tensor[Float32, (2, 3, 2, 2), 1], %x: Tensor[Float32, (2, 3, 4, 4), 1])
     """  # noqa: E501 - an example is one line
     windows = {"kernel_shape": kernel_shape, "auto_pad": auto_pad, "ceil_mode": ceil_mode}
     windows |= {"dilations": dilations, "pads": pads, "strides": strides}
-    _, places = pooled_with_places(x, dy.shape, windows)
+    _, places = pooled_with_indices(x, dy.shape, windows)
     wide_dy = wide(dy)
     dx = np.zeros(x.size, wide_dy.dtype)
     np.add.at(dx, places.reshape(-1), wide_dy.reshape(-1))
@@ -179,9 +179,9 @@ _THREE = "Tensor[t, (b, c, *s), d], Tensor[t, (c,), d], Tensor[t, (c,), d]"
 def GroupNormalizationGrad(
     dy: Array, x: Array, scale: Array, *, num_groups: int, epsilon: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of `GroupNormalization` with respect to `x`, its scale and its addend.
+    """The gradients of `GroupNormalization` with respect to `x`, its scale and its bias.
 
-    With a group for each channel it is that of `InstanceNormalization`.
+    With one group per channel, it is the gradient of `InstanceNormalization`.
 
     %dx, %dscale, %db = GroupNormalizationGrad[num_groups = 2](%dy: Tensor[Float32, (2, 4, 3), 1], %x: Tensor[Float32, (2, 4, 3), 1], %scale: Tensor[Float32, (4,), 1])
     """  # noqa: E501 - an example is one line
@@ -215,7 +215,7 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, num_groups: int, epsilon:
 
 @op(f"{_CHANNELS} -> {_THREE}", flops=_normalisation, non_differentiable=FIRST_ORDER_ONLY)
 def BatchNormalizationGrad(dy: Array, x: Array, scale: Array, *, epsilon: float = 1e-5) -> tuple[Array, Array, Array]:
-    """The gradients of `BatchNormalization` in training with respect to `x`, its scale and its addend.
+    """The gradients of `BatchNormalization` in training with respect to `x`, its scale and its bias.
 
     %dx, %dscale, %db = BatchNormalizationGrad(%dy: Tensor[Float32, (2, 4, 3), 1], %x: Tensor[Float32, (2, 4, 3), 1], %scale: Tensor[Float32, (4,), 1])
     """  # noqa: E501 - an example is one line
@@ -232,7 +232,7 @@ def _(dy: TensorType, x: TensorType, scale: TensorType, *, results: Sequence[Sha
 
 @BatchNormalizationGrad.parted
 def _(w: Parts, dy: Arg, x: Arg, scale: Arg, *, epsilon: float) -> list[Arg]:
-    """With the statistics of all parts, each part by itself."""
+    """Each part by itself, with the statistics of all parts."""
     described = w.type(x)
     assert described.shape is not None
     rank = len(described.shape)
@@ -268,7 +268,7 @@ def _(write: Write, dy: Expr, x: Expr, scale: Expr, *, epsilon: float) -> Unpack
 def _normalised_back(
     dy: Array, x: Array, scale: Array, epsilon: float, average: Callable[[Array], Array], grouped: tuple[int, ...]
 ) -> tuple[Array, Array, Array]:
-    """The gradients of a normalisation; `average` is taken of values in the shape `grouped`, in which it broadcasts."""
+    """The gradients of a normalisation. `average`: the mean of a value of shape `grouped`, with dimensions of 1."""
     others = (0, *range(2, x.ndim))
     wide_dy, values = wide(dy), wide(x).reshape(grouped)
     centred = values - average(values)

@@ -1,8 +1,9 @@
-"""Collectives of which one device is written down, which stands for all: every other one has what this one has.
+"""Collectives of a representative device: the other devices of its group hold equal values at equal times.
 
-In data and tensor parallelism all devices of a group do the same at the same time. A program of one of them is short,
-whatever the size of the group, takes as long, and needs as much memory on that device. It says of how many devices a
-collective is: `size` of them, `stride` apart, the first of which is the one written down.
+In data and tensor parallelism all devices of a group execute the same ops on tensors of the same shapes (SPMD). A
+program of one representative is short, whatever the size of the group, and takes the same time and memory on that
+device. A collective states the size of its group: `size` devices, `stride` apart, the first of which is the
+representative.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import Shape, TensorType
-from distir.ops.communication import MPIAllgather, MPIAllreduce, MPIAlltoall, MPIReduceScatter, turned
+from distir.ops.communication import MPIAllgather, MPIAllreduce, MPIAlltoall, MPIReduceScatter, exchanged_layout
 from distir.ops.core import Op, op
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array
@@ -32,7 +33,7 @@ REPRESENTATIVE = "it represents a whole group of devices, whose gradients may di
     non_differentiable=REPRESENTATIVE,
 )
 def GroupAllreduce(x: Array, *, size: int, stride: int = 1) -> Array:
-    """The sum of what `size` devices have, `stride` apart, which all have what this one has.
+    """All-reduce over `size` devices, `stride` apart, which all have the operand of this one.
 
     %y = GroupAllreduce[size = 2](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -47,7 +48,7 @@ def GroupAllreduce(x: Array, *, size: int, stride: int = 1) -> Array:
     non_differentiable=REPRESENTATIVE,
 )
 def GroupAllgather(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Array:
-    """What `size` devices have, `stride` apart, which all have what this one has, concatenated along `axis`.
+    """All-gather along `axis` over `size` devices, `stride` apart, which all have the operand of this one.
 
     %y = GroupAllgather[size = 2, axis = 0](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -62,7 +63,7 @@ def GroupAllgather(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Ar
     non_differentiable=REPRESENTATIVE,
 )
 def GroupReduceScatter(x: Array, *, size: int, stride: int = 1, axis: int = 0) -> Array:
-    """The first part along `axis` of the sum of what `size` devices have, `stride` apart, all what this one has.
+    """Reduce-scatter along `axis` over `size` devices, `stride` apart, which all have the operand of this one.
 
     %y = GroupReduceScatter[size = 2, axis = 0](%x: Tensor[Float32, (4, 3), 1])
     """
@@ -77,9 +78,9 @@ def GroupReduceScatter(x: Array, *, size: int, stride: int = 1, axis: int = 0) -
     non_differentiable=REPRESENTATIVE,
 )
 def GroupAlltoall(x: Array, *, size: int, stride: int = 1, split_axis: int = 0, concat_axis: int = 0) -> Array:
-    """The first of `size` parts along `split_axis`, from each of `size` devices, `stride` apart, joined.
+    """All-to-all over `size` devices, `stride` apart, which all have the operand of this one.
 
-    They are joined along `concat_axis`, and all have what this one has.
+    The result is the first of `size` parts along `split_axis` of each, concatenated along `concat_axis`.
 
     %y = GroupAlltoall[size = 2, split_axis = 1](%x: Tensor[Float32, (4, 6), 1])
     """
@@ -94,7 +95,7 @@ def _(x: TensorType, *, size: int, stride: int, split_axis: int, concat_axis: in
 
 @GroupAlltoall.sharding
 def _(x: TensorType, *, results: Sequence[Shape | None], split_axis: int, concat_axis: int, **_: object) -> Layout:
-    return turned(x, results=results, split_axis=split_axis, concat_axis=concat_axis)
+    return exchanged_layout(x, results=results, split_axis=split_axis, concat_axis=concat_axis)
 
 
 @GroupAllreduce.checks
@@ -125,7 +126,7 @@ GROUPED: Final[dict[str, Op]] = {
     "MPIReduceScatter": GroupReduceScatter,
     "MPIAlltoall": GroupAlltoall,
 }
-"""By the name of a collective: what is written for the one device that stands for all of its devices."""
+"""Collective -> its op on a representative device."""
 
 STANDING: Final = frozenset(op.name for op in GROUPED.values())
-"""The names of the ops of devices that stand for others."""
+"""The names of the ops on representative devices."""

@@ -1,6 +1,6 @@
-"""What rules know of host operands (shapes, axes, sizes): the numbers themselves, or at least how many there are.
+"""Host operands (shapes, axes, sizes) in rules: their values, or at least their lengths.
 
-Knows no numpy: rules run when a program is checked.
+Does not load numpy: rules run when a program is checked.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from distir.ir import Dense, Dim, SymbolicDim, TensorType
 from distir.ops.unify import Reject, normal_axis
 
 Operand = TensorType | Dense
-"""An operand as rules see it: `Dense` where its value is known. Both have a `dtype` and a `shape`."""
+"""An operand as an argument of a rule: `Dense` if its value is known. Both have a `dtype` and a `shape`."""
 
 
 FAR = 2**31 - 1
-"""The end of a `Slice` that programs write for "to the end": no dimension is larger."""
+"""The end of a `Slice` that means "to the end": no dimension is larger."""
 
 MOST_ENTRIES = 1 << 16
-"""Entries of a shape, of axes, of sizes: lists of so many are made here, so there is an end."""
+"""The greatest length of a list of sizes or axes: bounds the memory of rules."""
 
 
 def known_ints(operand: Operand | None) -> tuple[int, ...] | None:
-    """The integers that the operand holds, or None if they are not known, or the operand is left out."""
+    """The integers in the operand; None if unknown, or for an omitted operand."""
     if not isinstance(operand, Dense) or operand.symbolic:
         return None
     return cast("tuple[int, ...]", operand.values)
 
 
 def known_dims(operand: Operand | None) -> tuple[int | SymbolicDim, ...] | None:
-    """The sizes that the operand holds, symbolic ones too, or None if they are not known."""
+    """The sizes in the operand, symbolic ones included; None if unknown."""
     return cast("tuple[int | SymbolicDim, ...]", operand.values) if isinstance(operand, Dense) else None
 
 
 def length(operand: Operand) -> Dim:
-    """How many entries a vector has; None if that is unknown. Raises Reject where nobody could mean so many."""
+    """The length of a vector; None if unknown. Raises Reject above `MOST_ENTRIES`."""
     stated = operand.shape[0] if operand.shape else None
     if isinstance(stated, int) and stated > MOST_ENTRIES:
         message = f"expected at most {MOST_ENTRIES} shapes, axes or sizes, found a vector of {stated}"
@@ -45,7 +45,7 @@ def length(operand: Operand) -> Dim:
 
 
 def distinct_axes(axes: Iterable[int], rank: int, op: str) -> list[int]:
-    """Axes counted from 0, in the order given. Raises Reject where one is out of range or given twice."""
+    """Non-negative axes, in the given order. Raises Reject for one that is out of range or repeated."""
     normal: list[int] = []
     for axis in axes:
         normal.append(normal_axis(axis, rank, op, "axes"))

@@ -1,7 +1,7 @@
-"""From one definition: the types of an op's results, and their values where they can be known.
+"""Type and value inference of an op's results, from its definition.
 
-A *value* here is what the domains of `analysis` pass: a type, a constant (`Dense`, or a `Literal` whose element type
-adapts to its neighbours), an `External`, a tuple of values, or None for an operand that is left out.
+A `Value` is an abstract value of the domains of `analysis`: a type, a constant (`Dense`, or a `Literal` whose element
+type adapts to its neighbours), an `External`, a tuple of values, or None for an omitted operand.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from distir.ir import (
 from distir.ops.attributes import bind, describe
 from distir.ops.core import Op
 from distir.ops.numeric import dense, np, to_array, to_dense
-from distir.ops.signature import DTYPE_CLASSES, DTypeVar, Operand, Signature, TensorPattern
+from distir.ops.signature import DTYPE_CLASSES, DTypeVar, OperandPattern, Signature, TensorPattern
 from distir.ops.unify import Bindings, Reject, match, result_types
 
 Value = Union[Type, Dense, External, Literal, "tuple[Value, ...]", None]
 
 FOLD_LIMIT = 1 << 16
-"""Host values with more elements than this are not computed before the program runs; their types are known anyway."""
+"""The greatest number of elements of a host value that is computed before the program runs."""
 
 ADDRESSABLE = 1 << 63
-"""Tensors of this many bytes or more are refused."""
+"""Tensors of this size in bytes, or larger, are refused."""
 
 
 def type_of(value: Value) -> Type:
-    """The type that describes a value; a left-out operand has none and counts as unknown."""
+    """The type of a value; unknown for an omitted operand."""
     if isinstance(value, TensorType):
-        return value  # nearly all are
+        return value  # the most frequent case
     match value:
         case Dense() | External():
             return value.type
@@ -64,12 +64,12 @@ def type_of(value: Value) -> Type:
 
 
 def result_count(op: Op, attrs: Attributes) -> int | None:
-    """How many results the op has, or None where that depends on its operands."""
+    """The number of results; None if it depends on the operands."""
     return None if any(r.variadic for r in op.signatures[0].results) else len(op.signatures[0].results)
 
 
 def infer_types(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -> tuple[Type, ...]:
-    """The results' types by the op's signature and its `shapes` rule. `count`: how many are named. Raises Reject."""
+    """The results' types, from the signature and the `shapes` rule. `count`: the number of results. Raises Reject."""
     bound = bind(op, attrs)
     structure = tuple_structure(op, args)
     if structure is not None:
@@ -93,7 +93,7 @@ def infer_types(op: Op, args: Sequence[Value], attrs: Attributes, count: int) ->
 
 
 def infer_partial(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -> tuple[Value, ...] | None:
-    """The results where a `partial` rule knows them, else None. Raises Reject."""
+    """The results from the `partial` rule; None if it does not know them. Raises Reject."""
     rule = op.rules.get("partial")
     if rule is None:
         return None
@@ -104,7 +104,7 @@ def infer_partial(op: Op, args: Sequence[Value], attrs: Attributes, count: int) 
 
 
 def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -> tuple[Value, ...] | None:
-    """The results where all operands are known host values and the op can run ahead, else None. Raises Reject."""
+    """The results, computed from known host operands; None if the op cannot be folded. Raises Reject."""
     if not op.foldable or not all(isinstance(arg, (Dense, Literal)) or arg is None for arg in args):
         return None
     given = infer_types(op, args, attrs, count)
@@ -122,12 +122,12 @@ def infer_values(op: Op, args: Sequence[Value], attrs: Attributes, count: int) -
         return tuple(to_dense(array) for array in run(op, arrays, bound, count))
     except (TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
         if any(isinstance(v, Dense) and v.symbolic for v in matched.values):
-            return None  # a symbol where a number is needed
+            return None  # a symbolic size where a number is needed
         raise Reject(type_codes.BAD_VALUE, f"`{op.name}` cannot be computed: {error}", Part("callee")) from None
 
 
 def run(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], count: int) -> tuple[Any, ...]:
-    """Run the reference implementation on arrays (tuples of arrays; None: left out); `attrs` as bound."""
+    """Run the reference implementation on arrays (tuples of arrays; None: omitted), with bound attributes."""
     lengths = [len(cast("tuple[Any, ...]", o)) for o in operands if isinstance(o, tuple)] if op.leafwise else []
     if lengths:
         calls = [[_item(o, i) for o in operands] for i in range(lengths[0])]
@@ -149,9 +149,9 @@ def _result(outcome: Any) -> Any:
 
 
 def strengthen(op: Op, args: Sequence[Value], attrs: Attributes) -> list[Value]:
-    """The operands with literals given the element types that their neighbours ask for. Raises Reject."""
+    """The operands, with literals converted to the element types of their neighbours. Raises Reject."""
     structure = tuple_structure(op, args)
-    if structure:  # what a literal's neighbours in the first leaves ask for
+    if structure:  # the element types of the first leaves
         strong = strengthen(op, leaf_calls(args, structure)[0], attrs)
         return [s if isinstance(arg, Literal) else arg for arg, s in zip(args, strong, strict=True)]
     return match_operands(op, args, bind(op, attrs)).values
@@ -159,7 +159,7 @@ def strengthen(op: Op, args: Sequence[Value], attrs: Attributes) -> list[Value]:
 
 @dataclass(slots=True)
 class Matched:
-    """Operands that fit a signature. `values`: one per argument, literals made strong."""
+    """Operands matched with a signature. `values`: one per argument, literals with their element types."""
 
     signature: Signature
     bindings: Bindings
@@ -167,7 +167,7 @@ class Matched:
 
 
 def match_operands(op: Op, args: Sequence[Value], bound: Attributes) -> Matched:
-    """Fit the operands to the first signature that takes them. Raises the most telling rejection."""
+    """Match the operands with the first signature that accepts them. Raises the most specific rejection."""
     _check_count(op, args)
     rejections: list[Reject] = []
     for signature in op.signatures:
@@ -177,9 +177,9 @@ def match_operands(op: Op, args: Sequence[Value], bound: Attributes) -> Matched:
             return _match_signature(op, signature, args, bound)
         except Reject as rejection:
             rejections.append(rejection)
-    elsewhere = [r for r in rejections if r.code is device_codes.DEVICE_MISMATCH]  # there all else fits so far
-    telling = [r for r in rejections if r.code is not type_codes.RANK_MISMATCH]
-    raise (elsewhere or telling or rejections)[0]
+    devices = [r for r in rejections if r.code is device_codes.DEVICE_MISMATCH]  # all other checks passed
+    specific = [r for r in rejections if r.code is not type_codes.RANK_MISMATCH]
+    raise (devices or specific or rejections)[0]
 
 
 def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound: Attributes) -> Matched:
@@ -205,14 +205,14 @@ def _match_signature(op: Op, signature: Signature, args: Sequence[Value], bound:
 
 
 def _listed_devices(signature: Signature, bound: Attributes) -> int:
-    """How many entries the attribute has that a starred result takes its devices from; 0 without one."""
+    """The length of the attribute with the devices of a variadic result; 0 if there is none."""
     terms = (r.pattern.device or "" for r in signature.results if r.variadic)
     listed = (bound.get(term.removesuffix("_i")) for term in terms if term.endswith("_i"))
     return next((len(devices) for devices in listed if isinstance(devices, tuple)), 0)
 
 
-def _variable(place: Operand) -> str | None:
-    """The letter that stands for the element type of an operand."""
+def _variable(place: OperandPattern) -> str | None:
+    """The letter of an operand's element type."""
     term = place.pattern.dtype if isinstance(place.pattern, TensorPattern) else None
     return term.name if isinstance(term, DTypeVar) else None
 
@@ -221,7 +221,7 @@ def _untyped(type: Type) -> bool:
     return isinstance(type, AnyType) or (isinstance(type, TensorType) and type.dtype is None)
 
 
-def _place(signature: Signature, index: int) -> Operand:
+def _place(signature: Signature, index: int) -> OperandPattern:
     return signature.operands[min(index, len(signature.operands) - 1)]
 
 
@@ -239,8 +239,8 @@ def _check_count(op: Op, args: Sequence[Value]) -> None:
     raise Reject(name_codes.OPERAND_COUNT, message, part)
 
 
-def _strong(op: Op, literal: Literal, place: Operand, bindings: Bindings, part: Part) -> Dense | External:
-    """A literal with the element type that its place asks for, or the one that its spelling suggests."""
+def _strong(op: Op, literal: Literal, place: OperandPattern, bindings: Bindings, part: Part) -> Dense | External:
+    """A literal with the element type of the signature, or else its default one."""
     value = literal.value
     if isinstance(value, (Dense, External)):
         return value
@@ -264,7 +264,7 @@ def _strong(op: Op, literal: Literal, place: Operand, bindings: Bindings, part: 
     return dense(value, wanted)
 
 
-def _wanted_dtype(place: Operand, bindings: Bindings, natural: DType) -> DType:
+def _wanted_dtype(place: OperandPattern, bindings: Bindings, natural: DType) -> DType:
     term = place.pattern.dtype if isinstance(place.pattern, TensorPattern) else None
     if isinstance(term, DType):
         return term
@@ -284,7 +284,7 @@ def _literal_type(literal: Literal) -> Type:
 
 
 def tuple_structure(op: Op, args: Sequence[Value]) -> int | None:
-    """How many items the tuples have that a leafwise op is applied to; None if there are none. Raises Reject."""
+    """The number of items of the tuples that a leafwise op is applied to; None without tuples. Raises Reject."""
     if not op.leafwise:
         return None
     lengths = {i: len(t.items) for i, a in enumerate(args) if isinstance(t := type_of(a), TupleType)}
@@ -303,7 +303,7 @@ def tuple_structure(op: Op, args: Sequence[Value]) -> int | None:
 
 
 def leaf_calls(args: Sequence[Value], items: int) -> list[list[Value]]:
-    """The operands for each of `items` members of tuples; what is no tuple goes to each."""
+    """The operands for each of `items` items of tuples; an operand that is no tuple is passed for each."""
 
     def item(arg: Value, i: int) -> Value:
         if isinstance(arg, TupleType):
@@ -316,10 +316,10 @@ def leaf_calls(args: Sequence[Value], items: int) -> list[list[Value]]:
 def _with_shapes(
     rule: Any, given: tuple[Type, ...], matched: Matched, bound: Attributes, count: int
 ) -> tuple[Type, ...]:
-    """The results' types with the shapes that the op's own rule finds."""
+    """The results' types with the shapes of the `shapes` rule."""
     outcome = _call_rule(rule, matched, bound, count)
     shapes = cast("list[Shape | TensorType | None]", outcome if isinstance(outcome, list) else [outcome])
-    if len(shapes) != len(given) and given:  # a starred result: the rule knows how many
+    if len(shapes) != len(given) and given:  # a variadic result: the rule gives the number
         given = (given[0],) * len(shapes)
     return tuple(_shaped(t, shape) if isinstance(t, TensorType) else t for t, shape in zip(given, shapes, strict=True))
 
@@ -344,7 +344,7 @@ def _wants_count(rule: Any) -> bool:
 
 
 def _as_tensor(value: Value) -> Value:
-    """What rules see: `Dense`, or a tensor type however little is known of it."""
+    """The argument for a rule: `Dense`, or a tensor type, possibly unknown."""
     if value is None or isinstance(value, (Dense, TensorType)):
         return value
     described = type_of(value)

@@ -43,7 +43,7 @@ def MatMul(a: Array, b: Array) -> Array:
 @MatMul.grad
 def _(g: Backward) -> Gradients:
     a, b = g.definite(0), g.definite(1)
-    # A vector stands for a matrix of one row (left) or one column (right).
+    # A vector is a matrix of one row (left) or one column (right).
     left = g("Unsqueeze", a, (0,)) if g.rank(a) == 1 else a
     right = g("Unsqueeze", b, (1,)) if g.rank(b) == 1 else b
     dy: Any = g.dy
@@ -59,7 +59,7 @@ def _(g: Backward) -> Gradients:
 
 
 def _weighted(g: Backward, a: Arg, w: Arg, dy: Arg) -> tuple[Arg | None, Arg | None]:
-    """The leading dimensions of `a` are one long one for the matrix `w`."""
+    """The gradients of the product with a matrix `w`, which flattens the leading dimensions of `a`."""
     rank = g.rank(a)
     rows = a if rank == 2 else g("Flatten", a, axis=rank - 1)
     drows = dy if rank == 2 else g("Flatten", dy, axis=rank - 1)
@@ -93,7 +93,7 @@ def Gemm(
     transA: bool = False,
     transB: bool = False,
 ) -> Array:
-    """`alpha * a' @ b' + beta * c`, where a prime is a transposition if `transA` or `transB` says so. ONNX `Gemm`.
+    """`alpha * a' @ b' + beta * c`, where a prime is a transposition if `transA` or `transB` is set. ONNX `Gemm`.
 
     %y = Gemm(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (3, 4), 1], %c: Tensor[Float32, (4,), 1])
     %y = Gemm[transB = true](%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (4, 3), 1])
@@ -118,7 +118,7 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, **attrs: Any) -
         except DimensionError:
             fits = False
         if not fits:
-            message = f"`Gemm` expected an addend that broadcasts to {types.show_shape((m, n))}"
+            message = f"`Gemm` expected a bias that broadcasts to {types.show_shape((m, n))}"
             raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(c.shape)}", "c")
     return (m, n)
 
@@ -130,9 +130,9 @@ def _(a: TensorType, b: TensorType, c: TensorType | None = None, *, results: tup
     if c is not None:
         letters = zip(("m", "n")[2 - len(c.shape or ()) :], c.shape or (), strict=True)
         operands.append(tuple(None if dim == 1 else letter for letter, dim in letters))
-    # Of a partial product the addend is to be added once: a part of it on each device.
-    addend = {"k": ("beta",)} if c is not None else {}
-    return Layout(tuple(operands), (("m", "n"),), factors=(0, 1), divided=addend)
+    # With partial products, each device adds its share of the bias.
+    bias = {"k": ("beta",)} if c is not None else {}
+    return Layout(tuple(operands), (("m", "n"),), factors=(0, 1), divided=bias)
 
 
 @Gemm.grad
@@ -142,7 +142,7 @@ def _(g: Backward) -> Gradients:
     factor = {} if g.attrs["alpha"] == 1 else {"alpha": g.attrs["alpha"]}
     da = db = dc = None
     if g.wants(0):
-        # a' = dy @ b'.T, and if a is read transposed, all of it is.
+        # da' = dy @ b'.T; it is transposed if `a` is.
         da = _gemm(g, b, g.dy, flip_b, True, factor) if flip_a else _gemm(g, g.dy, b, False, not flip_b, factor)
     if g.wants(1):
         db = _gemm(g, g.dy, a, True, flip_a, factor) if flip_b else _gemm(g, a, g.dy, not flip_a, False, factor)
@@ -182,7 +182,7 @@ def _(
 
 
 def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_: Any) -> int:
-    """One multiplication per further operand and one addition at each point of the whole index space."""
+    """At each point of the index space, one multiplication per operand after the first, and one addition."""
     parsed = parse_equation(equation)
     sizes, leading = _einsum_sizes(parsed, shapes)
     points = math.prod(cast("list[int]", [*sizes.values(), *(leading or ())]))
@@ -192,7 +192,7 @@ def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_
 
 @op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
 def Einsum(*inputs: Array, equation: str) -> Array:
-    """The sum over all labels that the result lacks of the products of the operands' elements. ONNX `Einsum`.
+    """The products of the operands' elements, summed over all labels that are not in the result. ONNX `Einsum`.
 
     `equation` labels the operands' dimensions, and after `->` the result's (without it: the labels that occur once, in
     the order of the alphabet). A label twice in one operand is its diagonal; `...` are dimensions that broadcast.
@@ -242,7 +242,7 @@ def _(g: Backward) -> Gradients:
 
 
 def _spelled_out(g: Backward, parsed: Equation) -> Equation:
-    """The equation with letters for `...`, where all operands that have it agree on it."""
+    """The equation with letters for `...`. Raises NotDifferentiable where its dimensions differ between operands."""
     around = [len(labels) - 1 for labels in parsed.operands]
     shapes = [g.known_shape(x) if "..." in labels else () for x, labels in zip(g.x, parsed.operands, strict=True)]
     spread = [
@@ -270,7 +270,7 @@ def _contracted(g: Backward, parsed: Equation, index: int) -> Arg:
     kept = tuple(label for label in labels if any(label in term for term in terms))
     dx = g("Einsum", g.dy, *(g.x[i] for i in others), equation=str(Equation(terms, kept)))
     summed = tuple(i for i, label in enumerate(labels) if label not in kept)
-    if summed:  # a label of this operand alone was summed over: each of its elements counts alike
+    if summed:  # a label of this operand alone: the gradient is broadcast along it
         dx = g("Expand", g("Unsqueeze", dx, summed), g.shape_of(x))
     return g.sum_to(dx, x)
 
@@ -283,7 +283,7 @@ def _(write: Write, *inputs: Expr, equation: str) -> str:
 
 
 def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) -> tuple[dict[str, Dim], Shape | None]:
-    """What each label stands for, and what `...` does (None: unknown). Raises Reject where operands disagree."""
+    """The size of each label, and the shape of `...` (None: unknown). Raises Reject where operands disagree."""
     sizes: dict[str, Dim] = {}
     leading: Shape | None = ()
     for i, (labels, shape) in enumerate(zip(equation.operands, shapes, strict=True)):
@@ -295,7 +295,7 @@ def _einsum_sizes(equation: Equation, shapes: Sequence[Sequence[Dim] | None]) ->
 
 
 def _operand_sizes(labels: Labels, shape: Sequence[Dim] | None, index: int) -> tuple[dict[str, Dim], Shape | None]:
-    """What the labels of one operand stand for there, and what `...` does; a label twice stands for one size."""
+    """The sizes of the labels of one operand, and the shape of its `...`. Raises Reject for a label with two sizes."""
     letters = [label for label in labels if label != "..."]
     spreads = len(letters) < len(labels)
     if shape is None:
@@ -324,7 +324,7 @@ def _fitting(label: str, known: Shape, found: Shape, operand: int) -> Shape:
 
 
 def _lettered(labels: Labels, shape: Shape | None) -> Letters:
-    """A letter for each dimension, those of `...` counted from the last; none for one of 1, which may be broadcast."""
+    """A letter for each dimension, those of `...` counted from the last; None for size 1, which may be broadcast."""
     spread = len(shape or ()) - len(labels) + 1
     letters: list[str] = []
     for label in labels:

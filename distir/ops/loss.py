@@ -1,6 +1,6 @@
-"""Losses and their gradients. What is narrower than Float32 is computed in Float32.
+"""Losses and their gradients. Element types narrower than Float32 are computed in Float32.
 
-A gradient takes `dy`, the gradient with respect to the loss: a scalar, or a tensor where `reduction = "none"`.
+The operand `dy` of a gradient op is the gradient of the loss: a scalar, or a tensor if `reduction = "none"`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LABELLED_GRADIENT = (
     "Tensor[t:float, _, d], Tensor[t:float, (n, c, *s), d], Tensor[i:int, (n, *s), d],"
     " Optional[Tensor[t:float, (c,), d]] -> Tensor[t, (n, c, *s), d]"
 )
-"""What the gradients of losses over labels take and give."""
+"""The signature of the gradients of losses over labels."""
 
 
 def _labelled_check(name: str) -> Callable[..., None]:
@@ -73,11 +73,10 @@ def SoftmaxCrossEntropyLoss(
     reduction: str = "mean",
     count: int = 1,
 ) -> list[Array]:
-    """Minus the logarithm of the softmax of `scores` along axis 1 at `labels`. ONNX `SoftmaxCrossEntropyLoss`.
+    """The negative log softmax of the logits `scores`, along axis 1, at `labels`. ONNX `SoftmaxCrossEntropyLoss`.
 
-    The losses are weighted by the `weights` of their labels, and those labelled `ignore_index` count for nothing; the
-    mean is the sum of what remains divided by the sum of the weights. On request, the second result is the logarithm
-    of the softmax.
+    Each loss is multiplied with the weight of its label, which is 0 for the label `ignore_index`. The mean is the sum
+    of the weighted losses divided by the sum of the weights. The optional second result is the log softmax.
 
     %loss = SoftmaxCrossEntropyLoss(%scores: Tensor[Float32, (2, 5), 1], %labels: Tensor[Int64, (2,), 1])
     %loss, %log_prob = SoftmaxCrossEntropyLoss(%scores: Tensor[Float32, (2, 5), 1], %labels: Tensor[Int64, (2,), 1])
@@ -96,11 +95,11 @@ def _(
         message = f"`SoftmaxCrossEntropyLoss` gives 2 results at most, found {count} names"
         raise Reject(name_codes.RESULT_COUNT, message, Part("result", 2))
     loss = _reduced_shape("SoftmaxCrossEntropyLoss", _labels_shape(scores, labels), attrs["reduction"])
-    return [loss, _scores_shape(scores, labels)][:count]
+    return [loss, _logits_shape(scores, labels)][:count]
 
 
 def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
-    """The rule for losses over labels; with `softmax` there is a rule for classes in parts, too."""
+    """The `sharding` rule of losses over labels. With `softmax`, the dimension of classes may be split, too."""
 
     def rule(*operands: TensorType | None, results: tuple[Shape | None, ...], **attrs: Any) -> Layout:
         scores, labels = operands[gradient : gradient + 2]
@@ -109,7 +108,7 @@ def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
         weighted = len(operands) > 2 + gradient or attrs.get("ignore_index") is not None
         mean, each_alone = attrs["reduction"] == "mean", attrs["reduction"] == "none"
         rank = len(labels.shape or ())
-        # How much the labels of one part weigh is not known.
+        # The sum of the weights of one part is unknown.
         examples: Letters = tuple(None if mean and weighted else f"s{k}" for k in range(rank))
         counted = not mean or isinstance(labels.elements, int)
         classes = "c" if softmax and not weighted and counted else None
@@ -134,7 +133,7 @@ SoftmaxCrossEntropyLoss.sharding(_split_labelled(gradient=False, softmax=True))
 
 @SoftmaxCrossEntropyLoss.parted
 def _(w: Parts, scores: Arg, labels: Arg, *, reduction: str, count: int, **_: Any) -> list[Arg]:
-    """Classes in parts, without bringing the scores together (Shoeybi et al., *Megatron-LM*, section 3)."""
+    """Vocabulary-parallel cross entropy, which gathers no logits (Shoeybi et al., *Megatron-LM*, section 3)."""
     shifted, logarithm = _parted_softmax(w, scores)
     own, here = w.own(labels, _classes(w, scores))
     at_label = w("GatherElements", shifted, w("Unsqueeze", own, ALONG_CLASSES), axis=1)
@@ -184,7 +183,7 @@ def SoftmaxCrossEntropyLossGrad(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """The gradient of `SoftmaxCrossEntropyLoss` with respect to the scores: softmax minus 1 at the labels, weighted.
+    """The gradient of `SoftmaxCrossEntropyLoss` with respect to the logits: softmax minus 1 at the labels, weighted.
 
     %dx = SoftmaxCrossEntropyLossGrad(%dy: Float32[1], %scores: Tensor[Float32, (2, 5), 1], %labels: Tensor[Int64, (2,), 1])
     """  # noqa: E501 - an example is one line
@@ -235,7 +234,7 @@ def NegativeLogLikelihoodLoss(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """Minus `input`, logarithms of probabilities along axis 1, at `target`. ONNX `NegativeLogLikelihoodLoss`.
+    """The negative of `input`, log probabilities along axis 1, at `target`. ONNX `NegativeLogLikelihoodLoss`.
 
     Weights and `ignore_index` are as in `SoftmaxCrossEntropyLoss`.
 
@@ -374,20 +373,20 @@ def _(write: Write, dy: Expr, prediction: Expr, target: Expr, *, reduction: str)
 
 
 def _split_squares(prediction: TensorType, reduction: str) -> tuple[Letters, Letters, frozenset[str]]:
-    """Letters of the operands and of the loss, and those over which it is a mean."""
+    """The letters of the operands, those of the loss, and those over which the loss is a mean."""
     (letters,) = elementwise([prediction.shape])
     averaged = frozenset(letter for letter in letters if letter) if reduction == "mean" else frozenset[str]()
     return letters, letters if reduction == "none" else (), averaged
 
 
 def _at_labels(log_prob: Array, labels: Array) -> Array:
-    """Whether a place along axis 1 is the one that the label names."""
+    """A one-hot mask of the labels along axis 1."""
     classes: Array = np.arange(log_prob.shape[1], dtype=np.int64)
     return np.expand_dims(labels, 1) == np.expand_dims(classes, tuple(range(1, labels.ndim)))
 
 
 def _label_weights(name: str, log_prob: Array, labels: Array, weights: Array | None, ignore_index: int | None) -> Array:
-    """What each label counts: its weight, or 0 where it is to be ignored. Raises Reject for what is no label."""
+    """The weight of each label, 0 for ignored ones. Raises Reject for a label out of range."""
     counts = np.ones(labels.shape, bool) if ignore_index is None else labels != ignore_index
     classes = log_prob.shape[1]
     wrong = labels[counts & ((labels < 0) | (labels >= classes))]
@@ -414,22 +413,22 @@ def _reduced(losses: Array, reduction: str, divisor: Any) -> Array:
 
 
 def _loss_gradient(dy: Array, label_weights: Array, reduction: str) -> Array:
-    """The gradient with respect to each unweighted loss."""
+    """The gradients of the unweighted losses."""
     return wide(dy) * label_weights / (np.sum(label_weights) if reduction == "mean" else 1)
 
 
-def _labels_shape(scores: TensorType, labels: TensorType) -> Shape | None:
-    """The shape of one loss per label, from whatever is known of either."""
-    if scores.shape is None:
+def _labels_shape(logits: TensorType, labels: TensorType) -> Shape | None:
+    """The shape of the losses of all labels, combined from both operands."""
+    if logits.shape is None:
         return labels.shape
-    return _met((scores.shape[0], *scores.shape[2:]), labels.shape)
+    return _met((logits.shape[0], *logits.shape[2:]), labels.shape)
 
 
-def _scores_shape(scores: TensorType, labels: TensorType) -> Shape | None:
-    if scores.shape is None:
+def _logits_shape(logits: TensorType, labels: TensorType) -> Shape | None:
+    if logits.shape is None:
         return None if labels.shape is None else (labels.shape[0], None, *labels.shape[1:])
-    losses = _met((scores.shape[0], *scores.shape[2:]), labels.shape)
-    return (losses[0], scores.shape[1], *losses[1:])
+    losses = _met((logits.shape[0], *logits.shape[2:]), labels.shape)
+    return (losses[0], logits.shape[1], *losses[1:])
 
 
 def _same_shape(a: TensorType, b: TensorType) -> Shape | None:
@@ -437,7 +436,7 @@ def _same_shape(a: TensorType, b: TensorType) -> Shape | None:
 
 
 def _met(a: Shape, b: Shape | None) -> Shape:
-    """Two shapes that agree, with what is known of either."""
+    """Two shapes combined: unknown dimensions of one are those of the other."""
     return a if b is None else tuple(n if m is None else m for m, n in zip(a, b, strict=True))
 
 
@@ -461,11 +460,11 @@ def _check_gradient(name: str, dy: TensorType, losses: Shape | None, reduction: 
 
 def _no_gradient_of_weights(g: Backward) -> None:
     if g.wants(2):
-        raise g.refuse(f"`{g.op.name}` has no gradient for the weights of its classes")
+        raise g.refuse(f"`{g.op.name}` has no gradient for its class weights")
 
 
 NO_LABEL = -100
-"""What torch takes as the label to ignore where none is named. No label is negative."""
+"""torch's default `ignore_index`. No label is negative."""
 
 
 def _torch_labels(labels: Expr) -> str:
@@ -478,30 +477,30 @@ def _torch_settings(weights: Expr | None, ignore_index: int | None, reduction: s
     return f"{text}, ignore_index={ignored}, reduction={reduction!r}"
 
 
-def _parted_softmax(w: Parts, scores: Arg) -> tuple[Arg, Arg]:
-    """The scores minus the greatest one of each example; and the logarithm of the sum of their exponentials."""
-    wide = w("Cast", scores, to=_wide_type(w, scores)) if _is_narrow(w, scores) else scores
+def _parted_softmax(w: Parts, logits: Arg) -> tuple[Arg, Arg]:
+    """The logits minus their maximum, and the logarithm of the sum of their exponentials."""
+    wide = w("Cast", logits, to=_wide_type(w, logits)) if _is_narrow(w, logits) else logits
     shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, ALONG_CLASSES), axis=1))
     return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
 
 
-def _classes(w: Parts, scores: Arg) -> int:
-    shape = w.type(scores).shape
+def _classes(w: Parts, logits: Arg) -> int:
+    shape = w.type(logits).shape
     assert shape is not None
     assert isinstance(shape[1], int)
     return shape[1]
 
 
-def _wide_type(w: Parts, scores: Arg) -> DType:
-    dtype = w.type(scores).dtype
-    return DTYPES["Float32"] if dtype is None or _is_narrow(w, scores) else dtype
+def _wide_type(w: Parts, logits: Arg) -> DType:
+    dtype = w.type(logits).dtype
+    return DTYPES["Float32"] if dtype is None or _is_narrow(w, logits) else dtype
 
 
-def _is_narrow(w: Parts, scores: Arg) -> bool:
-    dtype = w.type(scores).dtype
+def _is_narrow(w: Parts, logits: Arg) -> bool:
+    dtype = w.type(logits).dtype
     return dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
 
 
-def _stored(w: Parts, x: Arg, scores: Arg) -> Arg:
-    dtype = w.type(scores).dtype
-    return w("Cast", x, to=dtype) if dtype is not None and _is_narrow(w, scores) else x
+def _stored(w: Parts, x: Arg, logits: Arg) -> Arg:
+    dtype = w.type(logits).dtype
+    return w("Cast", x, to=dtype) if dtype is not None and _is_narrow(w, logits) else x

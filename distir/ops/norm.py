@@ -1,7 +1,7 @@
 """Normalisation over the last dimensions.
 
-The first stage, up to the normalised values, is computed in Float32 or wider, as ONNX asks with `stash_type = 1`; the
-scale and the addend are applied in the operand's own element type.
+The normalised values are computed in Float32 or wider, as ONNX's `stash_type = 1` requires; the scale and the bias are
+applied in the operand's element type.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def LayerNormalization(
 ) -> list[Array]:
     """`(x - mean) / sqrt(variance + epsilon) * scale + b`. ONNX `LayerNormalization`.
 
-    Mean and variance are taken over the dimensions from `axis` on. On request, the second and the third result are the
-    mean and `1 / sqrt(variance + epsilon)`, in Float32.
+    Mean and variance are taken over the dimensions from `axis` on. The optional second and third result are the mean and
+    `1 / sqrt(variance + epsilon)`, in Float32.
 
     %y = LayerNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1], %b: Tensor[Float32, (3,), 1])
     %y, %mean, %inverse = LayerNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1])
@@ -89,7 +89,7 @@ def _(x: TensorType, *weights: TensorType | None, results: tuple[Shape | None, .
 @LayerNormalization.grad
 def _(g: Backward) -> Gradients:
     if any(dy is not None for dy in g.dys[1:]):
-        raise g.refuse("`LayerNormalization` has a gradient for its first result alone", "compute the mean by itself")
+        raise g.refuse("`LayerNormalization` has a gradient for its first result only", "compute the mean by itself")
     attrs = {name: value for name, value in g.statement.attrs.items() if name != "stash_type"}
     return g.several("LayerNormalizationGrad", 3, g.dy, *g.x[:2], **attrs)[: len(g.x)]
 

@@ -1,6 +1,6 @@
-"""numpy behind the ops: loaded when an op first runs, so that checking a program need not load it.
+"""numpy, loaded when an op first runs, so that checking a program does not load it.
 
-Maps element types to numpy's, and constants to arrays and back.
+Converts element types to numpy's, and constants to arrays and back.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def dtype_of(array: Array) -> DType:
 
 
 def to_array(constant: Dense) -> Array:
-    """The array of a constant; element type and shape as there, or of objects where some values are symbolic."""
+    """The array of a constant, of its element type and shape; of objects if some values are symbolic."""
     if constant.symbolic:
         return np.array(constant.values, dtype=object).reshape(constant.shape)
     return np.array(constant.values, dtype=numpy_dtype(constant.dtype)).reshape(constant.shape)
 
 
 def to_dense(array: Array) -> Dense:
-    """The constant that holds an array. Raises ValueError for objects that are no dimensions."""
+    """The constant of an array. Raises ValueError for objects that are no dimensions."""
     if array.dtype == object:
         sizes = cast(list[object], array.reshape(-1).tolist())
         known = tuple(size for size in sizes if isinstance(size, (int, SymbolicDim)))
@@ -84,15 +84,15 @@ def to_dense(array: Array) -> Dense:
 
 
 def from_bytes(data: memoryview, dtype: DType, shape: tuple[int, ...], offset: int = 0) -> Array:
-    """The array whose elements stand in bytes, little-endian and in row-major order, from `offset` on; no copy."""
+    """The array stored in bytes, little-endian and row-major, from `offset` on. Not a copy."""
     if not math.prod(shape):
-        return np.zeros(shape, numpy_dtype(dtype))  # numpy refuses to look into no bytes
+        return np.zeros(shape, numpy_dtype(dtype))  # numpy refuses an empty buffer
     little = numpy_dtype(dtype).newbyteorder("<")
     return np.frombuffer(data, little, math.prod(shape), offset).reshape(shape)
 
 
 def to_bytes(array: Array) -> memoryview:
-    """An array's elements as bytes, little-endian and in row-major order."""
+    """The elements of an array as bytes, little-endian and row-major."""
     plain = np.ascontiguousarray(array)
     if sys.byteorder == "big":
         plain = plain.byteswap()
@@ -100,9 +100,9 @@ def to_bytes(array: Array) -> memoryview:
 
 
 def dense(value: Constant, dtype: DType | None = None) -> Dense:
-    """A number, or a list of numbers nested to any depth, as a tensor.
+    """A number, or nested lists of numbers, as a tensor.
 
-    Without `dtype`: Bool, Int64 or Float32. Raises ValueError for what is no tensor, or is ragged.
+    Default element types: Bool, Int64 or Float32. Raises ValueError for other values, and for ragged lists.
     """
     if isinstance(value, Dense):
         return value

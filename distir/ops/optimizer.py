@@ -1,7 +1,7 @@
-"""Updates in place: a step of an optimizer, of the weights and of the state; and of an average. Not ONNX's.
+"""Optimizer steps, which update weights and state in place, and moving averages. Not in ONNX.
 
-Tuples are updated leaf by leaf. The weights may be narrower than the state (mixed precision); a step is computed in
-the widest of the operands' element types, Float32 at least, and rounded once.
+Tuples are updated leaf by leaf. The weights may be narrower than the state (mixed precision): a step is computed in the
+widest of the operands' element types, at least Float32, and rounded once.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def Adam(
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> tuple[Array, Array, Array]:
-    """A step of Adam, counted from 1, with decoupled weight decay (AdamW); and the new moments `m` and `v`.
+    """A step of Adam with decoupled weight decay (AdamW), and the new moments `m` and `v`. `step` counts from 1.
 
     `m' = beta1 * m + (1 - beta1) * dw`, `v' = beta2 * v + (1 - beta2) * dw * dw`, and
     `w' = w - lr * (m' / (1 - beta1 ** step) / (sqrt(v' / (1 - beta2 ** step)) + epsilon) + weight_decay * w)`
@@ -186,7 +186,7 @@ def _(
     non_differentiable=UPDATE,
 )
 def MovingAverage(mean: Array, x: Array, *, momentum: float = 0.1) -> Array:
-    """A step of an exponential moving average, as of running statistics: `(1 - momentum) * mean + momentum * x`.
+    """A step of an exponential moving average, as for running statistics: `(1 - momentum) * mean + momentum * x`.
 
     %mean_new = MovingAverage(%mean: Tensor[Float32, (3,), 1], %x: Tensor[Float32, (3,), 1])
     """
@@ -207,10 +207,10 @@ def _descent(write: Write, w: Expr, dw: Expr, lr: float, weight_decay: float) ->
         dw = Expr(dw.tensor, dw.type)
     if write.may_overwrite(0):
         return f"{w}.sub_({dw}, alpha={write.number(lr)})"
-    kept = "" if w.dtype is dw.dtype else f".to({w}.dtype)"
-    return f"torch.sub({w}, {dw}, alpha={write.number(lr)}){kept}"
+    cast = "" if w.dtype is dw.dtype else f".to({w}.dtype)"
+    return f"torch.sub({w}, {dw}, alpha={write.number(lr)}){cast}"
 
 
 def _overwritten(write: Write, *operands: int) -> str:
-    """Says to a kernel whether it may write into the operands."""
+    """The argument `overwrite` of a kernel, if it may overwrite the operands."""
     return ", overwrite=True" if all(map(write.may_overwrite, operands)) else ""

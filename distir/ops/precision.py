@@ -1,4 +1,4 @@
-"""The precision that reference implementations compute in. Knows no op."""
+"""The precision in which reference implementations compute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from distir.ops.numeric import Array, np
 
 
 def wide(x: Array) -> Array:
-    """The array in Float32 if its own floating-point type is narrower than that, else as it is."""
+    """The array in Float32 if its floating-point type is narrower, else the array itself."""
     return x.astype(np.float32) if narrow(x) else x
 
 
@@ -18,5 +18,5 @@ def narrow(x: Array) -> bool:
 
 
 def mean(x: Array, axes: tuple[int, ...]) -> Array:
-    """The mean along axes, which are kept. The mean of nothing is not a number; numpy's own would warn of it."""
+    """The mean along axes, which become 1. The mean of no elements is NaN, without numpy's warning."""
     return np.sum(x, axis=axes, keepdims=True) / math.prod(x.shape[axis] for axis in axes)

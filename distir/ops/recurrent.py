@@ -1,7 +1,7 @@
-"""Gradients of recurrent networks, which are ONNX's `LSTM`, `GRU` and `RNN`. Our own ops, not ONNX's.
+"""Gradient ops of the recurrent networks that ONNX defines: `LSTM`, `GRU` and `RNN`. Not in ONNX.
 
-Nothing from inside the network is kept: the steps are done again, and then taken back, so that the work is three times
-that of the network. Sequences are of one length, activations the usual ones (sigmoid and tanh), without peepholes.
+There are no residuals from inside the network: its steps are recomputed and then differentiated, so the work is three
+times that of the network. Sequences have equal lengths, activations are sigmoid and tanh, and there are no peepholes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-"""How many networks there are, each with its own weights, by `direction`."""
+"""The number of networks, each with its own weights, by `direction`."""
 
 _GIVEN = (
     "Tensor[t:float, _, d], Tensor[t:float, (_, _, i), d], Tensor[t:float, (n, g, i), d],"
@@ -39,7 +39,7 @@ _FOUND = "Tensor[t, _, d], Tensor[t, (n, g, i), d], Tensor[t, (n, g, h), d], Ten
 
 
 def _flops(shapes: list[tuple[int, ...]], **_: Any) -> int:
-    """Two products for each step, as in the network; done again, and back to both factors of each."""
+    """The two products of each step: recomputed, and their gradients with respect to both factors."""
     (steps, batch, _size), w, r = shapes[1:4]
     return 3 * steps * batch * (2 * math.prod(w) + 2 * math.prod(r) + 6 * math.prod(w[:2]))
 
@@ -65,7 +65,7 @@ def LSTMGrad(
 ) -> tuple[Array, ...]:
     """The gradients of `LSTM` with respect to `x`, `w`, `r`, `b`, `initial_h` and `initial_c`.
 
-    `dy`, `dy_h` and `dy_c` are those of its results: of all hidden states, of the last ones, and of the last cells.
+    `dy`, `dy_h` and `dy_c` are the gradients of its results: all hidden states, the last ones, and the last cells.
 
     %dx, %dw, %dr, %db, %dh, %dc = LSTMGrad(%dy: Tensor[Float32, (4, 1, 2, 5), 1], %x: Tensor[Float32, (4, 2, 3), 1], %w: Tensor[Float32, (1, 20, 3), 1], %r: Tensor[Float32, (1, 20, 5), 1])
     """  # noqa: E501 - an example is one line
@@ -88,7 +88,7 @@ def GRUGrad(
 ) -> tuple[Array, ...]:
     """The gradients of `GRU` with respect to `x`, `w`, `r`, `b` and `initial_h`, where `linear_before_reset` is set.
 
-    `dy` and `dy_h` are those of its results: of all hidden states, and of the last ones.
+    `dy` and `dy_h` are the gradients of its results: all hidden states, and the last ones.
 
     %dx, %dw, %dr, %db, %dh = GRUGrad(%dy: Tensor[Float32, (4, 1, 2, 5), 1], %x: Tensor[Float32, (4, 2, 3), 1], %w: Tensor[Float32, (1, 15, 3), 1], %r: Tensor[Float32, (1, 15, 5), 1])
     """  # noqa: E501 - an example is one line
@@ -110,7 +110,7 @@ def RNNGrad(
 ) -> tuple[Array, ...]:
     """The gradients of `RNN` with respect to `x`, `w`, `r`, `b` and `initial_h`.
 
-    `dy` and `dy_h` are those of its results: of all hidden states, and of the last ones.
+    `dy` and `dy_h` are the gradients of its results: all hidden states, and the last ones.
 
     %dx, %dw, %dr, %db, %dh = RNNGrad(%dy: Tensor[Float32, (4, 1, 2, 5), 1], %x: Tensor[Float32, (4, 2, 3), 1], %w: Tensor[Float32, (1, 5, 3), 1], %r: Tensor[Float32, (1, 5, 5), 1])
     """  # noqa: E501 - an example is one line
@@ -153,7 +153,7 @@ def _shapes(states: int) -> Any:
 
 
 def _sharding(states: int) -> Any:
-    """Sequences of a batch may be split; then the gradients of weights are partial sums."""
+    """The batch may be split; then the gradients of weights are partial sums."""
 
     def sharding(*operands: TensorType | None, results: Sequence[Shape | None], layout: int, **_: Any) -> Layout:
         batch: Letters = ("b", None, None) if layout else (None, "b", None)
@@ -189,7 +189,7 @@ def _form(name: str, states: int) -> Any:
 
 
 def as_arguments(*operands: Expr | None) -> str:
-    """Operands as arguments, in torch."""
+    """Operands as the arguments of a call in torch."""
     return ", ".join("None" if operand is None else operand.tensor for operand in operands)
 
 
@@ -200,7 +200,7 @@ for _op, _gates, _states in ((LSTMGrad, 4, 2), (GRUGrad, 3, 1), (RNNGrad, 1, 1))
     _op.torch(_form(_op.name.removesuffix("Grad"), _states), fresh=True)
 
 
-# One step: from what is said of the element, what is said of the last hidden states, and the states, to new states.
+# One step: from the input's contribution `a`, the last hidden state's contribution `u`, and the states, to new states.
 
 States = tuple[Array, ...]
 
@@ -217,7 +217,7 @@ def _lstm_gates(a: Array, u: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _lstm_back(a: Array, u: Array, states: States, dstates: States) -> tuple[Array, Array, States]:
-    """The gradients of the two sums, and, beside what goes through `u`, of the states before."""
+    """The gradients of `a`, of `u`, and of the previous states except through `u`."""
     i, o, f, g = _lstm_gates(a, u)
     (_, before), (dh, dc) = states, dstates
     tanh = np.tanh(f * before + i * g)
@@ -270,7 +270,7 @@ class _Network(NamedTuple):
     def gradients(
         self, dy: Array, x: Array, initial: Sequence[Array | None], last: Sequence[Array | None], batch_first: bool
     ) -> tuple[Array, ...]:
-        """Those of `x`, the weights and the addends, and the initial states. `last`: those of the last states."""
+        """The gradients of `x`, the weights, the biases and the initial states. `last`: those of the last states."""
 
         def steps_first(value: Array) -> Array:
             return np.swapaxes(value, 0, 1) if batch_first else value
@@ -291,7 +291,7 @@ class _Network(NamedTuple):
         return tuple(result.astype(x.dtype, copy=False) for result in results)
 
     def _one_way(self, k: int, dys: Array, xs: Array, states: States, dstates: States) -> list[Array]:
-        """What `gradients` gives, of one direction."""
+        """The gradients of one direction."""
         turned = self.direction == "reverse" or k == 1
         order = range(len(xs))[::-1] if turned else range(len(xs))
         w, r = wide(self.w[k]), wide(self.r[k])

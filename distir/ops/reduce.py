@@ -1,4 +1,4 @@
-"""Reductions along axes, and what goes along one axis: cumulative sums, the greatest and its place.
+"""Reductions along axes, cumulative sums, and indices of the greatest and least elements.
 
 Floating-point sums of elements narrower than Float32 are computed in Float32; integers wrap around.
 """
@@ -27,7 +27,7 @@ Along = tuple[int, ...]
 
 
 def _axes(data: Expr, axes: Expr | None, noop: bool) -> Along:
-    """The axes that are reduced, counted from 0."""
+    """The axes that are reduced, all non-negative."""
     named = () if axes is None else axes.ints("which axes are reduced")
     if not named:
         return () if noop else tuple(range(data.rank))
@@ -39,7 +39,7 @@ def _dims(write: Write, along: Along, keepdims: bool) -> str:
 
 
 def _along_axes(nothing: str) -> Callable[[Callable[[Write, Expr, Along, bool], str]], Callable[..., str]]:
-    """Makes a form of a reduction of one along axes that are known. `nothing`: what it is where none are."""
+    """A torch form from one for a non-empty list of axes. `nothing`: the expression for an empty list."""
 
     def decorate(reduced: Callable[[Write, Expr, Along, bool], str]) -> Callable[..., str]:
         def form(
@@ -80,7 +80,7 @@ def _place_form(function: str) -> Callable[..., str]:
 def ReduceSum(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Array:
-    """The sum along `axes`; without axes along all of them, or along none if `noop_with_empty_axes`. ONNX `ReduceSum`.
+    """The sum along `axes`; if omitted, along all axes, or along none if `noop_with_empty_axes`. ONNX `ReduceSum`.
 
     %y = ReduceSum(%x: Tensor[Float32, (2, 3), 1], [1])
     %y = ReduceSum[keepdims = false](%x: Tensor[Float32, (2, 3), 1])
@@ -90,14 +90,14 @@ def ReduceSum(
 
 @ReduceSum.grad
 def _(g: Backward) -> Gradients:
-    return [_spread(g, _kept(g, g.dy)), None]
+    return [_spread(g, _with_ones(g, g.dy)), None]
 
 
 @ReduceSum.torch(fresh=True)
 @_along_axes("{data}.clone()")
 def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
-    kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
-    return f"torch.sum({data}, {_dims(write, along, keepdims)}{kept})"
+    cast = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+    return f"torch.sum({data}, {_dims(write, along, keepdims)}{cast})"
 
 
 @op(
@@ -124,13 +124,13 @@ def _(g: Backward) -> Gradients:
     count = _share_count(g)
     if isinstance(count, int):
         share: Any = 1 / count if count else 0.0
-        return [_spread(g, _kept(g, g("Mul", g.dy, share))), None]
+        return [_spread(g, _with_ones(g, g("Mul", g.dy, share))), None]
     count = g("Cast", g("Div", g("Size", g.x[0]), g("Size", g.y[0])), to=g.dtype(g.x[0]))
-    return [_spread(g, _kept(g, g("Div", g.dy, count))), None]
+    return [_spread(g, _with_ones(g, g("Div", g.dy, count))), None]
 
 
 def _share_count(g: Backward) -> object:
-    """How many elements become one, where that is known: sizes of the axes that stay need not be."""
+    """The number of elements per element of the result, from the sizes of the reduced axes alone."""
     everything = _everything(g)
     described = g.type(g.x[0])
     shape = described.shape if isinstance(described, TensorType) else None
@@ -156,9 +156,9 @@ def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
 def ReduceMax(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Array:
-    """The greatest element along `axes`; of none, the least of the element type. ONNX `ReduceMax`.
+    """The greatest element along `axes`; of no elements, the least of the element type. ONNX `ReduceMax`.
 
-    Of Bool elements true is the greater.
+    Of Booleans, true is the greater.
 
     %y = ReduceMax(%x: Tensor[Float32, (2, 3), 1], [1])
     """
@@ -174,9 +174,9 @@ ReduceMax.torch(_along_axes("{data}.clone()")(_extreme_form("amax")), fresh=True
 def ReduceMin(
     data: Array, axes: Array | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Array:
-    """The least element along `axes`; of none, the greatest of the element type. ONNX `ReduceMin`.
+    """The least element along `axes`; of no elements, the greatest of the element type. ONNX `ReduceMin`.
 
-    Of Bool elements false is the less.
+    Of Booleans, false is the lesser.
 
     %y = ReduceMin(%x: Tensor[Float32, (2, 3), 1], [1])
     """
@@ -188,9 +188,9 @@ def ReduceMin(
 @ReduceMax.grad
 @ReduceMin.grad
 def _(g: Backward) -> Gradients:
-    """Elements that are equally extreme share the gradient."""
-    mask = g("Cast", g("Equal", g.x[0], _kept(g, g.y[0])), to=g.dtype(g.x[0]))
-    share = g("Div", _kept(g, g.dy), _again(g, "ReduceSum", mask))
+    """Elements that are equal to the result share its gradient."""
+    mask = g("Cast", g("Equal", g.x[0], _with_ones(g, g.y[0])), to=g.dtype(g.x[0]))
+    share = g("Div", _with_ones(g, g.dy), _again(g, "ReduceSum", mask))
     return [g("Mul", share, mask), None]
 
 
@@ -215,7 +215,7 @@ def ReduceProd(
 
 @ReduceProd.grad
 def _(g: Backward) -> Gradients:
-    """The product of the other elements: without division by zero where one element, and only one, is zero."""
+    """The product of the other elements, without a division by zero where exactly one element is zero."""
     x = g.x[0]
     is_zero = g("Equal", x, 0.0)
     others = g("Where", is_zero, 1.0, x)
@@ -223,7 +223,7 @@ def _(g: Backward) -> Gradients:
     zeros = _again(g, "ReduceSum", g("Cast", is_zero, to=g.dtype(x)))
     at_zero = g("Where", g("Equal", zeros, 1.0), product, 0.0)
     elsewhere = g("Where", g("Equal", zeros, 0.0), g("Div", product, others), 0.0)
-    return [g("Mul", _kept(g, g.dy), g("Where", is_zero, at_zero, elsewhere)), None]
+    return [g("Mul", _with_ones(g, g.dy), g("Where", is_zero, at_zero, elsewhere)), None]
 
 
 @ReduceProd.torch(fresh=True)
@@ -231,8 +231,8 @@ def _(g: Backward) -> Gradients:
 def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
     text = data.wide
     for axis in sorted(along, reverse=True):
-        kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
-        text = f"torch.prod({text}, {axis}, keepdim={keepdims}{kept})"
+        cast = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+        text = f"torch.prod({text}, {axis}, keepdim={keepdims}{cast})"
     return write.narrowed(text, data.dtype)
 
 
@@ -253,14 +253,14 @@ def ReduceSumSquare(
 
 @ReduceSumSquare.grad
 def _(g: Backward) -> Gradients:
-    return [g("Mul", g("Mul", _kept(g, g.dy), 2.0), g.x[0]), None]
+    return [g("Mul", g("Mul", _with_ones(g, g.dy), 2.0), g.x[0]), None]
 
 
 @ReduceSumSquare.torch(fresh=True)
 @_along_axes("torch.square({data})")
 def _(write: Write, data: Expr, along: Along, keepdims: bool) -> str:
-    kept = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
-    return write.narrowed(f"torch.sum(torch.square({data.wide}), {_dims(write, along, keepdims)}{kept})", data.dtype)
+    cast = "" if data.floating else f", dtype={write.dtype(data.dtype)}"
+    return write.narrowed(f"torch.sum(torch.square({data.wide}), {_dims(write, along, keepdims)}{cast})", data.dtype)
 
 
 @op(
@@ -281,9 +281,9 @@ def ReduceL2(
 
 @ReduceL2.grad
 def _(g: Backward) -> Gradients:
-    """At the origin, where there is none, the gradient is taken to be 0."""
-    length = _kept(g, g.y[0])
-    share = g("Where", g("Equal", length, 0.0), 0.0, g("Div", _kept(g, g.dy), length))
+    """The gradient is 0 at the origin, where the norm is not differentiable."""
+    length = _with_ones(g, g.y[0])
+    share = g("Where", g("Equal", length, 0.0), 0.0, g("Div", _with_ones(g, g.dy), length))
     return [g("Mul", share, g.x[0]), None]
 
 
@@ -306,14 +306,14 @@ def ReduceLogSumExp(
     """
     wide_data, along = wide(data), _along(data, axes, noop_with_empty_axes)
     largest = np.max(wide_data, axis=along, keepdims=True, initial=-np.inf)
-    largest = np.where(np.isfinite(largest), largest, 0)  # infinities would subtract to what is not a number
+    largest = np.where(np.isfinite(largest), largest, 0)  # infinity minus infinity is NaN
     total = np.log(_sum(np.exp(wide_data - largest), along, keepdims))
     return (total + largest.reshape(total.shape)).astype(data.dtype, copy=False)
 
 
 @ReduceLogSumExp.grad
 def _(g: Backward) -> Gradients:
-    return [g("Mul", _kept(g, g.dy), g("Exp", g("Sub", g.x[0], _kept(g, g.y[0])))), None]
+    return [g("Mul", _with_ones(g, g.dy), g("Exp", g("Sub", g.x[0], _with_ones(g, g.y[0])))), None]
 
 
 @ReduceLogSumExp.torch(fresh=True)
@@ -329,7 +329,7 @@ def _along(data: Array, axes: Array | None, noop: bool) -> tuple[int, ...]:
 
 
 def _bounds(data: Array) -> tuple[float, float]:
-    """The least and the greatest that the element type can hold."""
+    """The least and the greatest number of the element type."""
     if data.dtype.kind == "b":
         return False, True
     return (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max) if data.dtype.kind in "iu" else (-np.inf, np.inf)
@@ -345,7 +345,7 @@ def _widest(data: Array) -> Array:
 
 
 def _count(data: Array, along: tuple[int, ...]) -> int:
-    """How many elements make one element of the result."""
+    """The number of elements per element of the result."""
     count = 1
     for axis in along:
         count *= data.shape[axis]
@@ -353,7 +353,7 @@ def _count(data: Array, along: tuple[int, ...]) -> int:
 
 
 def _reduced(name: str) -> Callable[..., Shape | None]:
-    """The rule for the shape of the reduction called `name`."""
+    """The `shapes` rule of the reduction `name`."""
 
     def rule(
         data: TensorType, axes: Operand | None = None, *, keepdims: bool, noop_with_empty_axes: bool
@@ -364,7 +364,7 @@ def _reduced(name: str) -> Callable[..., Shape | None]:
             return () if everything and not keepdims else None
         if along is None:
             assert axes is not None
-            return _reduced_somehow(name, data.shape, length(axes), keepdims)
+            return _reduced_along_unknown(name, data.shape, length(axes), keepdims)
         rank = len(data.shape)
         normal = range(rank) if everything else distinct_axes(along, rank, name)
         if keepdims:
@@ -374,8 +374,8 @@ def _reduced(name: str) -> Callable[..., Shape | None]:
     return rule
 
 
-def _reduced_somehow(name: str, shape: Shape, axes: object, keepdims: bool) -> Shape | None:
-    """The shape where the axes are unknown, and at most their number is known."""
+def _reduced_along_unknown(name: str, shape: Shape, axes: object, keepdims: bool) -> Shape | None:
+    """The shape for unknown axes, of which at most the number is known."""
     if isinstance(axes, int) and axes > len(shape):
         message = f"`{name}` expected at most {len(shape)} axes, found {axes}"
         raise Reject(codes.BAD_VALUE, message, "axes")
@@ -392,7 +392,7 @@ for _reduction in (
 
 
 def _split_reduction(adds: bool, averages: bool) -> Callable[..., Layout]:
-    """The rule for splitting a reduction: along what is reduced only where that adds up, or is a mean."""
+    """The `sharding` rule of a reduction. Reduced dimensions of sums (`adds`) and means (`averages`) may be split."""
 
     def rule(data: TensorType, axes: Operand | None = None, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
         rank, along = len(data.shape or ()), () if axes is None else known_ints(axes)
@@ -401,9 +401,9 @@ def _split_reduction(adds: bool, averages: bool) -> Callable[..., Layout]:
         everything = not along and not attrs["noop_with_empty_axes"]
         gone = range(rank) if everything else [axis % rank for axis in along]
         operand = tuple(None if i in gone and not (adds or averages) else f"s{i}" for i in range(rank))
-        kept = [None if i in gone else f"s{i}" for i in range(rank) if attrs["keepdims"] or i not in gone]
+        remaining = [None if i in gone else f"s{i}" for i in range(rank) if attrs["keepdims"] or i not in gone]
         averaged = frozenset(f"s{i}" for i in gone) if averages else frozenset[str]()
-        return Layout((operand, ())[: 1 + (axes is not None)], (tuple(kept),), averaged)
+        return Layout((operand, ())[: 1 + (axes is not None)], (tuple(remaining),), averaged)
 
     return rule
 
@@ -416,7 +416,7 @@ for _reduction in (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, Redu
 
 @op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
 def ArgMax(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
-    """Where the greatest element along `axis` is, the first or the last of several. ONNX `ArgMax`.
+    """The index along `axis` of the greatest element, the first or the last of equal ones. ONNX `ArgMax`.
 
     %y = ArgMax[axis = 1](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -428,7 +428,7 @@ ArgMax.torch(_place_form("argmax"), fresh=True)
 
 @op("Tensor[t:number, (*a, n@axis, *b), d] -> Tensor[Int64, _, d]", flops=lambda inputs, **_: inputs)
 def ArgMin(data: Array, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Array:
-    """Where the least element along `axis` is, the first or the last of several. ONNX `ArgMin`.
+    """The index along `axis` of the least element, the first or the last of equal ones. ONNX `ArgMin`.
 
     %y = ArgMin[axis = 1, keepdims = false](%x: Tensor[Float32, (2, 3), 1])
     """
@@ -469,9 +469,9 @@ for _reduction in (ArgMax, ArgMin):
 
 @op("Tensor[t:number, s, d], Tensor[i:int, (), host] -> Tensor[t, s, d]", flops=1)
 def CumSum(x: Array, axis: Array, *, exclusive: bool = False, reverse: bool = False) -> Array:
-    """The sum of each element and those before it along `axis`; `exclusive`: only those before it. ONNX `CumSum`.
+    """The sum of each element and those before it along `axis`; with `exclusive`, only those before it. ONNX `CumSum`.
 
-    With `reverse`, those behind it instead.
+    With `reverse`, those after it instead.
 
     %y = CumSum(%x: Tensor[Float32, (2, 3), 1], 1)
     """
@@ -494,7 +494,7 @@ def _(x: TensorType, axis: Operand, **attrs: Any) -> None:
 @CumSum.sharding
 def _(x: TensorType, axis: Operand, *, results: Sequence[Shape | None], **_: Any) -> Layout:
     known = known_ints(axis)
-    return _split_beside(known[0] if known else None, x, True, len(results), others=1)
+    return _split_except(known[0] if known else None, x, True, len(results), others=1)
 
 
 @CumSum.grad
@@ -506,8 +506,8 @@ def _(g: Backward) -> Gradients:
 def _(write: Write, x: Expr, axis: Expr, *, exclusive: bool, reverse: bool) -> str:
     along = int(axis.scalar("the axis")) % max(x.rank, 1)
     if not exclusive and not reverse:
-        kept = "" if x.floating else f", dtype={write.dtype(x.dtype)}"
-        return write.narrowed(f"torch.cumsum({x.wide}, {along}{kept})", x.dtype)
+        cast = "" if x.floating else f", dtype={write.dtype(x.dtype)}"
+        return write.narrowed(f"torch.cumsum({x.wide}, {along}{cast})", x.dtype)
     return f"{write.kernel('cumulative_sum')}({x}, {along}, exclusive={exclusive}, reverse={reverse})"
 
 
@@ -516,9 +516,9 @@ def _(write: Write, x: Expr, axis: Expr, *, exclusive: bool, reverse: bool) -> s
     flops=lambda a=1, n=1, b=1, **_: a * n * b * n.bit_length(),
 )
 def TopK(x: Array, k: Array, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
-    """The `k` greatest elements along `axis`, or the least, in order, and where they are. ONNX `TopK`.
+    """The `k` greatest elements along `axis`, or the least, in order, and their indices. ONNX `TopK`.
 
-    Of equal elements the first are taken. They are in order even where `sorted` does not ask for it.
+    Of equal elements, the first are taken. The results are sorted even if `sorted` is false.
 
     %values, %indices = TopK(%x: Tensor[Float32, (2, 3), 1], [2])
     """
@@ -545,7 +545,7 @@ def _(x: TensorType, k: Operand, *, axis: int, **attrs: Any) -> list[Shape | Non
 
 @TopK.sharding
 def _(x: TensorType, k: Operand, *, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
-    return _split_beside(axis, x, True, len(results), others=1)
+    return _split_except(axis, x, True, len(results), others=1)
 
 
 @TopK.grad
@@ -561,32 +561,32 @@ def _(write: Write, x: Expr, k: Expr, *, axis: int, largest: bool, sorted: bool)
     return write.unpacked(f"{write.kernel('top_k')}({x}, {count}, {axis}, {largest})")
 
 
-def _split_beside(axis: object, data: Operand, keeps: bool, results: int, others: int = 0) -> Layout:
-    """All dimensions but one may be split; all must be whole if it is not known which one."""
+def _split_except(axis: object, data: Operand, keeps: bool, results: int, others: int = 0) -> Layout:
+    """All dimensions except `axis` may be split; none if it is unknown."""
     rank = len(data.shape or ())
     along = axis % rank if isinstance(axis, int) and rank else None
     letters = tuple(None if along in (None, i) else f"s{i}" for i in range(rank))
-    kept = letters if keeps else tuple(letter for i, letter in enumerate(letters) if i != along)
-    return Layout((letters, *((None,),) * others), (kept,) * results)
+    remaining = letters if keeps else tuple(letter for i, letter in enumerate(letters) if i != along)
+    return Layout((letters, *((None,),) * others), (remaining,) * results)
 
 
 for _reduction in (ArgMax, ArgMin):
 
     @_reduction.sharding
     def _(data: TensorType, *, results: Sequence[Shape | None], axis: int, keepdims: bool, **_: Any) -> Layout:
-        return _split_beside(axis, data, keepdims, len(results))
+        return _split_except(axis, data, keepdims, len(results))
 
 
 def _everything(g: Backward) -> bool | None:
-    """Whether all axes are meant, or none (then None)."""
+    """Whether all axes are reduced; None for none."""
     axes = None if g.x[1] is None else g.ints(g.x[1])
     if g.x[1] is not None and axes != ():
         return False
     return None if g.attrs["noop_with_empty_axes"] else True
 
 
-def _kept(g: Backward, value: Arg) -> Arg:
-    """A result, or its gradient, with the reduced dimensions as ones, so that it broadcasts to the operand."""
+def _with_ones(g: Backward, value: Arg) -> Arg:
+    """A result, or its gradient, with the reduced dimensions as 1, so that it broadcasts to the operand."""
     everything = _everything(g)
     if g.attrs["keepdims"] or everything is None:
         return value
@@ -596,7 +596,7 @@ def _kept(g: Backward, value: Arg) -> Arg:
 
 
 def _again(g: Backward, op: str, data: Arg) -> Arg:
-    """Another reduction along the same axes, with the reduced dimensions as ones."""
+    """Another reduction along the same axes, with the reduced dimensions as 1."""
     attrs = {**g.statement.attrs, "keepdims": True}
     return g(op, data, g.x[1], **attrs)
 

@@ -1,4 +1,4 @@
-"""What an op does: arithmetic, memory traffic, communication. Never how long that takes: `cost` knows hardware."""
+"""The resources that an op uses: arithmetic, memory traffic, communication. `cost` derives times from them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Pattern = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Communication:
-    """A message pattern over the op's devices.
+    """The communication of an op, over its devices.
 
-    `nbytes` is the full payload S: what `send` and `broadcast` transfer, what `scatter` splits, what `gather` and
-    `allgather` end up with, what each device brings to `reduce`, `allreduce` and `reducescatter`, and what each
-    device sends in all (its own part included) in `alltoall`. `root`: the device at the root of `broadcast`,
+    `nbytes` is the full payload S: the tensor of `send` and `broadcast`, the operand of `scatter`, the result of
+    `gather` and `allgather`, the operand of one device of `reduce`, `allreduce` and `reducescatter`, and the operand of
+    one device (its own part included) of `alltoall`. `root`: the device at the root of `broadcast`,
     `scatter`, `gather` and `reduce`, or the source of `send`.
     """
 
@@ -27,15 +27,15 @@ class Communication:
     nbytes: int
     root: int | None = None
     group: tuple[int, int] | None = None
-    """Where one device stands for all of its group: how many these are, and how far apart."""
+    """For an op of a representative device: the size and the stride of the group that it represents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one execution of an op does on each device that computes, and between them.
+    """The work of one execution of an op, on each device that computes and between devices.
 
-    `flops` are counted in `dtype`; `bytes` is what is read from and written to the device's memory; `temporary` is
-    the memory in bytes that the op needs on each of its devices while it runs, beside its inputs and outputs.
+    `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
+    bytes on each device while the op runs, in addition to its inputs and outputs.
     """
 
     flops: int = 0
@@ -53,4 +53,4 @@ class Work:
 
 
 NO_WORK = Work()
-"""The work of ops that only rename or regroup values: no time, no memory."""
+"""The work of views: no time, no memory."""

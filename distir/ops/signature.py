@@ -1,22 +1,22 @@
-"""Signatures: an op's type in `.dir` type syntax with variables, read into terms that can be looked at.
+"""Signatures: an op's type in `.dir` type syntax with variables, and their syntax trees.
 
     Tensor[t, (..., m, k), d], Tensor[t, (..., k, n), d] -> Tensor[t, (..., m, n), d]
 
 | written            | means                                                                                       |
 |--------------------|---------------------------------------------------------------------------------------------|
-| `t`, `t:float`     | an element type, the same wherever it stands; restricted to `float`, `int` (both signs),     |
+| `t`, `t:float`     | an element type, the same wherever it occurs; restricted to `float`, `int` (both signs),     |
 |                    | `number` (either) or `bool`                                                                 |
-| `m`                | a dimension, the same wherever it stands; `3`; `_` any                                      |
-| `s`, `(*s, n)`     | any dimensions, the same sequence wherever it stands                                        |
+| `m`                | a dimension, the same wherever it occurs; `3`; `_` any                                      |
+| `s`, `(*s, n)`     | any dimensions, the same sequence wherever it occurs                                        |
 | `...`              | leading dimensions that broadcast as in NumPy; in a result, what they broadcast to          |
 | `(*a, n@axis, *b)` | `n` is the dimension that the attribute `axis` names                                        |
-| `d`                | a device, the same wherever it stands; `host`; or the attribute of that name                |
-| `*Tensor[...]`     | any number of operands or results (operands: one at least)                                  |
+| `d`                | a device, the same wherever it occurs; `host`; or the attribute of that name                |
+| `*Tensor[...]`     | any number of operands or results (operands: at least one)                                  |
 | `n_i`, `d_i`       | one for each of those operands; `d_i` are distinct devices. `sum(n_i)`; `devices_i`: the    |
 |                    | entries of the attribute `devices`                                                          |
-| `N`                | how many operands a starred pattern took, or how many entries `devices_i` has               |
+| `N`                | the number of operands of a starred pattern, or of entries of `devices_i`                   |
 | `n / N`, `n + 1`   | arithmetic, in results; division is exact                                                   |
-| `Optional[...]`    | an operand that may be left out                                                             |
+| `Optional[...]`    | an optional operand                                                                         |
 | `T`, `T[d]`        | anything, tuples too (`T[d]`: all of it on device `d`)                                      |
 """
 
@@ -44,7 +44,7 @@ class DimVar:
 
     @property
     def indexed(self) -> bool:
-        """Whether each operand of a variadic group has its own, as `n_i`."""
+        """Whether each operand of a variadic group has its own size, as with `n_i`."""
         return self.name.endswith("_i")
 
 
@@ -112,8 +112,8 @@ class AnyPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """One place in a list of operands or results."""
+class OperandPattern:
+    """The pattern of an operand or a result."""
 
     pattern: TensorPattern | AnyPattern
     variadic: bool = False
@@ -122,11 +122,11 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`operands -> results`; `text` is how it was written."""
+    """`operands -> results`. `text`: its source."""
 
     text: str
-    operands: tuple[Operand, ...]
-    results: tuple[Operand, ...]
+    operands: tuple[OperandPattern, ...]
+    results: tuple[OperandPattern, ...]
 
     def __str__(self) -> str:
         return self.text

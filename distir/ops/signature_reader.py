@@ -1,4 +1,4 @@
-"""Reads signatures. The notation happens to be Python's expression syntax, so Python's own parser does most of it."""
+"""The parser of signatures. Their notation is a subset of Python's expressions, so Python's parser does most of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distir.ops.signature import (
     DimTerm,
     DimVar,
     DTypeVar,
-    Operand,
+    OperandPattern,
     Segment,
     ShapeTerm,
     Signature,
@@ -24,27 +24,27 @@ from distir.ops.signature import (
 
 
 def parse_signature(text: str) -> Signature:
-    """Read a signature. Raises ValueError where it is malformed: a mistake in the op's definition."""
+    """Parse a signature. Raises ValueError for a malformed one: an error in the op's definition."""
     left, arrow, right = text.partition("->")
     if not arrow:
         raise ValueError(f"signature without `->`: {text}")
     return Signature(" ".join(text.split()), _patterns(left), _patterns(right))
 
 
-def _patterns(text: str) -> tuple[Operand, ...]:
+def _patterns(text: str) -> tuple[OperandPattern, ...]:
     tree = ast.parse(f"({text.strip()},)" if text.strip() else "()", mode="eval").body
     assert isinstance(tree, ast.Tuple)
     return tuple(map(_operand, tree.elts))
 
 
-def _operand(tree: ast.expr) -> Operand:
+def _operand(tree: ast.expr) -> OperandPattern:
     match tree:
         case ast.Starred(value):
-            return Operand(_pattern(value), variadic=True)
+            return OperandPattern(_pattern(value), variadic=True)
         case ast.Subscript(ast.Name("Optional"), inner):
-            return Operand(_pattern(inner), optional=True)
+            return OperandPattern(_pattern(inner), optional=True)
         case _:
-            return Operand(_pattern(tree))
+            return OperandPattern(_pattern(tree))
 
 
 def _pattern(tree: ast.expr) -> TensorPattern | AnyPattern:

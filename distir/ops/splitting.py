@@ -1,6 +1,6 @@
-"""How an op may be split: its `Layout` for certain operands, from the signature or from the op's own rule.
+"""The `Layout` of an op for given operands, from its `sharding` rule or its signature.
 
-In a signature every letter may be split, but one that an attribute names (`n@axis`) and those the op declares `whole`.
+In a signature every letter may be split, except one that an attribute names (`n@axis`) and those in `whole`.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from distir.ops.attributes import bind
 from distir.ops.core import Op
 from distir.ops.infer import Value, match_operands, type_of
 from distir.ops.layout import Layout, Letters
-from distir.ops.signature import AnyPattern, Broadcast, DimVar, Operand, Segment, TensorPattern
+from distir.ops.signature import AnyPattern, Broadcast, DimVar, OperandPattern, Segment, TensorPattern
 
 
 def layout(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Layout | None:
-    """The op's layout for these operands and results; None if neither its signature nor a rule tells one.
+    """The op's layout for these operands and results; None if neither a rule nor its signature determines one.
 
-    `args` hold no tuples: of an op over tuples a leaf is asked for. Raises Reject where the operands do not fit.
+    `args` are no tuples: an op over tuples has the layout of each leaf. Raises Reject for operands that do not match.
     """
     return _layout(op, tuple(args), tuple(results), attrs)
 
 
-@lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers, are asked for again and again
+@lru_cache(maxsize=1 << 12)  # leaves of tuples, and layers of a model, repeat
 def _layout(op: Op, args: tuple[Value, ...], results: tuple[Type, ...], attrs: Attributes) -> Layout | None:
     bound = bind(op, attrs)
     matched = match_operands(op, args, bound)
     if rule := op.rules.get("sharding"):
         found: Layout | None = rule(*matched.values, results=tuple(map(_shape, results)), **bound)
-        left_out = () if found is None else ((),) * (len(args) - len(found.operands))  # a rule need not speak of them
+        left_out = () if found is None else ((),) * (len(args) - len(found.operands))  # a rule may omit them
         return replace(found, operands=(*found.operands, *left_out)) if found is not None and left_out else found
     signature = matched.signature
     places = [signature.operands[min(i, len(signature.operands) - 1)] for i in range(len(args))]
     ends = [signature.results[min(i, len(signature.results) - 1)] for i in range(len(results))]
-    if not all(_says_shape(place) for place in [*places, *ends]):
+    if not all(_has_shape(place) for place in [*places, *ends]):
         return None
     whole = {*op.whole, *(t.name for p in places for t in _terms(p) if isinstance(t, DimVar) and t.axis)}
     segments = matched.bindings.segments
@@ -63,18 +63,18 @@ def _is_zero(value: Value) -> bool:
 
 
 def operand_places(op: Op, args: Sequence[Value]) -> list[TensorPattern | AnyPattern]:
-    """What the op's signature says of each operand. Raises Reject where the operands do not fit."""
+    """The pattern of each operand in the op's signature. Raises Reject for operands that do not match."""
     signature = (
         op.signatures[0] if len(op.signatures) == 1 else match_operands(op, args, bind(op, NO_ATTRIBUTES)).signature
     )
     return [signature.operands[min(i, len(signature.operands) - 1)].pattern for i in range(len(args))]
 
 
-def _says_shape(operand: Operand) -> bool:
+def _has_shape(operand: OperandPattern) -> bool:
     return isinstance(operand.pattern, TensorPattern) and operand.pattern.shape is not None
 
 
-def _terms(operand: Operand) -> Sequence[object]:
+def _terms(operand: OperandPattern) -> Sequence[object]:
     return (operand.pattern.shape or ()) if isinstance(operand.pattern, TensorPattern) else ()
 
 
@@ -82,8 +82,8 @@ def _shape(type: Type) -> Shape | None:
     return type.shape if isinstance(type, TensorType) else None
 
 
-def _letters(operand: Operand, shape: Shape | None, whole: set[str], segments: Mapping[str, Shape]) -> Letters:
-    """A letter for each dimension of one operand or result; none if its shape is not known."""
+def _letters(operand: OperandPattern, shape: Shape | None, whole: set[str], segments: Mapping[str, Shape]) -> Letters:
+    """A letter for each dimension of an operand or result; empty for an unknown shape."""
     if shape is None:
         return ()
     terms = _terms(operand)

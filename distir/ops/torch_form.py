@@ -1,7 +1,7 @@
-"""How an op is written in torch: what a form sees of a statement, and what it writes with. Knows no torch.
+"""Torch forms: the PyTorch expressions of ops, and the interface of functions that write them. Does not import torch.
 
-A form stands beside its op. It is the text of a Python expression, in which operands and attributes stand by name, or a
-function that gives such a text:
+A form is registered beside its op. It is the text of a Python expression with the names of operands and attributes in
+braces, or a function that returns such a text:
 
     Relu.torch("torch.relu({x})", fresh=True)
 
@@ -9,11 +9,11 @@ function that gives such a text:
     def _(write: Write, x: Expr) -> str:
         return f"F.softplus({x}, threshold={write.number(40.0)})"
 
-A function takes the operands (None: left out) and the attributes by keyword, as the op's body does. For several results
-it gives a list with one text for each, or `write.unpacked` for an expression that gives them all. Sizes and host values
-are known by then, so texts hold numbers. What needs more than an expression calls a function of the template `kernels`
-of the room `lower`, by `write.kernel`. Every text that stems from a program goes through `repr` or through names that
-are made here: nothing that a program says becomes code.
+The arguments of a function are the operands (None: omitted) and the attributes by keyword, as of the op's body. For
+several results it returns a list with a text for each, or `write.unpacked` for an expression that returns a tuple. All
+sizes and host values are known, and are literals in the text. A form that needs more than an expression calls a function
+of the template `kernels` in `distir/lower/templates`, with `write.kernel`. No text of a program becomes code: its
+strings pass through `repr`, and its names are replaced by generated ones.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ TORCH_DTYPES: dict[str, str] = {
     "Float8E5M2": "torch.float8_e5m2",
     "Float8E5M2FNUZ": "torch.float8_e5m2fnuz",
 }
-"""torch's element types by our names."""
+"""The element types of torch by those of DistIR."""
 
 STORED_ONLY = frozenset(
     name for name in TORCH_DTYPES if name.startswith("Float8") or name in ("UInt16", "UInt32", "UInt64")
 )
-"""Element types that torch can hold and convert, but hardly compute with."""
+"""Element types that torch can store and convert, with few other ops."""
 
 
-class Unlowerable(Exception):  # noqa: N818 - a verdict on a program, not a failure of ours
-    """A statement that cannot be written in torch."""
+class Unlowerable(Exception):  # noqa: N818 - a property of the program, not an error in DistIR
+    """A statement that has no equivalent in torch."""
 
     def __init__(self, message: str, code: Code = codes.UNSUPPORTED, help: str | None = None) -> None:
         super().__init__(message)
@@ -60,147 +60,147 @@ class Unlowerable(Exception):  # noqa: N818 - a verdict on a program, not a fail
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """An operand as a form sees it. Formatted, it is a Python expression: a variable, a number, a constant."""
+    """An operand as an argument of a form. Formatted, it is a Python expression: a variable, a number, a constant."""
 
     text: str
     type: TensorType
-    """With all sizes known."""
+    """All sizes are known."""
     value: Dense | None = None
-    """The value, where that is known."""
+    """The value, if known."""
     constant: Callable[[Dense], str] | None = field(default=None, compare=False)
-    """Names a tensor that holds a known value."""
+    """Returns the expression of a tensor with a known value."""
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The dimensions, all known."""
+        """The dimensions."""
         return cast("tuple[int, ...]", self.type.shape)
 
     @property
     def rank(self) -> int:
-        """How many dimensions there are."""
+        """The rank."""
         return len(self.shape)
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def dtype(self) -> DType:
-        """The element type, which is known."""
+        """The element type."""
         assert self.type.dtype is not None
         return self.type.dtype
 
     @property
     def floating(self) -> bool:
-        """Whether elements are floating-point numbers."""
+        """Whether the elements are floating-point numbers."""
         return self.dtype.kind == "float"
 
     @property
     def narrow(self) -> bool:
-        """Whether the reference implementation computes in Float32 what is stored in less."""
+        """Whether the elements are floating-point numbers narrower than Float32, which are computed in Float32."""
         return self.floating and self.dtype.bytes < 4
 
     @property
     def wide(self) -> str:
-        """The operand in the type to compute in."""
+        """The operand in the type in which it is computed."""
         return f"{self.text}.float()" if self.narrow and self.value is None else self.text
 
     @property
     def tensor(self) -> str:
-        """The operand as a tensor, where a number will not do."""
+        """The operand as a tensor, for functions that take no numbers."""
         if self.value is None or self.type.shape != () or self.constant is None:
             return self.text
         return self.constant(self.value)
 
     @property
     def numbers(self) -> tuple[Scalar, ...]:
-        """The elements of an operand whose value is known. Raises Unlowerable where some are symbols."""
+        """The elements of an operand with a known value. Raises Unlowerable for symbolic ones."""
         assert self.value is not None
         return known_numbers(self.value)
 
     def ints(self, what: str) -> tuple[int, ...]:
-        """The integers that the operand holds. Raises Unlowerable where they are not known."""
+        """The integers in the operand. Raises Unlowerable if they are unknown."""
         if self.value is None:
             raise unknown(what)
         return tuple(int(v) for v in known_numbers(self.value))
 
     def scalar(self, what: str) -> int | float | bool:
-        """The one number that the operand holds. Raises Unlowerable where it is not known."""
+        """The number in the operand. Raises Unlowerable if it is unknown."""
         if self.value is None:
             raise unknown(what)
         return known_numbers(self.value)[0]
 
 
 def known_numbers(value: Dense) -> tuple[Scalar, ...]:
-    """The elements of a constant. Raises Unlowerable where some are symbols."""
+    """The elements of a constant. Raises Unlowerable for symbolic ones."""
     if any(isinstance(v, SymbolicDim) for v in value.values):
         raise unknown("a size")
     return cast("tuple[Scalar, ...]", value.values)
 
 
 def unknown(what: str) -> Unlowerable:
-    """The error that a size or value, in words, is not known."""
+    """The error for an unknown size or value, which `what` describes."""
     hint = "give sizes to named dimensions and values to host parameters with `--bind`"
     return Unlowerable(f"{what} is not known when the program is lowered", codes.UNKNOWN_VALUE, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """An expression that gives all results, as a tuple."""
+    """An expression that returns all results, as a tuple."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A communication as one rank writes it: which results it holds, and the expression that gives them.
+    """A communication on one rank: the indices of its results, and the expression that returns them.
 
-    Without results the expression stands for itself; with several, it gives a tuple.
+    Without results, it is an expression statement; with several, it returns a tuple.
     """
 
     results: tuple[int, ...]
     text: str
 
 
-Written = str | list[str] | Unpacked | Local
+FormResult = str | list[str] | Unpacked | Local
 
 
 class Write(ABC):
-    """What a form may ask of the statement that it writes, and the spellings that it writes with."""
+    """The context of the statement that a form writes, and functions for its text."""
 
     __slots__ = ()
 
     device: int
-    """The device whose program is written."""
+    """The device of the program that is written."""
     results: Sequence[TensorType]
     """The types of the results."""
 
     @abstractmethod
     def kernel(self, name: str) -> str:
-        """The name of a function of the template `kernels`, which the program will hold."""
+        """Include a function of the template `kernels` in the program; returns its name."""
 
     @abstractmethod
     def constant(self, value: Dense) -> str:
-        """An expression for a tensor that holds a constant; it is made once, when the program starts."""
+        """The expression of a tensor with a constant value, created once when the program starts."""
 
     @abstractmethod
     def rank(self, device: int) -> int:
-        """Torch's number of the rank of a device."""
+        """The rank of a device."""
 
     @abstractmethod
     def group(self, devices: Sequence[int]) -> str:
-        """An expression for the process group of devices."""
+        """The expression of the process group of devices."""
 
     @abstractmethod
     def may_overwrite(self, operand: int) -> bool:
-        """Whether nobody needs the operand any more, nor anything that shares its memory."""
+        """Whether this is the last use of the operand and of all its aliases."""
 
     def number(self, value: Scalar | SymbolicDim) -> str:
-        """A number, fit to stand anywhere in an expression. Raises Unlowerable where it is a symbol."""
+        """A number as an atom of an expression. Raises Unlowerable for a symbolic one."""
         if isinstance(value, SymbolicDim):
             raise unknown("a size")
         return number(value)
@@ -210,30 +210,30 @@ class Write(ABC):
         return items(values)
 
     def dtype(self, dtype: DType | None) -> str:
-        """Torch's name of an element type. Raises Unlowerable where it has none."""
+        """The name of an element type in torch. Raises Unlowerable if torch has no such type."""
         return dtype_name(dtype)
 
     def narrowed(self, text: str, dtype: DType) -> str:
-        """What was computed in Float32, in the element type it is stored in."""
+        """An expression computed in Float32, converted to the element type of the result."""
         return narrowed(text, dtype)
 
     def unpacked(self, text: str) -> Unpacked:
-        """An expression that gives all results, as a tuple."""
+        """An expression that returns all results, as a tuple."""
         return Unpacked(text)
 
     def local(self, results: tuple[int, ...], text: str) -> Local:
-        """A communication as this rank writes it: the results that it holds, and the expression that gives them."""
+        """A communication on this rank: the indices of its results, and the expression that returns them."""
         return Local(results, text)
 
     def refuse(self, reason: str, help: str | None = None) -> Unlowerable:
-        """What to raise where torch cannot do this."""
+        """The exception to raise where torch has no equivalent."""
         return Unlowerable(reason, help=help)
 
 
 def written(
     form: TorchForm, op: Op, write: Write, operands: Sequence[Expr | None], attrs: Mapping[str, Any]
-) -> Written:
-    """An op as its form writes it. Raises Unlowerable."""
+) -> FormResult:
+    """The op written by its form. Raises Unlowerable."""
     if not isinstance(form.text, str):
         return form.text(write, *operands, **attrs)
     named = {spec.name: operand for spec, operand in zip_longest(op.operands, operands)}
@@ -241,21 +241,21 @@ def written(
 
 
 def _spelled(value: Any) -> str:
-    """The value of an attribute as Python spells it."""
+    """The value of an attribute as a Python literal."""
     if isinstance(value, DType):
         return dtype_name(value)
     return number(value) if isinstance(value, (int, float)) else repr(value)
 
 
 def dtype_name(dtype: DType | None) -> str:
-    """Torch's name of an element type. Raises Unlowerable where it has none."""
+    """The name of an element type in torch. Raises Unlowerable if torch has no such type."""
     if dtype is None or dtype.name not in TORCH_DTYPES:
         raise Unlowerable(f"torch has no element type `{dtype}`")
     return TORCH_DTYPES[dtype.name]
 
 
 def number(value: Scalar) -> str:
-    """A number as Python spells it, fit to stand anywhere in an expression."""
+    """A number as a Python literal, in parentheses if negative."""
     if isinstance(value, bool):
         return repr(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -264,10 +264,10 @@ def number(value: Scalar) -> str:
 
 
 def items(values: Sequence[object]) -> str:
-    """A tuple as Python spells it. `values` are integers, or texts of expressions."""
+    """A tuple display of integers or expressions."""
     return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"
 
 
 def narrowed(text: str, dtype: DType) -> str:
-    """What was computed in Float32, in the element type it is stored in."""
+    """An expression computed in Float32, converted to the element type of the result."""
     return f"({text}).to({dtype_name(dtype)})" if dtype.kind == "float" and dtype.bytes < 4 else text

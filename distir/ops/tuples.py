@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 MAX_DEPTH = 100
-"""As deep as brackets can be nested in a text."""
+"""The nesting depth that the parser accepts."""
 
 MAX_WIDTH = 1 << 16
-"""Tuples that double in every statement would otherwise grow beyond all memory."""
+"""The greatest number of leaves: a tuple can double in every statement, and exhaust the memory."""
 
 
 @op("T -> *U", view=True, linear="jointly")

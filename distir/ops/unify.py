@@ -1,7 +1,7 @@
-"""Unification of a signature with the types of operands: what the letters stand for, or why they cannot.
+"""Unification of a signature with the types of operands: the bindings of its letters, or an error.
 
-An unknown agrees with everything, so that one mistake is reported once. Every variable remembers the operand that
-bound it: a rejection shows both places.
+An unknown type matches everything, so that one mistake is reported once. Every variable records the operand that bound
+it: an error shows both places.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from distir.ops.signature import (
     DimTerm,
     DimVar,
     DTypeVar,
-    Operand,
+    OperandPattern,
     Segment,
     ShapeTerm,
     Sum,
@@ -45,8 +45,8 @@ from distir.ops.signature import (
 )
 
 
-class Reject(Exception):  # noqa: N818 - a verdict on a program, not a failure of ours
-    """A statement is wrong. `part`: the part of it to blame, or the name of an operand or attribute of the op."""
+class Reject(Exception):  # noqa: N818 - an error in the program, not in DistIR
+    """An error in a statement. `part`: its location in the statement, or the name of an operand or attribute."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Reject(Exception):  # noqa: N818 - a verdict on a program, not a failure o
 
 @dataclass(slots=True)
 class Bindings:
-    """What the variables of a signature stand for, for one statement."""
+    """The bindings of a signature's variables in one statement."""
 
     op: str
     attrs: Mapping[str, Constant]
@@ -79,7 +79,7 @@ class Bindings:
     bound_by: dict[str, Part] = field(default_factory=dict[str, Part])
 
     def size(self, name: str) -> Dim:
-        """What a letter stands for in arithmetic: a dimension, `N`, or an attribute."""
+        """The value of a letter in arithmetic: a dimension, `N`, or an attribute."""
         if name == "N":
             return self.count
         if name in self.dims:
@@ -88,7 +88,7 @@ class Bindings:
         return value if isinstance(value, int) else None
 
 
-def match(operand: Operand, type: Type, part: Part, bindings: Bindings) -> None:
+def match(operand: OperandPattern, type: Type, part: Part, bindings: Bindings) -> None:
     """Unify one operand. Raises Reject."""
     pattern = operand.pattern
     if isinstance(pattern, AnyPattern):
@@ -108,8 +108,8 @@ def match(operand: Operand, type: Type, part: Part, bindings: Bindings) -> None:
     _match_device(pattern.device, type.device, part, bindings)
 
 
-def result_types(results: Sequence[Operand], bindings: Bindings, count: int) -> tuple[Type, ...]:
-    """The types of the results; a starred pattern gives as many as it is known to have, else fills up `count`."""
+def result_types(results: Sequence[OperandPattern], bindings: Bindings, count: int) -> tuple[Type, ...]:
+    """The types of the results. A starred pattern gives as many as its length, or fills up to `count` if unknown."""
     given: list[Type] = []
     for operand in results:
         if operand.variadic:
@@ -171,7 +171,7 @@ def _match_shape(term: ShapeTerm, shape: Shape | None, part: Part, bindings: Bin
 
 
 def _spread_lengths(term: tuple[object, ...], spreads: list[int], rank: int, bindings: Bindings) -> dict[int, int]:
-    """How many dimensions each spread takes: one takes what is left, of two the first ends at the axis."""
+    """The number of dimensions of each spread: one takes the remaining ones; of two, the first ends at the axis."""
     free = rank - (len(term) - len(spreads))
     if len(spreads) <= 1:
         return dict.fromkeys(spreads, free)
@@ -183,7 +183,7 @@ def _spread_lengths(term: tuple[object, ...], spreads: list[int], rank: int, bin
 
 
 def normal_axis(value: object, rank: int, op: str, attribute: str) -> int:
-    """An axis counted from 0. Raises Reject where the tensor has no such axis."""
+    """The non-negative axis. Raises Reject where the tensor has no such axis."""
     if isinstance(value, int) and -rank <= value < rank:
         return value % rank
     expected = f"an axis from {-rank} to {rank - 1}" if rank else "a tensor of rank 1 at least"
@@ -253,7 +253,7 @@ def _broadcast(a: Shape | None, b: Shape, part: Part, bindings: Bindings) -> Sha
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """NumPy's rule, with unknown dimensions. Raises DimensionError where two dimensions do not fit."""
+    """The shape broadcast by NumPy's rule, also of unknown dimensions. Raises DimensionError where two conflict."""
     rank = max(len(a), len(b))
     wide_a, wide_b = ((1,) * (rank - len(s)) + s for s in (a, b))
     return tuple(_broadcast_dim(m, n, a, b) for m, n in zip(wide_a, wide_b, strict=True))
@@ -301,7 +301,7 @@ def _match_indexed_device(term: str, found: Device, part: Part, bindings: Bindin
     earlier.append(found)
 
 
-def _variadic_count(operand: Operand, bindings: Bindings) -> int | None:
+def _variadic_count(operand: OperandPattern, bindings: Bindings) -> int | None:
     device = operand.pattern.device
     if device is not None and device.endswith("_i"):
         known = bindings.indexed_devices.get(device)

@@ -1,6 +1,6 @@
-"""Windows that move over an operand: the greatest elements of each and their places, and how torch has them.
+"""Sliding windows: the greatest elements of each and their indices, and the corresponding arguments in torch.
 
-ONNX's implementation of `MaxPool` (1.23) counts the places wrongly where windows move by one, and stops at some padded
+ONNX's implementation of `MaxPool` (1.23) gives wrong indices for windows with stride 1, and fails for some padded
 operands.
 """
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
 
 
-def pooled_with_places(x: Array, shape: tuple[int, ...], attrs: Mapping[str, Any]) -> list[Array]:
-    """The greatest element of each window, the first of equal ones, and where it stands in the operand, flat.
+def pooled_with_indices(x: Array, shape: tuple[int, ...], attrs: Mapping[str, Any]) -> list[Array]:
+    """The greatest element of each window, the first of equal ones, and its flat index in the operand.
 
-    `shape`: that of the results. Places count rows first, or with `storage_order` columns first within each plane.
+    `shape`: that of the results. Indices are row-major, or with `storage_order` column-major within each plane.
     """
     numpy: Any = np  # its stubs leave the types of such indices unknown
     sizes, results = x.shape[2:], shape[2:]
@@ -55,7 +55,7 @@ def _before(
     dilations: tuple[int, ...],
     attrs: Mapping[str, Any],
 ) -> tuple[int, ...]:
-    """How far the first window begins before the operand."""
+    """The padding before each dimension."""
     auto = attrs.get("auto_pad") or "NOTSET"
     if auto == "NOTSET":
         return tuple(attrs.get("pads") or (0,) * 2 * len(kernel))[: len(kernel)]
@@ -69,7 +69,7 @@ def _before(
 
 
 def movement(x: Expr, attrs: dict[str, Any], kernel: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Strides, dilations and paddings of a sliding window. Paddings: before and after each dimension, in order."""
+    """The strides, dilations and paddings of a sliding window. Paddings: before each dimension, then after each."""
     count = x.rank - 2
     strides = list(attrs.get("strides") or [1] * count)
     dilations = list(attrs.get("dilations") or [1] * count)
@@ -87,7 +87,7 @@ def movement(x: Expr, attrs: dict[str, Any], kernel: Sequence[int]) -> tuple[lis
 
 
 def padded(write: Write, x: str, pads: Sequence[int], filling: float) -> tuple[str, list[int]]:
-    """The operand, padded where torch's window cannot pad it itself, and the paddings left to the window."""
+    """The operand, padded if torch's window cannot pad it itself, and the remaining paddings of the window."""
     half = len(pads) // 2
     if list(pads[:half]) == list(pads[half:]):
         return x, list(pads[:half])
@@ -96,7 +96,7 @@ def padded(write: Write, x: str, pads: Sequence[int], filling: float) -> tuple[s
 
 
 def dimensions(write: Write, x: Expr, name: str) -> int:
-    """In how many dimensions windows move. Raises Unlowerable where torch has no such windows."""
+    """The number of dimensions of the windows. Raises Unlowerable if torch does not support it."""
     if x.rank not in (3, 4, 5):
         raise write.refuse(f"torch has `{name}` for 1, 2 and 3 dimensions, found {x.rank - 2}")
     return x.rank - 2
@@ -105,7 +105,7 @@ def dimensions(write: Write, x: Expr, name: str) -> int:
 def rounded_up(
     x: Expr, y: TensorType, pads: list[int], strides: list[int], dilations: list[int], kernel: Sequence[int]
 ) -> list[int]:
-    """Paddings with what the last window needs where sizes are rounded up: the result's shape says how many."""
+    """Paddings, extended for the last window where sizes are rounded up, which the result's shape shows."""
     count = x.rank - 2
     more = list(pads)
     for i, size in enumerate((y.shape or ())[2:]):

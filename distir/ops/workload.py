@@ -1,4 +1,4 @@
-"""The work that one execution of an op does, from its definition and the types it is given."""
+"""The work of one execution of an op, from its definition and the types of its operands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distir.ops.unify import Bindings, Reject
 
 
 def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attributes) -> Work:
-    """What one execution does. Raises Reject where a size is unknown or the op declares no work."""
+    """The work of one execution. Raises Reject for an unknown size, and for an op without declared work."""
     if op.view or not any(types.devices(t) for t in results):  # host results are known before the program runs
         return NO_WORK
     structure = tuple_structure(op, args)
@@ -44,7 +44,7 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
 def _letters(
     op: Op, bindings: Bindings, operands: Sequence[Type], results: Sequence[Type], bound: Attributes
 ) -> dict[str, Any]:
-    """What `flops` and its like are called with. Sizes that are unknown stay out until they are asked for."""
+    """The keyword arguments of `flops`, `bytes` and `temporary`. An unknown size is an error only if it is used."""
     letters: dict[str, Any] = dict(bound)
     letters |= {name: dtype.bytes for name, dtype in bindings.dtypes.items()}
     letters |= bindings.dims
@@ -97,13 +97,13 @@ def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type], at
 
 
 def _group(op: Op, attrs: Attributes) -> tuple[int, int] | None:
-    """How many devices the one stands for that is written down, and how far apart they are; None for other ops."""
+    """The size and the stride of the group of an op on a representative device; None for other ops."""
     size, stride = (attrs.get(name) if op.name in STANDING else None for name in ("size", "stride"))
     return (size, stride) if isinstance(size, int) and isinstance(stride, int) else None
 
 
 def _total(works: Sequence[Work]) -> Work:
-    """The work of one op on several leaves, done at once."""
+    """The work of one op on several leaves together."""
     first = works[0].communication if works else None
     communication = None
     if first is not None:

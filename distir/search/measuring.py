@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from distir.analysis import Load
 from distir.diagnostics import ProgramError
 from distir.files.scratch import scratch_folder
-from distir.lower import Entry, Launch, LaunchError, launch, lower
+from distir.lower import EntryPoint, Launch, LaunchError, launch, lower
 from distir.search.rows import Row
 from distir.search.subject import Subject, batch_dimension
 from distir.simulate import arguments
@@ -48,7 +48,7 @@ def _measured(subject: Subject, row: Row, how: Measuring) -> float:
     dimension = batch_dimension(subject.entry)
     sizes = {} if dimension is None or row.batch_size is None else {dimension: row.batch_size}
     args = arguments(entry, dict(subject.bind) | sizes)
-    lowered = lower([Entry(entry.name, module, entry, args)], subject.model)
+    lowered = lower([EntryPoint(entry.name, module, entry, args)], subject.model)
     with scratch_folder("measured") as folder:
         lowered.write(folder, how.load)
         words = ["--repeat", str(how.repeat), "--warmup", "1"]

@@ -6,7 +6,7 @@ import pytest
 from lowering_samples import entry, lowered_program
 
 import distir
-from distir.lower import Entry, lower
+from distir.lower import EntryPoint, lower
 from distir.simulate import arguments
 
 onnx = pytest.importorskip("onnx")
@@ -18,7 +18,7 @@ QUICK = ("resnet50", "vgg19", "shufflenet", "alexnet")
 def test_a_model_of_onnx_is_lowered(path):
     module = distir.import_onnx(path, weights=False)
     main = module.entry()
-    text = lower([Entry("main", module, main, arguments(main, {}))]).files["program.py"]
+    text = lower([EntryPoint("main", module, main, arguments(main, {}))]).files["program.py"]
     assert "F.conv2d(" in text
     compile(text, "program.py", "exec")
 

@@ -13,8 +13,8 @@ from lowering_samples import assert_close, entry, from_torch, lowered_program, r
 import distir
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, Apply, Attributes, Function, Literal, Module, Param, Return, TensorType
-from distir.lower import Entry, check_order, lower, lower_ranks, project
-from distir.lower.naming import Names, comment
+from distir.lower import EntryPoint, check_order, lower, lower_ranks, project
+from distir.lower.naming import Identifiers, comment
 
 VECTOR = TensorType(DTYPES["Float32"], (2,), 1)
 
@@ -49,7 +49,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("hint", HOSTILE)
 def test_a_name_becomes_an_identifier_that_means_nothing_else(hint):
-    name = Names().fresh(hint)
+    name = Identifiers().fresh(hint)
     assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,80}", name)
     assert name not in ("torch", "dist", "C", "GROUP", "DEVICE", "None", "lambda", "print")
     assert not name.startswith("f_")
@@ -129,7 +129,7 @@ def test_ranks_that_disagree_are_refused_before_anything_is_written():
     swapped = Function("main", first.params, (first.body[1], first.body[0], first.body[2]))
     ranks[1] = Module([swapped])
     entries = {
-        d: Entry("main", m, m.functions["main"], tuple(p.type for p in m.functions["main"].params))
+        d: EntryPoint("main", m, m.functions["main"], tuple(p.type for p in m.functions["main"].params))
         for d, m in ranks.items()
     }
     with pytest.raises(ProgramError, match="DIR702"):
@@ -321,5 +321,5 @@ def test_files_with_tensors_are_data_only(tmp_path):
     good = (tmp_path / "good.safetensors").read_bytes()
     for bad in (b"", good[:20], b"\xff" * 40, good.replace(b"[2, 3]", b"[9, 9]"), good.replace(b"[0, 48]", b"[0, 99]")):
         (tmp_path / "bad.safetensors").write_bytes(bad)
-        with pytest.raises(runtime.Refused, match="is no safetensors file"):
+        with pytest.raises(runtime.UserError, match="is no safetensors file"):
             runtime.read_tensors(tmp_path / "bad.safetensors")

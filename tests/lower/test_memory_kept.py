@@ -18,7 +18,7 @@ from pathlib import Path
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
 
-program = runtime.Program().prepare(0, torch.device("cpu"))
+program = runtime.LoweredProgram().prepare(0, torch.device("cpu"))
 before = resident()
 step = [torch.ones(1 << 18) for _ in range(256)]  # 1 MB each
 del step

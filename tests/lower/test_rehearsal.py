@@ -45,7 +45,7 @@ def rehearse(folder, monkeypatch):
     manifest = json.loads((folder / "program.json").read_text())
     notes, programs = [], []
     for rank in range(len(manifest["devices"])):
-        program = runtime.Program(folder)
+        program = runtime.LoweredProgram(folder)
         program.rank = rank
         for ranks in manifest["groups"]:
             program.module.GROUP[tuple(ranks)] = object()
@@ -85,7 +85,7 @@ def test_what_is_lowered_is_not_refused(tmp_path, monkeypatch, seed):
 )
 def test_ranks_that_would_not_meet_are_refused(tmp_path, monkeypatch, old, new, told):
     changed(tmp_path, old, new)
-    with pytest.raises(Exception, match="the ranks would wait for each other for ever") as caught:
+    with pytest.raises(Exception, match="the ranks would deadlock") as caught:
         rehearse(tmp_path, monkeypatch)
     assert told in str(caught.value)
 

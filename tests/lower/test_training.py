@@ -7,7 +7,7 @@ from lowering_samples import entry, load_runtime
 
 import distir
 from distir.analysis import check, result_names
-from distir.lower import Entry, Launch, launch, lower_training, training_step
+from distir.lower import EntryPoint, Launch, launch, lower_training, training_step
 from distir.models import gpt2
 from distir.simulate import arguments
 
@@ -83,7 +83,7 @@ def plain():
 
 def lowered(module, folder):
     main = module.functions["main"]
-    found = lower_training(Entry("main", module, main, arguments(main, {})), {})
+    found = lower_training(EntryPoint("main", module, main, arguments(main, {})), {})
     found.write(folder)
     return found
 
@@ -168,10 +168,10 @@ def test_every_strategy_hands_all_of_its_state_on(steps):
     main = module.functions["main"]
     step = training_step(entry(module), {})
     state = {p.name: p for p in main.params if "param" in p.roles or "state" in p.roles}
-    assert sorted(step.takeover.values()) == sorted(state)
+    assert sorted(step.donated.values()) == sorted(state)
     instance = check(module).instance(main, [p.type for p in main.params])
     results = dict(zip(result_names(main), instance.state.returned, strict=True))
-    for result, param in step.takeover.items():
+    for result, param in step.donated.items():
         assert results[result] == state[param].type, (result, param)
     whole = {p.name for p in model().functions["main"].params if "param" in p.roles or "state" in p.roles}
     assert set(step.gathered_names["main.gather.state"]) == whole

@@ -81,7 +81,7 @@ def work(folder, store, ranks, timeout, rank):
     for line in sys.stdin:
         place = Path(line.strip())
         try:
-            program = runtime.Program(place).prepare(rank, device, timeout)
+            program = runtime.LoweredProgram(place).prepare(rank, device, timeout)
             part = program.manifest["entries"]["main"].get(str(rank))
             given = runtime.read_tensors(place / "inputs.safetensors")
             values = program.inputs("main", given) if part else []

@@ -10,7 +10,7 @@ import distir
 from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, types
-from distir.lower.folder import Entry, lower
+from distir.lower.folder import EntryPoint, lower
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.verification import VerifyError, verify
@@ -147,7 +147,7 @@ def test_what_it_cannot_be_used_for():
         transform(made, "zero=1")
     assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
     with pytest.raises(ProgramError) as caught:
-        lower([Entry("main", made, made.entry(), tuple(p.type for p in made.entry().params))])
+        lower([EntryPoint("main", made, made.entry(), tuple(p.type for p in made.entry().params))])
     assert "transform without `representative=true`" in str(caught.value.diagnostics[0].help)
 
 

@@ -1,6 +1,6 @@
-"""The parts of lowered programs that are the same for all: Python texts, which run where DistIR is not installed.
+"""The files and functions that all lowered programs share. They run where DistIR is not installed.
 
-They import torch, which nothing here may do before it is needed; so they are texts (`.py.txt`), not modules.
+They import torch at the top, which no module of DistIR may do, so they are stored as texts (`.py.txt`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from functools import cache
 from distir.files.reading import beside
 
 FUNCTIONS = ("communication", "kernels")
-"""The templates of which a program holds only the functions that it calls."""
+"""The templates from which a program includes only the functions that it calls."""
 
 
 def text(name: str) -> str:
-    """A template, whole: a Python text, where the name has no other ending."""
+    """The text of a template: of `NAME.py` if the name has no extension."""
     file = f"{name}.txt" if "." in name else f"{name}.py.txt"
     return beside(__file__, file)
 
 
 def functions(wanted: Iterable[str]) -> str:
-    """The definitions of functions and of what they call, in the order of the templates."""
+    """The definitions of these functions and of all names that they use, in the order of the templates."""
     parts = _parts()
     found: set[str] = set()
     pending = [name for name in wanted if name in parts]
@@ -35,13 +35,13 @@ def functions(wanted: Iterable[str]) -> str:
 
 
 def function_names() -> frozenset[str]:
-    """All names that the functions' templates define."""
+    """All names that the templates in `FUNCTIONS` define."""
     return frozenset(_parts())
 
 
 @cache
 def _parts() -> dict[str, tuple[str, frozenset[str]]]:
-    """By name: the text of a definition, and the names that it uses."""
+    """By name: the source of its definition, and the names that it uses."""
     parts: dict[str, tuple[str, frozenset[str]]] = {}
     for template in FUNCTIONS:
         source = text(template)

@@ -13,7 +13,7 @@ from distir.ops.bridge.schema import OPSET, attribute_specs, element_type, make_
 from distir.ops.numeric import Array, dtype_of, np, numpy_dtype
 from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject
-from distir.ops.windows import pooled_with_places
+from distir.ops.windows import pooled_with_indices
 
 
 def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> list[Array]:
@@ -61,7 +61,7 @@ def _max_pool(x: Array, attrs: Attributes) -> list[Array]:
     (found,) = infer_results("MaxPool", (TensorType(dtype_of(x), x.shape),), attrs, 1)
     assert isinstance(found, TensorType)
     assert found.shape is not None
-    return pooled_with_places(x, tuple(size for size in found.shape if isinstance(size, int)), attrs)
+    return pooled_with_indices(x, tuple(size for size in found.shape if isinstance(size, int)), attrs)
 
 
 @lru_cache(maxsize=1024)

@@ -11,8 +11,7 @@ from distir.ops.core import Op
 from distir.ops.host import Operand, known_ints
 from distir.ops.infer import match_operands
 from distir.ops.layout import Layout, Letters
-from distir.ops.signature import Broadcast, DimVar, Segment, TensorPattern
-from distir.ops.signature import Operand as Place
+from distir.ops.signature import Broadcast, DimVar, OperandPattern, Segment, TensorPattern
 
 Operands = Sequence[Operand | None]
 
@@ -31,11 +30,11 @@ def layout_of(op: Op, operands: Operands, results: Sequence[Shape | None], attrs
     return Layout(tuple(_only(kept, letters) for letters in given), tuple(_only(kept, letters) for letters in made))
 
 
-def _place(places: Sequence[Place], index: int) -> Place:
+def _place(places: Sequence[OperandPattern], index: int) -> OperandPattern:
     return places[min(index, len(places) - 1)]
 
 
-def _letters(place: Place, shape: Shape | None) -> Letters:
+def _letters(place: OperandPattern, shape: Shape | None) -> Letters:
     """A letter for each dimension; a sequence of dimensions takes what the others leave."""
     if shape is None:
         return ()

@@ -15,7 +15,7 @@ from distir.ops.specs import TorchForm
 from distir.ops.windows import dimensions, movement, padded, rounded_up
 
 if TYPE_CHECKING:
-    from distir.ops.torch_form import Expr, Write, Written
+    from distir.ops.torch_form import Expr, FormResult, Write
 
 FORMS: dict[str, TorchForm] = {}
 """By op."""
@@ -124,14 +124,14 @@ def _(write: Write, x: Expr, w: Expr, b: Expr | None = None, *, group: int, **at
 
 
 @_form("MaxPool", fresh=True)
-def _(write: Write, x: Expr, *, kernel_shape: tuple[int, ...], **attrs: Any) -> Written:
+def _(write: Write, x: Expr, *, kernel_shape: tuple[int, ...], **attrs: Any) -> FormResult:
     count = dimensions(write, x, "MaxPool")
     strides, dilations, pads = movement(x, attrs, kernel_shape)
     pads = rounded_up(x, write.results[0], pads, strides, dilations, kernel_shape) if attrs.get("ceil_mode") else pads
     if len(write.results) > 1:
         windows = f"{write.items(kernel_shape)}, {write.items(strides)}, {write.items(dilations)}, {write.items(pads)}"
         return write.unpacked(
-            f"{write.kernel('max_pool_and_places')}({x}, {windows}, {bool(attrs.get('storage_order'))})"
+            f"{write.kernel('max_pool_and_indices')}({x}, {windows}, {bool(attrs.get('storage_order'))})"
         )
     flat = [n for i in reversed(range(count)) for n in (pads[i], pads[count + i])]
     text = f'F.pad({x}, {write.items(flat)}, value=float("-inf"))' if any(pads) else str(x)
@@ -253,7 +253,7 @@ def _recurrent(name: str, states: int, usual: tuple[str, ...]) -> None:
         direction: str,
         layout: int,
         **attrs: Any,
-    ) -> Written:
+    ) -> FormResult:
         _check_network(write, name, attrs, usual, lengths, others[states:])
         initial = as_arguments(*others[:states], *[None] * (states - len(others)))
         found = (
