@@ -17,7 +17,7 @@ from typing import Any
 
 import distir
 from distir.ir import Module
-from distir.lower import Entry, lower
+from distir.lower import EntryPoint, lower
 from distir.models import gpt2, mlp
 from distir.simulate import arguments
 
@@ -30,7 +30,7 @@ def lowered(module: Module) -> tuple[Any, Any]:
 
     main = module.functions["main"]
     folder = Path(tempfile.mkdtemp())
-    lower([Entry("main", module, main, arguments(main, {}))]).write(folder)
+    lower([EntryPoint("main", module, main, arguments(main, {}))]).write(folder)
     spec = importlib.util.spec_from_file_location("bench_runtime", folder / "runtime.py")
     assert spec is not None
     assert spec.loader is not None
@@ -197,7 +197,7 @@ def two_ranks(layers: int, width: int, batch: int, repeat: int = 40) -> None:
     main = module.functions["main"]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        found = lower([Entry("main", module, main, arguments(main, {}))])
+        found = lower([EntryPoint("main", module, main, arguments(main, {}))])
         found.write(folder)
         sizes = f"{layers}, {width}, {batch}, {repeat}"
         (folder / "pair.py").write_text(PAIR.replace("SIZES", sizes))
@@ -218,7 +218,7 @@ def start_up(ranks: int = 2, repeat: int = 3) -> None:
     main = module.functions["main"]
     walls: list[float] = []
     with tempfile.TemporaryDirectory() as scratch:
-        found = lower([Entry("main", module, main, arguments(main, {}))])
+        found = lower([EntryPoint("main", module, main, arguments(main, {}))])
         found.write(Path(scratch))
         for _ in range(repeat):
             start = time.perf_counter()

@@ -39,7 +39,7 @@ ROWS = """\
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingStep:
+class LoweredStep:
     """The interface of a training step, in names of the entry function's parameters and results."""
 
     donated: Mapping[str, str]
@@ -56,7 +56,7 @@ class TrainingStep:
     """By entry point: the names of its results in the sequential program."""
 
 
-def training_step(entry: EntryPoint, bind: Bind) -> TrainingStep | None:
+def training_step(entry: EntryPoint, bind: Bind) -> LoweredStep | None:
     """The interface of the entry point as a training step; None if it updates no state.
 
     `bind`: the sizes of named dimensions. Raises ProgramError for a program with errors.
@@ -88,7 +88,7 @@ def lower_training(entry: EntryPoint, bind: Bind, source: str = "") -> Lowered |
     return replace(lowered, files={**lowered.files, **files})
 
 
-def _step(analysis: Analysis, entry: EntryPoint, result_names: Sequence[str], bind: Bind) -> TrainingStep | None:
+def _step(analysis: Analysis, entry: EntryPoint, result_names: Sequence[str], bind: Bind) -> LoweredStep | None:
     checker = analysis.domain
     module, main = entry.module, entry.function
     instance = analysis.instance(main, entry.args)
@@ -115,7 +115,7 @@ def _step(analysis: Analysis, entry: EntryPoint, result_names: Sequence[str], bi
             entries.append(_entry(module, cut, name, bind))
             gathered[name] = {p.name: donated.get(origin[p.name], origin[p.name]) for p in cut.params}
             gathered_names[name] = [_result_name(gather, i, comes[i], origin, donated, sequential) for i in wanted]
-    return TrainingStep(donated, sequential, tuple(entries), scattered, gathered, gathered_names)
+    return LoweredStep(donated, sequential, tuple(entries), scattered, gathered, gathered_names)
 
 
 def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:

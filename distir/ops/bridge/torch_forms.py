@@ -181,7 +181,7 @@ def _(
     momentum: float,
     training_mode: int,
     **_: Any,
-) -> Written:
+) -> FormResult:
     if training_mode:
         given = f"{x}, {scale}, {b}, {mean}, {var}, {write.number(momentum)}, {write.number(epsilon)}"
         return write.unpacked(f"{write.kernel('batch_norm_in_training')}({given})[: {len(write.results)}]")
