@@ -270,3 +270,15 @@ def test_no_module_is_hidden_by_something_of_its_name():
         if package.split(".")[0] in ("distir", "distir_lsp") and getattr(sys.modules[package], own) is not module:
             hidden.add(name)
     assert hidden == HIDDEN
+
+
+@pytest.mark.parametrize("room", ["ops", "lower"])
+def test_each_class_has_a_name_of_its_own(room):
+    """One name, one concept: no class of the room shares its name with another class of the package."""
+    homes: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(module_name(path))
+    shared = {name: found for name, found in homes.items() if len(found) > 1}
+    assert {n: found for n, found in shared.items() if any(m.startswith(f"distir.{room}.") for m in found)} == {}

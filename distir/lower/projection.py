@@ -184,7 +184,7 @@ class _Rank:
     def _projected(self, instance: Instance, name: str, is_entry: bool) -> Deep[_Projected]:
         function = instance.function
         returned = held_results(instance, self.device)
-        kept, needed = yield from self._taking_part(instance, [function.returned[i] for i in returned])
+        own, needed = yield from self._taking_part(instance, [function.returned[i] for i in returned])
         params = tuple(
             i
             for i, (param, v) in enumerate(zip(function.params, instance.args, strict=True))
@@ -193,7 +193,7 @@ class _Rank:
         writer = _BodyBuilder(self, instance, needed)
         heads = [self._param(function.params[i], instance.args[i]) for i in params]
         writer.define(p.name for p in heads)
-        for index in kept:
+        for index in own:
             yield from writer.add(function.body[index])
         yield from writer.add(Return(tuple(function.returned[i] for i in returned)))
         stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
@@ -210,19 +210,19 @@ class _Rank:
     def _taking_part(self, instance: Instance, returned: Sequence[Arg]) -> Deep[tuple[list[int], set[str]]]:
         """The indices of the statements that this rank takes part in, and the names that they use."""
         needed = set(names(returned))
-        kept: list[int] = []
+        own: list[int] = []
         body = instance.function.body
         for index in range(len(body) - 1, -1, -1):
             statement = body[index]
             if isinstance(statement, (Return, Broken)) or not self._takes_part(instance, statement, needed):
                 continue
-            kept.append(index)
+            own.append(index)
             args = statement.args
             if isinstance(statement, Call):
                 projected = yield self.of(callee(self.domain, instance, statement))
                 args = tuple(args[i] for i in projected.params)
             needed.update(names(args))
-        return kept[::-1], needed
+        return own[::-1], needed
 
     def _takes_part(self, instance: Instance, statement: Apply | Call, needed: set[str]) -> bool:
         rho = instance.state
@@ -275,8 +275,8 @@ class _BodyBuilder:
         args: list[Arg] = [call.args[i] for i in found.params]
         args += [self._remote_param(found, name, stated) for name, stated in found.added]
         claims = tuple(call.claims[i] for i in found.results) if call.claims else ()
-        kept = tuple(self._result(call.results[i]) for i in found.results)
-        return Call(kept, found.function.name, tuple(args), claims)
+        own = tuple(self._result(call.results[i]) for i in found.results)
+        return Call(own, found.function.name, tuple(args), claims)
 
     def _remote_param(self, found: _Projected, name: str, type: Type) -> str:
         """The parameter of this function for a value that another rank computes in a callee; shared by all calls."""
@@ -328,13 +328,13 @@ def _one_device(type: Type) -> int | None:
 def _unprojected(module: Module, found: Mapping[str, Function]) -> list[Function]:
     """The functions that the projected ones in `found` call without a projection of their own."""
     pending = [s.function for f in found.values() for s in f.body if isinstance(s, Call)]
-    kept: dict[str, Function] = {}
+    called: dict[str, Function] = {}
     while pending:
         name = pending.pop()
-        if name not in found and name not in kept:
-            kept[name] = module.functions[name]
-            pending += [s.function for s in kept[name].body if isinstance(s, Call)]
-    return [function for name, function in module.functions.items() if name in kept]
+        if name not in found and name not in called:
+            called[name] = module.functions[name]
+            pending += [s.function for s in called[name].body if isinstance(s, Call)]
+    return [function for name, function in module.functions.items() if name in called]
 
 
 def is_remote(param: Param) -> bool:

@@ -1,6 +1,6 @@
 """Attention and rotary position embedding as single ops.
 
-Work is counted as if each product, softmax and mask were computed in turn: `Attention` keeps its scores in memory.
+The work is that of separate products, softmax and masks: `Attention` materialises its scores in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCORE_FLOPS = 5
 
 
 def _scores(*, b: int, q: int, k: int, h: int | None = None, q_num_heads: int = 0, **_: Any) -> int:
-    """How many pairs of a query and a key are compared."""
+    """The number of scores: pairs of a query and a key."""
     return b * q * k * (q_num_heads if h is None else h)
 
 
@@ -73,12 +73,12 @@ def Attention(
     """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`, without a cache.
 
     Operands are (batch, heads, sequence, size), or (batch, sequence, heads * size) with `q_num_heads` and
-    `kv_num_heads`. Fewer heads of keys and values are shared by groups of query heads. A Bool mask says who takes
-    part, another one is added to the scores; `is_causal` masks keys behind the query; a query for which all keys are
+    `kv_num_heads`. With fewer heads of keys and values, groups of query heads share them (GQA). In a Bool mask, true
+    means attend; another mask is added to the scores. `is_causal` masks keys after the query. A query whose keys are all
     masked gives zeros. `scale` is by default one over
     the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`. With `window`
-    a causal query sees the last `window` keys alone, its own among them (sliding window). `sinks` holds a score for
-    each query head that takes part in the softmax as a key without a value would.
+    a causal query attends to the last `window` keys only, including its own (sliding window). `sinks` holds a score for
+    each query head, which is added to its softmax like a key without a value.
 
     %y = Attention(%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1])
     %y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%x: Tensor[Float32, (2, 5, 8), 1], %x, %x)
@@ -115,7 +115,7 @@ def _(
 ) -> Shape | None:
     window = attrs.get("window")
     if window is not None and (window < 1 or not attrs["is_causal"]):
-        message = f"`Attention` expected a `window` of 1 key at least, and `is_causal`, found {window}"
+        message = f"`Attention` expected a `window` of at least 1 key, and `is_causal`, found {window}"
         raise Reject(codes.BAD_VALUE, message, "window")
     rank = next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
     if rank is None:
@@ -156,9 +156,9 @@ def _(
     results: Sequence[Shape | None],
     **attrs: Any,
 ) -> Layout:
-    """Batches and heads are apart from each other; so are queries, unless those behind them count.
+    """The batch and the heads may be split, and the queries unless the mask is causal.
 
-    One head of keys and values that all queries share is whole.
+    A single head of keys and values, which all queries share, is replicated.
     """
     query = None if attrs["is_causal"] else "q"
     if len(q.shape or ()) == 4:
@@ -183,7 +183,7 @@ def _(
 
 @Attention.grad
 def _(g: Backward) -> Gradients:
-    """The gradient of the products, masks and softmax that attention is made of; they are computed again."""
+    """The gradient of the decomposition into products, masks and softmax, which are recomputed."""
     q, k, v, mask, sinks = g.x
     flat = g.rank(q) == 3
     heads, shared = (g.attrs.get("q_num_heads"), g.attrs.get("kv_num_heads"))
@@ -199,7 +199,7 @@ def _(g: Backward) -> Gradients:
         is_bool = g.dtype(mask).kind == "bool"
         scores = g("Where", mask, scores, -math.inf) if is_bool else g("Add", scores, mask)
     if g.attrs["is_causal"]:
-        scores = g("Where", _seen_keys(g, queries, keys), scores, -math.inf)
+        scores = g("Where", _attended_keys(g, queries, keys), scores, -math.inf)
     weights = g("Softmax", scores, axis=-1) if sinks is None else _with_sinks(g, scores, sinks)
     mixed = _grouped(g, weights, values, key_heads, group)
     if flat:
@@ -228,7 +228,7 @@ def _grouped(g: Backward, a: Arg, b: Arg, heads: int, group: int) -> str:
 
 
 def _shape_operand(g: Backward, sizes: list[Any]) -> Any:
-    """A shape as one operand, from numbers and scalars."""
+    """A shape operand, from numbers and scalars."""
     plain = [size.value if hasattr(size, "value") else size for size in sizes]
     if not any(isinstance(size, str) for size in plain):
         return tuple(plain)
@@ -236,15 +236,15 @@ def _shape_operand(g: Backward, sizes: list[Any]) -> Any:
 
 
 def _with_sinks(g: Backward, scores: Arg, sinks: Arg) -> str:
-    """The softmax of the scores and, for each head, one more, which is then left out."""
+    """The softmax of the scores and of the sink of each head, without the sink's own result."""
     shape = _shape_operand(g, [*(g.size_along(scores, axis) for axis in range(3)), 1])
     sink = g("Expand", g("Unsqueeze", sinks, (1, 2)), shape)
     weights = g("Softmax", g("Concat", scores, sink, axis=3), axis=3)
     return g("Slice", weights, (0,), (-1,), (3,))
 
 
-def _seen_keys(g: Backward, queries: Arg, keys: Arg) -> str:
-    """Which keys a causal query sees, within its window if there is one: a host value."""
+def _attended_keys(g: Backward, queries: Arg, keys: Arg) -> str:
+    """The mask of the keys that a causal query attends to, as a host value."""
     position = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
     key = g("Range", 0, g.size_along(keys, 2), 1)
     seen = g("LessOrEqual", key, position)
@@ -305,12 +305,12 @@ def RotaryEmbedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Array:
-    """Each pair of elements of a head turned by the angle that belongs to its position. ONNX `RotaryEmbedding`.
+    """Each pair of elements of a head rotated by the angle of its position. ONNX `RotaryEmbedding`.
 
-    `x` is (batch, heads, sequence, size), or (batch, sequence, heads * size) with `num_heads`. The caches hold rows of
-    cosines and sines, one for each of `position_ids`, or without those one for each token, of a batch of 1 if all
+    `x` is (batch, heads, sequence, size), or (batch, sequence, heads * size) with `num_heads`. The caches are rows of
+    cosines and sines, indexed by `position_ids`; if omitted, there is a row for each token, with a batch of 1 if all
     sequences have the same positions. Pairs are the halves of a
-    head, or neighbours if `interleaved`; only the first `rotary_embedding_dim` elements turn, if that is not 0.
+    head, or neighbours if `interleaved`; only the first `rotary_embedding_dim` elements are rotated, if that is not 0.
 
     %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 4), 1], %s: Tensor[Float32, (9, 4), 1], %i: Tensor[Int64, (2, 3), 1])
     %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (1, 3, 4), 1], %s: Tensor[Float32, (1, 3, 4), 1])
@@ -375,17 +375,17 @@ def _(
 
 @RotaryEmbedding.grad
 def _(g: Backward) -> Gradients:
-    """Turned back by the same angles. Cosines and sines have a gradient as what is multiplied with the operand."""
+    """The gradient of `x` is rotated back by the same angles; that of cosines and sines is one of the products."""
     x, cos, sin, positions = g.x
     dx = g.same(g.dy, cos, g("Neg", g.definite(2)), positions) if g.wants(0) else None
     if not (g.wants(1) or g.wants(2)):
         return [dx, None, None, None]
-    _, dcos, dsin = g.through(_turned(g, x, cos, sin, positions), g.dy, [None, cos, sin])
+    _, dcos, dsin = g.through(_rotated(g, x, cos, sin, positions), g.dy, [None, cos, sin])
     return [dx, dcos, dsin, None]
 
 
-def _turned(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
-    """The embedding as the products and sums that it is made of."""
+def _rotated(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
+    """The decomposition into products and sums."""
     flat = g.rank(x) == 3
     whole = _heads_apart(g, x, g.attrs["num_heads"]) if flat else x
     size = g.known_shape(whole)[3]
@@ -432,13 +432,13 @@ def _(
 
 
 def _hidden(queries: int, keys: int, window: int | None) -> Array:
-    """Which keys a causal query does not see: those behind it, and those `window` or more before it."""
+    """The mask of the keys hidden from a causal query: those after it, and those `window` or more before it."""
     ahead = np.arange(keys) - np.arange(queries)[:, None]
     return (ahead > 0) | (ahead <= -window) if window else ahead > 0
 
 
 def _by_head(x: Array, heads: int | None) -> Array:
-    """(batch, heads, sequence, size), whichever of the two layouts `x` is in."""
+    """The operand, in either layout, as (batch, heads, sequence, size)."""
     if x.ndim == 4 or heads is None:
         return x
     batch, length, hidden = x.shape
@@ -446,7 +446,7 @@ def _by_head(x: Array, heads: int | None) -> Array:
 
 
 def _joined(x: Array) -> Array:
-    """(batch, sequence, heads * size) of (batch, heads, sequence, size)."""
+    """From (batch, heads, sequence, size) to (batch, sequence, heads * size)."""
     batch, heads, length, size = x.shape
     return x.swapaxes(1, 2).reshape(batch, length, heads * size)
 
@@ -454,16 +454,16 @@ def _joined(x: Array) -> Array:
 def _split_heads(
     name: str, x: Operand, heads: int | None, rank: int, op: str = "Attention", attribute: str | None = None
 ) -> tuple[Dim, Dim, Dim, Dim]:
-    """Batch, heads, sequence and size of an operand in either layout. Raises Reject where the heads do not come out."""
+    """Batch, heads, sequence and size of an operand in either layout. Raises Reject for an indivisible size."""
     attribute = attribute or ("q_num_heads" if name == "q" else "kv_num_heads")
     if heads is not None and heads < 1:
-        raise Reject(codes.BAD_VALUE, f"`{op}` expected 1 head at least, found {heads}", attribute)
+        raise Reject(codes.BAD_VALUE, f"`{op}` expected at least 1 head, found {heads}", attribute)
     if x.shape is None:
         return (None, heads, None, None)
     if rank == 4:
         batch, found, length, size = x.shape
         if heads is not None and isinstance(found, int) and found != heads:
-            message = f"`{op}` expected {heads} heads, as `{attribute}` says, found {found}"
+            message = f"`{op}` expected {heads} heads (`{attribute}`), found {found}"
             raise Reject(codes.SHAPE_MISMATCH, message, name)
         return (batch, found, length, size)
     batch, length, hidden = x.shape

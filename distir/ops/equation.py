@@ -43,5 +43,5 @@ def parse_equation(text: str) -> Equation:
 def _labels(term: str) -> Labels:
     labels = tuple(_TERM.findall(term))
     if "".join(labels) != term or labels.count("...") > 1:
-        raise ValueError(f"`{term}`, where letters and one `...` may stand")
+        raise ValueError(f"`{term}`, which is not letters and at most one `...`")
     return labels

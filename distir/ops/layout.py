@@ -1,6 +1,6 @@
-"""Layout: which dimensions of an op's operands and results are one and the same, and what splitting them leaves.
+"""Layouts: the dimensions that an op's operands and results share, and the results of splitting them over devices.
 
-A rule `@Op.sharding` gives one where the signature cannot. Knows no devices: `transform` decides what is split.
+A layout follows from the signature or from a rule `@Op.sharding`. `transform` decides which dimensions are split.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Protocol
 from distir.ir import Arg, Constant, Dim, DimensionError, Shape, SymbolicDim, TensorType, dims
 
 Letters = tuple[str | None, ...]
-"""A letter for each dimension; None for one that must be whole."""
+"""A letter for each dimension; None for one that cannot be split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A block that every device has all of, beside others that are split."""
+    """A replicated block, next to others that are split."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Blocks of one size, as many as the dimension holds."""
+    """Blocks of one size that fill the dimension."""
 
     size: int
 
@@ -32,73 +32,73 @@ class Repeated:
 Block = Dim | Shared | Repeated
 
 Blocks = tuple[Block, ...]
-"""The blocks that a dimension was joined from, or is to be cut into, each to be split by itself: their sizes."""
+"""The sizes of the blocks that a dimension is concatenated from or will be cut into. Each block is split by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The letters of an op's dimensions, for certain operands.
+    """The letters of an op's dimensions, for given operands.
 
-    Let a letter be split. Operands that have it are split there, the others are whole. Results that have it are split
-    there; the others are partial sums, one on each device, whose sum is the result.
+    If a letter is split, operands and results with it are split along its dimension. Other operands are replicated, and
+    other results are partial sums, whose sum over the devices is the result.
     """
 
     operands: tuple[Letters, ...]
     results: tuple[Letters, ...]
     averaged: frozenset[str] = frozenset()
-    """Letters over which a mean is taken: the partial results are to be divided by the number of devices."""
+    """Letters over which a mean is taken: the partial results must be divided by the number of devices."""
     scaled: int | None = None
-    """The operand that is to be divided in the place of the results, if letters are averaged."""
+    """The operand to divide instead of the results, for averaged letters."""
     factors: tuple[int, ...] = ()
     """Operands in which each term of a sum is linear, although the op is not, as it adds something to the sum."""
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Attributes to be divided by the number of devices when the letter is split."""
+    """Letter -> attributes to divide by the number of devices if it is split."""
     divided_operands: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Operands, host values, to be divided likewise."""
+    """Letter -> host operands to divide by the number of devices if it is split."""
     operand_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
-    """By operand and axis: the blocks of that dimension; none where it can be in no blocks, whatever the others are."""
+    """(operand, axis) -> the blocks of that dimension; empty where it cannot be in blocks."""
     result_blocks: Mapping[tuple[int, int], Blocks] = field(default_factory=dict[tuple[int, int], Blocks])
     apart: str | None = None
-    """The letter of a dimension whose blocks are dimensions of their own, one of each operand or one of each result.
+    """The letter of a dimension whose blocks are separate dimensions, one of each operand or result.
 
-    Some of them may be split and others whole.
+    Some of them may be split and others replicated.
     """
     contiguous: frozenset[str] = frozenset()
-    """Letters whose dimensions cannot be in blocks: they are regrouped."""
+    """Letters whose dimensions cannot be in blocks, because they are regrouped."""
     stated: int | None = None
-    """The operand, a host value, that states the shape of the first result."""
+    """The host operand with the shape of the first result."""
     relative: tuple[int, ...] = ()
-    """Sizes in that operand that take the dimension from other operands, and so hold for parts as for the whole."""
+    """Indices of sizes in that operand that refer to other operands' dimensions, and so are valid for parts, too."""
     parted: str | None = None
-    """The letter that is split only as the op's rule `parted` says, in other ops."""
+    """The letter that can be split only by the decomposition that the op's rule `parted` writes."""
     others: tuple[Layout, ...] = ()
-    """Other layouts that are right as well, less likely ones last."""
+    """Alternative layouts, the most likely first."""
 
 
 class Parts(Protocol):
-    """Writes what an op is on each device, which has a part of an operand: for rules `parted`. Values are names."""
+    """The interface of `parted` rules, which write the ops of each device on its parts. Values are names."""
 
     size: int
-    """How many devices there are."""
+    """The number of devices."""
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
-        """The result of another op, on each device by itself."""
+        """Write an op on each device. Returns its result."""
         ...
 
     def sum(self, x: Arg) -> Arg:
-        """The sum over the devices, on each of them."""
+        """The sum over the devices (all-reduce)."""
         ...
 
     def greatest(self, x: Arg, axis: int) -> Arg:
-        """The greatest over the devices, on each of them; `x` has a dimension of 1 at `axis`."""
+        """The maximum over the devices, on each of them. `x` has size 1 along `axis`."""
         ...
 
     def own(self, positions: Arg, length: int) -> tuple[Arg, Arg]:
-        """Positions from 0 to `length` counted in the device's own part, 0 for the others; and which are its own."""
+        """Positions from 0 to `length` relative to the device's part, 0 outside of it; and the mask of those inside."""
         ...
 
     def type(self, x: Arg) -> TensorType:
-        """The type of an operand of the op in the whole program."""
+        """The type of an operand before the split."""
         ...
 
 
@@ -107,7 +107,7 @@ MOST_BLOCKS = 8
 
 
 def regrouping(before: Shape | None, after: Shape | None) -> Layout:
-    """The layout of dimensions that are regrouped in row-major order, of one operand and one result.
+    """The layout of a row-major reshape of one operand to one result.
 
     In each group the outermost dimension can be split. It can also be split along an inner one of the factors that its
     dimensions have in common (of batches, heads and sizes, the heads): what is joined of several factors is in blocks
@@ -130,7 +130,7 @@ def regrouping(before: Shape | None, after: Shape | None) -> Layout:
 
 
 def _inner(main: Layout, before: Shape, after: Shape, left: list[int], right: list[int]) -> Iterator[Layout]:
-    """The layouts in which a group is split along a factor that is not its outermost."""
+    """The layouts in which a group is split along an inner factor."""
     letter = f"g{left[0]}"
     factors = _factors([before[i] for i in left], [after[j] for j in right])
     for at, (_, i, j) in enumerate(factors[1:], 1):
@@ -178,7 +178,7 @@ def _factors(left: Sequence[Dim], right: Sequence[Dim]) -> list[tuple[Dim, int, 
 def _blocks_of(factors: Sequence[tuple[Dim, bool]], at: int) -> list[Blocks] | None:
     """The blocks of the dimension that has some of the factors, split along one; an empty list if it is that one.
 
-    None where they cannot be told.
+    None if they are unknown.
     """
     outer = dims.product(n for n, own in factors[:at] if own)
     block = dims.product(n for n, own in factors[at:] if own)
@@ -190,7 +190,7 @@ def _blocks_of(factors: Sequence[tuple[Dim, bool]], at: int) -> list[Blocks] | N
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:
-    """`a / b`, if that is more than 1 and exact."""
+    """`a / b`; None if it is not exact."""
     if a is None or b is None:
         return None
     try:
@@ -201,7 +201,7 @@ def _quotient(a: Dim, b: Dim) -> Dim:
 
 
 def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
-    """Which dimensions hold the same elements, those of 1 left out; what cannot be told is left out, too."""
+    """The groups of dimensions with the same elements, without those of 1 and those that are unknown."""
     i = j = 0
     while i < len(before) and j < len(after):
         first, last = (i, j), _group(before, after, i, j)
@@ -215,7 +215,7 @@ def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]
 
 
 def _group(before: Shape, after: Shape, i: int, j: int) -> tuple[int, int] | None:
-    """Where the group that begins at `i` and `j` ends: the shortest with equally many elements; None if unknown."""
+    """The end of the shortest group from `i` and `j` on with equally many elements; None if unknown."""
     left, right = before[i], after[j]
     i, j = i + 1, j + 1
     while left != right:
@@ -232,7 +232,7 @@ def _group(before: Shape, after: Shape, i: int, j: int) -> tuple[int, int] | Non
 
 
 def _divides(a: Dim, b: Dim) -> bool:
-    """Whether `a` is the smaller one, as far as can be told."""
+    """Whether `a` is smaller, or divides `b` if they are symbolic."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
     try:
@@ -242,5 +242,5 @@ def _divides(a: Dim, b: Dim) -> bool:
 
 
 def elementwise(shapes: Sequence[Shape | None]) -> tuple[Letters, ...]:
-    """Letters for operands of one shape."""
+    """The letters of operands of equal shapes."""
     return tuple(tuple(f"s{k}" for k in range(len(shape or ()))) for shape in shapes)

@@ -39,7 +39,7 @@ def LayerNormalization(
 ) -> list[Array]:
     """`(x - mean) / sqrt(variance + epsilon) * scale + b`. ONNX `LayerNormalization`.
 
-    Mean and variance are taken over the dimensions from `axis` on. The optional second and third result are the mean and
+    Mean and variance are those of the dimensions from `axis` on. The optional second and third result are the mean and
     `1 / sqrt(variance + epsilon)`, in Float32.
 
     %y = LayerNormalization(%x: Tensor[Float32, (2, 3), 1], %scale: Tensor[Float32, (3,), 1], %b: Tensor[Float32, (3,), 1])

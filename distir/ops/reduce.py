@@ -222,8 +222,8 @@ def _(g: Backward) -> Gradients:
     product = _again(g, "ReduceProd", others)
     zeros = _again(g, "ReduceSum", g("Cast", is_zero, to=g.dtype(x)))
     at_zero = g("Where", g("Equal", zeros, 1.0), product, 0.0)
-    elsewhere = g("Where", g("Equal", zeros, 0.0), g("Div", product, others), 0.0)
-    return [g("Mul", _with_ones(g, g.dy), g("Where", is_zero, at_zero, elsewhere)), None]
+    regular = g("Where", g("Equal", zeros, 0.0), g("Div", product, others), 0.0)
+    return [g("Mul", _with_ones(g, g.dy), g("Where", is_zero, at_zero, regular)), None]
 
 
 @ReduceProd.torch(fresh=True)

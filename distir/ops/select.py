@@ -1,4 +1,4 @@
-"""Taking tensors apart, putting them together, and reading or writing some of their elements."""
+"""Splitting, concatenating, slicing, gathering and scattering."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def Split(
 ) -> list[Array]:
     """`input` cut along `axis` into parts of the sizes `split`, or into `num_outputs` parts of equal size.
 
-    The last part is smaller if they do not come out even. With neither, as many parts as results are named. ONNX
-    `Split`.
+    The last part is smaller if the size is not divisible. With neither, there is a part for each result. ONNX `Split`.
 
     %a, %b = Split[axis = 0, num_outputs = 2](%x: Tensor[Float32, (4, 3), 1])
     %a, %b = Split[axis = 1](%x: Tensor[Float32, (4, 3), 1], [1, 2])
@@ -53,7 +52,7 @@ def _(
         message = "`Split` expected either the sizes `split` or `num_outputs`, found both"
         raise Reject(codes.BAD_VALUE, message, "num_outputs")
     if num_outputs is not None and num_outputs < 1:
-        raise Reject(codes.BAD_VALUE, f"`Split` expected 1 part at least, found {num_outputs}", "num_outputs")
+        raise Reject(codes.BAD_VALUE, f"`Split` expected at least 1 part, found {num_outputs}", "num_outputs")
     shape = input.shape
     at = None if shape is None else normal_axis(axis, len(shape), "Split", "axis")
     dim = None if shape is None or at is None else shape[at]
@@ -128,7 +127,7 @@ def _(write: Write, *inputs: Expr, axis: int) -> str:
 
 
 INDICES = ("Int64", "Int32")
-"""What torch takes as indices; a tensor of UInt8 would be taken for a mask."""
+"""The element types of indices in torch, which interprets a tensor of UInt8 as a mask."""
 
 
 @op(
@@ -137,7 +136,7 @@ INDICES = ("Int64", "Int32")
     bytes=lambda t, i, s, elements, **_: 2 * t * elements + i * s,
 )
 def Gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
-    """The slices of `data` along `axis` that `indices` name, in the place of that dimension. ONNX `Gather`.
+    """The slices of `data` at `indices` along `axis`; the dimensions of `indices` replace that one. ONNX `Gather`.
 
     An embedding is a `Gather` of rows. Negative indices count from the end.
 
@@ -163,7 +162,7 @@ def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout
 
 @Gather.parted
 def _(w: Parts, data: Arg, indices: Arg, *, axis: int) -> list[Arg]:
-    """Of a table in parts, each device looks up what it has; the rows of the others count as zero."""
+    """Vocabulary-parallel lookup: each device looks up the rows that it has, and takes zeros for the others."""
     table = w.type(data)
     shape = table.shape or ()
     first = axis % len(shape)
@@ -196,7 +195,7 @@ def _(write: Write, data: Expr, indices: Expr, *, axis: int) -> str:
 
 
 def _index(indices: Expr) -> str:
-    """An operand as indices for torch."""
+    """An operand as an index in torch."""
     text = indices.tensor
     return text if indices.dtype.name in INDICES else f"{text}.long()"
 
@@ -207,7 +206,7 @@ def _index(indices: Expr) -> str:
     bytes=lambda t, i, elements, **_: (2 * t + i) * elements,
 )
 def GatherElements(data: Array, indices: Array, *, axis: int = 0) -> Array:
-    """For each place of the result, the element of `data` at that place, but at the index along `axis`.
+    """Each element is that of `data` at the same position, except that `indices` gives the one along `axis`.
 
     ONNX `GatherElements`.
 
@@ -248,9 +247,9 @@ def _(write: Write, data: Expr, indices: Expr, *, axis: int) -> str:
     bytes=lambda t, i, r, elements, **_: 2 * t * elements + i * r,
 )
 def GatherND(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
-    """The parts of `data` at the coordinates along the last dimension of `indices`.
+    """The slices of `data` at the coordinates along the last dimension of `indices`.
 
-    The first `batch_dims` dimensions belong together in both. ONNX `GatherND`.
+    The first `batch_dims` dimensions of both are batch dimensions. ONNX `GatherND`.
 
     %y = GatherND(%x: Tensor[Float32, (4, 5, 6), 1], %i: Tensor[Int64, (3, 2), 1])
     %y = GatherND[batch_dims = 1](%x: Tensor[Float32, (4, 5, 6), 1], %i: Tensor[Int64, (4, 1), 1])
@@ -299,10 +298,10 @@ def _(write: Write, data: Expr, indices: Expr, *, batch_dims: int) -> str:
     flops=lambda s, reduction, **_: 0 if reduction == "none" else s,
 )
 def ScatterElements(data: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
-    """`data` with each element of `updates` written at its own place, but at the index along `axis`.
+    """`data` with each element of `updates` written at its position, except that `indices` gives the one along `axis`.
 
-    With `reduction` (`add`, `mul`, `max`, `min`) what is there and what is written are combined; without, each place
-    is to be written once. ONNX `ScatterElements`.
+    With `reduction` (`add`, `mul`, `max`, `min`), the elements of `data` and `updates` are combined; without, positions
+    must be distinct. ONNX `ScatterElements`.
 
     %y = ScatterElements(%x: Tensor[Float32, (3, 3), 1], %i: Tensor[Int64, (1, 3), 1], %u: Tensor[Float32, (1, 3), 1])
     """
@@ -345,7 +344,7 @@ def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, axis: int, redu
 def ScatterND(data: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
     """`data` with the slices of `updates` written at the coordinates along the last dimension of `indices`.
 
-    With `reduction` (`add`, `mul`, `max`, `min`) what is there and what is written are combined. ONNX `ScatterND`.
+    With `reduction` (`add`, `mul`, `max`, `min`), the slices of `data` and `updates` are combined. ONNX `ScatterND`.
 
     %y = ScatterND(%x: Tensor[Float32, (4, 5), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float32, (2, 5), 1])
     """
@@ -394,10 +393,10 @@ def _(write: Write, data: Expr, indices: Expr, updates: Expr, *, reduction: str)
     linear="jointly",
 )
 def Slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
-    """The elements from `starts` to before `ends` in `steps`, along `axes` (the first dimensions, if left out).
+    """The elements from `starts` to before `ends` in `steps`, along `axes` (if omitted, the first dimensions).
 
-    Negative positions count from the end; those out of range are moved to the ends. A negative step goes backwards.
-    Of a named dimension a part is taken to be there: `%x[1:]` of `(B,)` has the shape `(B-1,)`. ONNX `Slice`.
+    Negative positions count from the end; those out of range are clamped. A negative step goes backwards.
+    Named dimensions are assumed to be large enough: `%x[1:]` of `(B,)` has the shape `(B-1,)`. ONNX `Slice`.
 
     %y = Slice(%x: Tensor[Float32, (4, 6), 1], [1, 0], [3, 6])
     %y = Slice(%x: Tensor[Float32, (4, 6), 1], [-1], [-100], [1], [-2])
@@ -462,14 +461,14 @@ def _(data: Operand, starts: Operand, ends: Operand, *others: Operand | None, re
 
 
 def _takes_each(dim: Dim, start: int, end: int, step: int) -> bool:
-    """Whether a slice takes one element of each `step`, to the end, whatever part of the dimension it is of."""
+    """Whether a slice takes one element of every `step` up to the end, also in each part of the dimension."""
     reaches = end >= (dim if isinstance(dim, int) else FAR)
     return 0 <= start < step and reaches and (step == 1 or (isinstance(dim, int) and dim % step == 0))
 
 
 @Slice.grad
 def _(g: Backward) -> Gradients:
-    """Zeros around what was taken, or between it where steps were taken."""
+    """The gradient padded with zeros around the slice, and between its elements for steps."""
     data, starts, ends, axes, steps = g.x
     shape = g.known_shape(data)
     first, last = g.ints(starts), g.ints(ends)
@@ -507,7 +506,7 @@ def _interleaved(g: Backward, dy: Arg, axis: int, start: int, step: int) -> Arg:
 
 
 def _cut(dim: object, start: int, end: int, step: int) -> tuple[int, int] | None:
-    """How much a slice leaves off before and after; None where it takes steps, or that is unknown."""
+    """The numbers of elements before and after a slice; None if unknown, or for steps."""
     if step != 1:
         return None
     if isinstance(dim, int):
@@ -550,7 +549,7 @@ def _(
 def _parts(dim: Dim, count: int) -> Sequence[Dim]:
     """The sizes of `count` equal parts; of an integer the last one may be smaller. Raises Reject were it negative."""
     if count < 1:
-        raise Reject(codes.BAD_VALUE, f"`Split` expected 1 part at least, found {count}", "num_outputs")
+        raise Reject(codes.BAD_VALUE, f"`Split` expected at least 1 part, found {count}", "num_outputs")
     if count > MOST_ENTRIES:
         raise Reject(codes.BAD_VALUE, f"`Split` expected at most {MOST_ENTRIES} parts, found {count}", "num_outputs")
     if not isinstance(dim, int):
@@ -579,7 +578,7 @@ def _stated_parts(dim: Dim, split: Operand, count: int) -> Sequence[Dim]:
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
-    """The positions that a slice takes, counted and moved to the ends as ONNX says."""
+    """The positions of a slice, clamped as in ONNX."""
     first, last = (position + size if position < 0 else position for position in (start, end))
     if step > 0:
         return range(min(max(first, 0), size), min(max(last, 0), size), step)
@@ -587,7 +586,7 @@ def _positions(size: int, start: int, end: int, step: int) -> range:
 
 
 def _sliced(dim: Dim, start: int, end: int, step: int) -> Dim:
-    """How many positions a slice of a dimension has, as far as that does not hang on the size of a named one."""
+    """The size of a slice of a dimension; None if it depends on the value of a named one."""
     if isinstance(dim, int):
         return len(_positions(dim, start, end, step))
     if step > 0 and end <= start and (start < 0) == (end < 0):
@@ -601,7 +600,7 @@ def _sliced(dim: Dim, start: int, end: int, step: int) -> Dim:
 
 
 def _element_places(indices: Array, shape: tuple[int, ...], axis: int) -> tuple[Array, ...]:
-    """For each dimension the positions that elements come from or go to."""
+    """For each dimension, the source or target positions of the elements."""
     places: list[Array] = list(np.indices(indices.shape, sparse=True))
     at = axis % len(shape)
     places[at] = indices.astype(np.intp)
@@ -614,7 +613,7 @@ def _scattered(data: Array, places: tuple[Array, ...], updates: Array, reduction
         written[places] = updates
         return written
     combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
-    written = wide(written)  # many summands may meet in one place
+    written = wide(written)  # one position may have many summands
     combine.at(written, places, updates.astype(written.dtype))
     return written.astype(data.dtype, copy=False)
 
@@ -665,7 +664,7 @@ def _check_batch_dims(data: Shape, indices: Shape, batch_dims: int) -> None:
 
 
 def _coordinates(name: str, data: Shape, indices: Operand, batch_dims: int) -> int | None:
-    """How many coordinates an entry of `indices` has; None if unknown. Raises Reject where they do not fit `data`."""
+    """The number of coordinates in an entry of `indices`; None if unknown. Raises Reject if it does not fit `data`."""
     if not indices.shape:
         raise Reject(codes.RANK_MISMATCH, f"`{name}` expected indices of rank at least 1, found rank 0", "indices")
     depth = indices.shape[-1]
@@ -688,7 +687,7 @@ def _check_updates(expected: Shape, found: Shape) -> None:
 
 
 def _overwritten(g: Backward) -> bool:
-    """Whether updates take the place of what was there; else they were added to it."""
+    """Whether updates replace elements; else they are added."""
     reduction = g.attrs["reduction"]
     if reduction not in ("none", "add"):
         raise g.refuse(f'`{g.op.name}` with `reduction = "{reduction}"` has no gradient')
@@ -696,12 +695,12 @@ def _overwritten(g: Backward) -> bool:
 
 
 def _bracketed(rank: int, axis: int, inside: str) -> str:
-    """What stands in brackets to take `inside` along one axis."""
+    """The index expression for `inside` along one axis."""
     return ", ".join([":"] * axis + [inside])
 
 
 def _beside_axis(axis: int, data: Operand, indices: Operand) -> tuple[Letters, Letters]:
-    """Letters for dimensions that are equally long in both, but the axis."""
+    """Letters for the dimensions, except `axis`, that have equal sizes in both."""
     rank = len(data.shape or ())
     pairs = enumerate(zip(data.shape or (), indices.shape or (), strict=True))
     letters = tuple(f"s{i}" if m == n and m is not None and i != axis % rank else None for i, (m, n) in pairs)

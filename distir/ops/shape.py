@@ -1,4 +1,4 @@
-"""Other shapes for the same elements: views (`Reshape`, `Squeeze`, …), transposition, repetition and padding."""
+"""Changes of shape: views (`Reshape`, `Squeeze`, …), transposition, broadcasting, repetition and padding."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def Reshape(data: Array, shape: Array, *, allowzero: bool = False) -> Array:
     """The elements of `data`, in the same order, in the shape `shape`. ONNX `Reshape`.
 
-    One size may be -1: it is what the number of elements leaves for it. A size of 0 is that of `data` in the same
-    place, unless `allowzero` says that it is 0.
+    One size may be -1: it is inferred from the number of elements. A size of 0 is copied from the same dimension of
+    `data`, unless `allowzero`.
 
     %y = Reshape(%x: Tensor[Float32, (2, 3, 4), 1], [6, 4])
     %y = Reshape(%x: Tensor[Float32, (2, 3, 4), 1], [0, -1])
@@ -52,7 +52,7 @@ def _(data: Operand, shape: Operand, *, results: Sequence[Shape | None], **attrs
 
 @op("Tensor[t, s, d] -> Tensor[t, (_, _), d]", view=True, linear="jointly")
 def Flatten(input: Array, *, axis: int = 1) -> Array:
-    """A matrix: the dimensions before `axis` become its rows, the others its columns. ONNX `Flatten`.
+    """A matrix with the dimensions before `axis` as rows and the others as columns. ONNX `Flatten`.
 
     %y = Flatten(%x: Tensor[Float32, (2, 3, 4), 1])
     """
@@ -73,7 +73,7 @@ def _(g: Backward) -> Gradients:
 
 @op("Tensor[t, s, d], Optional[Tensor[Int64, (r,), host]] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Squeeze(data: Array, axes: Array | None = None) -> Array:
-    """`data` without the dimensions `axes`, which must be 1; without all dimensions of 1 if none are named.
+    """`data` without the dimensions `axes`, which must be 1; if omitted, without all dimensions of 1.
 
     ONNX `Squeeze`.
 
@@ -104,7 +104,7 @@ def _(data: Operand, axes: Operand | None = None) -> Shape | None:
 
 @Squeeze.sharding
 def _(data: Operand, axes: Operand | None = None, *, results: Sequence[Shape | None]) -> Layout:
-    if axes is None:  # a part of 1 would be dropped, too
+    if axes is None:  # a part of size 1 would be dropped
         return Layout(((None,) * len(data.shape or ()),), ((None,) * len(results[0] or ()),))
     return _split_regrouping(data, axes, results=results)
 
@@ -117,7 +117,7 @@ def _(g: Backward) -> Gradients:
 
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", view=True, linear="jointly")
 def Unsqueeze(data: Array, axes: Array) -> Array:
-    """`data` with new dimensions of 1 that stand at `axes` of the result. ONNX `Unsqueeze`.
+    """`data` with new dimensions of 1 at `axes` of the result. ONNX `Unsqueeze`.
 
     %y = Unsqueeze(%x: Tensor[Float32, (3, 4), 1], [0, -1])
     """
@@ -152,7 +152,7 @@ def _(write: Write, data: Expr, *_: Expr | None, **attrs: object) -> str:
 
 @op("Tensor[t, s, d] -> Tensor[t, _, d]", flops=0, linear="jointly")
 def Transpose(data: Array, *, perm: tuple[int, ...] | None = None) -> Array:
-    """`data` with its dimensions in the order `perm`, in reverse order if nothing is said. ONNX `Transpose`.
+    """`data` with its dimensions in the order `perm`; if omitted, reversed. ONNX `Transpose`.
 
     %y = Transpose(%x: Tensor[Float32, (2, 3), 1])
     %y = Transpose[perm = [0, 2, 1]](%x: Tensor[Float32, (2, 3, 4), 1])
@@ -200,7 +200,7 @@ def _(write: Write, data: Expr, *, perm: tuple[int, ...] | None = None) -> str:
 
 @op("Tensor[t, s, d], Tensor[Int64, (r,), host] -> Tensor[t, _, d]", flops=0, linear="jointly")
 def Expand(input: Array, shape: Array) -> Array:
-    """`input` broadcast together with the shape `shape`. ONNX `Expand`.
+    """`input` broadcast with the shape `shape`. ONNX `Expand`.
 
     %y = Expand(%x: Tensor[Float32, (3, 1), 1], [2, 1, 4])
     """
@@ -274,7 +274,7 @@ def _(input: Operand, repeats: Operand, *, results: Sequence[Shape | None]) -> L
 
 @Tile.grad
 def _(g: Backward) -> Gradients:
-    """Each dimension taken apart into the copies and what was copied, and the copies summed."""
+    """The gradient is reshaped to separate the copies, and summed over them."""
     shape, repeats = g.known_shape(g.x[0]), g.ints(g.x[1])
     if repeats is None or sum(not isinstance(dim, int) for dim in shape) > 1:
         raise g.refuse("`Tile` has a gradient only where its repeats and the shape of its operand are known")
@@ -311,10 +311,10 @@ def Pad(
     *,
     mode: str = "constant",
 ) -> Array:
-    """`data` with more elements around it, or fewer: `pads` holds how many before each of `axes`, then after each.
+    """`data` padded or cropped. `pads`: the number of new elements before each of `axes`, then after each.
 
-    Without `axes` all dimensions are meant. Negative numbers cut off. New elements are `constant_value` (zero if left
-    out), or with `mode` the nearest one (`edge`), those mirrored at the edge (`reflect`), those of the other end
+    If `axes` is omitted, all dimensions are padded. Negative numbers crop. New elements are `constant_value` (default
+    0), or with `mode` the nearest element (`edge`), those mirrored at the edge (`reflect`), or those of the other end
     (`wrap`). ONNX `Pad`.
 
     %y = Pad(%x: Tensor[Float32, (2, 3), 1], [0, 1, 0, 2])
@@ -366,7 +366,7 @@ def _(data: Operand, pads: Operand, *others: Operand | None, results: Sequence[S
 
 @Pad.grad
 def _(g: Backward) -> Gradients:
-    """What was added is cut off, and what was cut off is zero."""
+    """The gradient cropped where elements were added, and padded with zeros where they were cropped."""
     _, pads, filling, axes = g.x
     if g.attrs["mode"] != "constant":
         raise g.refuse(f'`Pad` with `mode = "{g.attrs["mode"]}"` has no gradient', 'use `mode = "constant"`')
@@ -407,7 +407,7 @@ def _(
 
 
 def _known_widths(data: Expr, pads: Expr, axes: Expr | None) -> list[tuple[int, int]]:
-    """How many elements are added before and after each dimension; negative: cut off."""
+    """The numbers of elements added before and after each dimension; negative: cropped."""
     amounts = pads.ints("how much is padded")
     half = len(amounts) // 2
     named = range(data.rank) if axes is None else [a % data.rank for a in axes.ints("which axes are padded")]
@@ -416,14 +416,14 @@ def _known_widths(data: Expr, pads: Expr, axes: Expr | None) -> list[tuple[int, 
 
 
 def _sources(size: int, before: int, after: int, mode: str) -> list[int]:
-    """Where each element along a padded dimension comes from."""
+    """The source index of each element along a padded dimension."""
     kept = np.arange(max(0, -before), size - max(0, -after))
     width = (max(0, before), max(0, after))
     return [int(place) for place in np.pad(kept, width, mode=cast(Any, mode))]
 
 
 def _reshaped(shape: Shape | None, sizes: Sequence[Dim], allowzero: bool) -> Shape:
-    """The shape that `Reshape` gives. Raises Reject where the sizes do not fit."""
+    """The shape of a `Reshape`. Raises Reject for sizes that do not match the number of elements."""
     wrong = next((size for size in sizes if isinstance(size, int) and size < -1), None)
     if wrong is not None or sizes.count(-1) > 1 or (allowzero and -1 in sizes and 0 in sizes):
         expected = "sizes from 0 and at most one -1" + (", and no 0 beside it" if allowzero else "")
@@ -443,7 +443,7 @@ def _reshaped(shape: Shape | None, sizes: Sequence[Dim], allowzero: bool) -> Sha
 
 
 def _rest(shape: Shape, sizes: Sequence[Dim], left: Dim, stated: Dim) -> Dim:
-    """What a size of -1 stands for: `left` elements over `stated`."""
+    """The value of a size of -1: `left` elements over `stated`."""
     try:
         return dims.divide(left, stated)
     except DimensionError:
@@ -478,13 +478,13 @@ def _check_sizes(name: str, sizes: Sequence[int], operand: str) -> None:
 
 
 def _pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
-    """Before and after each dimension."""
+    """The paddings before and after each dimension, in pairs."""
     half = len(pads) // 2
     return list(zip(pads[:half], pads[half:], strict=True))
 
 
 def _padded(dim: Dim, before: int | None, after: int | None, mode: str) -> Dim:
-    """A dimension after padding. Raises Reject where more is cut off than there is, or nothing is there to repeat."""
+    """A dimension after padding. Raises Reject if it is cropped below 0, or has no element to repeat."""
     if before is None or after is None:
         return None
     kept = dims.add(dim, min(before, 0) + min(after, 0))
@@ -511,7 +511,7 @@ for _regrouping in (Flatten, Unsqueeze):
 
 
 def _unpadded(axis: int, pads: Operand, constant_value: Operand | None = None, axes: Operand | None = None) -> bool:
-    """Whether nothing is added to a dimension, nor cut off."""
+    """Whether a dimension is neither padded nor cropped."""
     amounts = known_ints(pads)
     named = None if axes is None else known_ints(axes)
     if amounts is None or (axes is not None and named is None):

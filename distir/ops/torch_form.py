@@ -12,8 +12,8 @@ braces, or a function that returns such a text:
 The arguments of a function are the operands (None: omitted) and the attributes by keyword, as of the op's body. For
 several results it returns a list with a text for each, or `write.unpacked` for an expression that returns a tuple. All
 sizes and host values are known, and are literals in the text. A form that needs more than an expression calls a
-function of the template `kernels` in `distir/lower/templates`, with `write.kernel`. No text of a program becomes code: its
-strings pass through `repr`, and its names are replaced by generated ones.
+function of the template `kernels` in `distir/lower/templates`, with `write.kernel`. No text of a program becomes code:
+its strings pass through `repr`, and its names are replaced by generated ones.
 """
 
 from __future__ import annotations

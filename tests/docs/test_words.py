@@ -59,6 +59,9 @@ READ = [
     *(ROOT / "vscode-extension" / "walkthrough").glob("*.md"),
     *(ROOT / "distir" / "cli").glob("*.py"),
     *(ROOT / "distir" / "diagnostics" / "codes").glob("*.py"),
+    *(ROOT / "distir" / "ops").rglob("*.py"),
+    *(ROOT / "distir" / "lower").rglob("*.py"),
+    *(ROOT / "distir" / "lower" / "templates").glob("*.txt"),
     ROOT / "action.yml",
     ROOT / "distir" / "api.py",
     ROOT / "distir" / "cost" / "profiles" / "README.md",
@@ -66,7 +69,7 @@ READ = [
     ROOT / "vscode-extension" / "package.json",
     ROOT / "vscode-extension" / "timeline" / "README.md",
 ]
-"""What users read."""
+"""What users read: pages, helps and messages; the definitions of ops, which are reference pages; lowered programs."""
 
 
 def uses(phrase, write, paths):

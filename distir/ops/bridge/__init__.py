@@ -1,11 +1,11 @@
-"""The bridge: every op of the standard ONNX domain that we do not define ourselves, by its ONNX name.
+"""The bridge: the ops of the standard ONNX domain that are not built in, under their ONNX names.
 
-Ours come first: the bridge is asked for a name that is found nowhere else. Operands, attributes and documentation
-come from ONNX's schema, result types from its per-node shape inference, values from its reference implementation;
-the signatures (which say how an op may be split over devices) and the work are stated here, once per family.
+Built-in ops take precedence. Operands, attributes and documentation come from ONNX's schema, result types from its
+shape inference of single nodes, values from its reference implementation. The signatures (which determine the layouts)
+and the work are defined here, once per family.
 
-onnx is imported when a program names such an op, never before: nothing here may import it at module level. Nor are the
-names of these ops loaded before somebody asks for them: most programs have none.
+onnx is imported when a program first uses such an op, so no module here may import it at the top. The names of these
+ops are loaded on first use, too: most programs use none.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""From an ONNX schema and a family's meaning to one `Op`, as `@op` would have made it from a function."""
+"""Builds the `Op` of a bridged op, from its ONNX schema and its family."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from distir.ops.numeric import to_array, to_dense
 
 @cache
 def standard_op(name: str) -> Op | None:
-    """The op of the standard ONNX domain that has this name; None if we leave it out, or onnx is not installed."""
+    """The op of the standard ONNX domain with this name; None if it is unsupported, or onnx is not installed."""
     meaning = FAMILIES.get(name)
     return None if meaning is None or not _installed() else _defined(name, meaning)
 
 
 def hint(name: str) -> str | None:
-    """What to do about a name that is no op, where ONNX has one of that name."""
+    """A hint for an unknown op that ONNX has."""
     if name in LEFT_OUT:
         return f"ONNX's `{name}` is {LEFT_OUT[name]}"
     if name in FAMILIES and not _installed():
@@ -32,7 +32,7 @@ def hint(name: str) -> str | None:
 
 
 DATA_DECIDES = ("Compress", "NonZero")
-"""Ops whose results' shape depends on their operands' values, and is no larger than those: computed ahead if known."""
+"""Ops whose results' shapes depend on their operands' values; folded if these are known."""
 
 
 @cache
@@ -45,7 +45,7 @@ def _installed() -> bool:
 
 
 def _defined(name: str, meaning: Meaning) -> Op:
-    """The op: a body whose signature, as Python sees it, is the schema's."""
+    """The op, with a body that has the schema's signature in Python."""
     from distir.ops.bridge.gradients import RULES
     from distir.ops.bridge.inference import check_operands, infer_results
     from distir.ops.bridge.reference import run_reference
@@ -100,7 +100,7 @@ def _attributes(attrs: dict[str, Any]) -> Attributes:
 
 
 def _python_signature(name: str) -> inspect.Signature:
-    """Operands by position, attributes by keyword, as `Op` reads them from a function."""
+    """The signature of the body: operands by position, attributes by keyword."""
     from distir.ops.bridge.schema import attribute_specs, operand_specs
 
     parameters = [

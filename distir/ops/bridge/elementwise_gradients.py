@@ -1,4 +1,4 @@
-"""Gradients of the bridged ops that are functions of single elements, or that put elements elsewhere."""
+"""Gradients of bridged elementwise ops, and of those that rearrange elements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _dropout(g: Backward) -> Gradients:
 
 
 def _depth_to_space(g: Backward) -> Gradients:
-    """Blocks are put back behind each other."""
+    """The blocks are moved back to the depth dimension."""
     x, block = g.x[0], cast(int, g.attrs["blocksize"])
     channels, height, width = g.known_shape(x)[1:]
     if not all(isinstance(size, int) for size in (channels, height, width)):

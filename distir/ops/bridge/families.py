@@ -1,8 +1,8 @@
-"""Signature and work of every op that the bridge gives, by family. Knows no onnx.
+"""The signature and work of every bridged op, by family. Does not import onnx.
 
-How the letters say what may be split over devices (`sharding` reads them so): a letter that stands in an operand and
-in a result may be split, and one that is named in `summed`, over which the results are sums. Every other dimension
-stays whole. A letter that only a result has (`*o`) is for the shape inference to fill in.
+The letters determine the layouts (`sharding`): a letter of an operand and of every result may be split, and a letter in
+`summed`, over which the results are sums. Every other dimension is replicated. A letter of a result only (`*o`) is
+filled in by shape inference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from distir.ops.core import Amount
 
 
 class Meaning(NamedTuple):
-    """What the bridge says of an op itself. Everything else comes from ONNX."""
+    """The signature, work and layout of a bridged op. Everything else comes from ONNX."""
 
     signatures: tuple[str, ...]
     flops: Amount
@@ -62,7 +62,7 @@ ELEMENTWISE = {
 
 CONVOLUTION = {
     **_ops(
-        "Conv",  # the second signature: grouped; how channels are split, `sharding` says
+        "Conv",  # the second signature is for groups; `sharding` defines how channels are split
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (m, c, *k), d], Optional[Tensor[t:float, (m,), d]]"
         " -> Tensor[t, (b, m, *o), d]",
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (_, c / group, *k), d], Optional[Tensor[t:float, (_,), d]]"
@@ -115,7 +115,7 @@ POOLING = {
     ),
     **_ops("LpPool", "Tensor[t:float, (b, c, *s), d] -> Tensor[t, (b, c, *o), d]", flops=flops.norm_pooling),
     **_ops(
-        "MaxPool",  # its indices count through the whole operand, so that they may not be split
+        "MaxPool",  # its indices refer to the whole operand, so they cannot be split
         "Tensor[t:number, (b, c, *s), d] -> Tensor[t, (b, c, *o), d], *Tensor[Int64, _, d]",
         flops=flops.pooling,
     ),
@@ -331,4 +331,4 @@ FAMILIES: dict[str, Meaning] = {
 """By ONNX name."""
 
 NAMES = tuple(FAMILIES)
-"""The ops that the bridge gives; they exist only where onnx is installed."""
+"""The names of the bridged ops, which need onnx."""

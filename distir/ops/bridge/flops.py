@@ -1,7 +1,7 @@
-"""The arithmetic of the bridge's ops, counted from shapes and attributes. Knows no onnx.
+"""The arithmetic operations of bridged ops, counted from shapes and attributes. Does not import onnx.
 
-The functions are called as `Op.flops` is: `shapes` are those of the operands that are not left out. A multiplication
-and an addition count one each, a comparison one, an elementary function one, as for our own ops.
+The arguments are those of `Op.flops`; `shapes` are those of the operands that are present. As for built-in ops, a
+multiplication, an addition, a comparison and an elementary function count one each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shapes = list[tuple[int, ...]]
 
 
 def each_operand(operations: int) -> Callable[..., int]:
-    """So many operations for each element of the operands."""
+    """A constant number of operations for each element of the operands."""
 
     def flops(inputs: int, **_: Any) -> int:
         return operations * inputs
@@ -33,12 +33,12 @@ def convolution(shapes: Shapes, elements: int, **_: Any) -> int:
 
 
 def quantized_convolution(shapes: Shapes, elements: int, **_: Any) -> int:
-    """As `convolution`, the weights being the fourth operand; scaling, rounding and clamping the sums."""
+    """As `convolution`, with the weights as the fourth operand; the sums are scaled, rounded and clamped."""
     return 2 * elements * math.prod(shapes[3][1:]) + 3 * elements
 
 
 def transposed_convolution(shapes: Shapes, **_: Any) -> int:
-    """Every element of the operand is spread over a filter."""
+    """Every element of the operand is multiplied with a filter."""
     return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
 
 
@@ -54,7 +54,7 @@ def causal_convolution(shapes: Shapes, activation: str = "none", **_: Any) -> in
 
 
 def pooling(elements: int, kernel_shape: tuple[int, ...], **_: Any) -> int:
-    """Every element of the result looks at a window once."""
+    """One operation for each element of a window."""
     return elements * math.prod(kernel_shape)
 
 

@@ -1,4 +1,4 @@
-"""Nodes that no op of ours can express, as the smaller ones that ONNX defines them by. For importers."""
+"""The function bodies by which ONNX defines nodes that are no single op here. For importers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def expansion(node: onnx.NodeProto, operand_types: Sequence[onnx.TypeProto]) -> onnx.FunctionProto | None:
-    """The function that ONNX defines a node by; None for a primitive of ONNX, and for what ONNX does not know.
+    """The function by which ONNX defines a node; None for a primitive of ONNX, and for an op unknown to ONNX.
 
-    `operand_types`: one for each input of the node, an empty one for an input that is left out. The function's own
-    attributes are those of the node, its inputs and outputs the schema's, of which the node may give fewer.
+    `operand_types`: one for each input of the node, an empty one for an omitted input. The attributes of the function
+    are those of the node; its inputs and outputs are those of the schema, of which the node may have fewer.
     """
     from onnx import FunctionProto
 
-    schema: Any = node_schema(node)  # onnx declares no types for what follows
+    schema: Any = node_schema(node)  # onnx has no type annotations for the following attributes
     if schema is None:
         return None
     if schema.has_function:

@@ -1,6 +1,6 @@
 """Gradients of the bridged ops that common networks train with: convolutions, pooling, norms, recurrent networks.
 
-Written in ops of the same families, as the rules of our own ops are; loaded with the ops themselves.
+The rules write ops of the same families; they are loaded with the bridged ops.
 Sizes along which windows move must be known; the batch need not be.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def convolution(g: Backward) -> Gradients:
-    """By the operand, a transposed convolution."""
+    """The gradient of the operand is a transposed convolution."""
     x, w, bias = g.x
     windows = _Windows(g, x, _sizes(g, w)[2:])
     found: list[Any] = [None, None, None]
@@ -33,7 +33,7 @@ def convolution(g: Backward) -> Gradients:
 
 
 def transposed_convolution(g: Backward) -> Gradients:
-    """By the operand, a convolution; by the weights, that of this convolution, whose operand is `dy`."""
+    """The gradient of the operand is a convolution of `dy`; that of the weights is the weight gradient of this one."""
     x, w, bias = g.x
     if g.attrs.get("output_shape"):
         raise g.refuse("the gradient of `ConvTranspose` needs `pads` as numbers, found `output_shape`")
@@ -50,12 +50,12 @@ def transposed_convolution(g: Backward) -> Gradients:
 
 
 def _over_channels(g: Backward) -> Any:
-    """What an addend for each channel gets."""
+    """The gradient of a bias per channel."""
     return g("ReduceSum", g.dy, (0, *range(2, g.rank(g.x[0]))), keepdims=False)
 
 
 def average_pooling(g: Backward) -> Gradients:
-    """Each element of a window has the same share. Refused where windows are unequal or channels unknown."""
+    """Each element of a window has the same share. Raises NotDifferentiable for unequal windows or unknown channels."""
     (x,) = g.x
     kernel = cast("tuple[int, ...]", g.attrs["kernel_shape"])
     windows = _Windows(g, x, kernel)
@@ -69,7 +69,7 @@ def average_pooling(g: Backward) -> Gradients:
 
 
 def maximum_pooling(g: Backward) -> Gradients:
-    """To the greatest element of each window, the first of equal ones."""
+    """The gradient goes to the greatest element of each window, the first of equal ones."""
     attrs = {name: value for name, value in g.statement.attrs.items() if name != "storage_order"}
     return [g("MaxPoolGrad", g.dy, g.x[0], **attrs)]
 
@@ -82,7 +82,7 @@ def global_average_pooling(g: Backward) -> Gradients:
 
 
 def global_maximum_pooling(g: Backward) -> Gradients:
-    """To the greatest element; equal ones share it."""
+    """The gradient goes to the greatest element; equal ones share it."""
     (x,) = g.x
     most = g("ReduceMax", x, tuple(range(2, g.rank(x))))
     return g.through(most, g.dy, [x])
@@ -115,13 +115,13 @@ def batch_normalization(g: Backward) -> Gradients:
 
 
 def group_normalization(g: Backward) -> Gradients:
-    """By an op of our own."""
+    """The gradient is an op of its own."""
     groups, epsilon = cast(Any, g.attrs["num_groups"]), cast(Any, g.attrs["epsilon"])
     return g.several("GroupNormalizationGrad", 3, g.dy, g.x[0], g.x[1], num_groups=groups, epsilon=epsilon)
 
 
 def instance_normalization(g: Backward) -> Gradients:
-    """A group for each channel."""
+    """The gradient of a group normalisation with one group per channel."""
     channels = g.known_shape(g.x[0])[1]
     if not isinstance(channels, int):
         raise g.refuse("the gradient of `InstanceNormalization` needs the number of channels, which is unknown")
@@ -130,7 +130,7 @@ def instance_normalization(g: Backward) -> Gradients:
 
 
 def resizing(g: Backward) -> Gradients:
-    """Along each dimension, elements go back to the neighbours that they were interpolated from, by their weights."""
+    """Along each dimension, the gradient goes to the neighbours of each element, times their interpolation weights."""
     x, _, scales, _ = g.x
     before, after = g.known_shape(x), g.known_shape(g.y[0])
     factors = None if scales is None else g.numbers(scales)
@@ -138,7 +138,7 @@ def resizing(g: Backward) -> Gradients:
         raise g.refuse("the gradient of `Resize` needs its scales, which are unknown")
     found = changes(before, after, factors, g.attrs)
     if found is None:
-        raise g.refuse("the gradient of `Resize` is stated for whole operands that are stretched")
+        raise g.refuse("the gradient of `Resize` is defined for whole operands that are stretched")
     dx: Any = g.dy
     for axis, factor in found:
         n, m = before[axis], after[axis]
@@ -155,25 +155,25 @@ def resizing(g: Backward) -> Gradients:
 
 
 def _either(*activations: str) -> tuple[object, ...]:
-    """What `activations` may be: left out, or these, for one direction or both."""
+    """The accepted values of `activations`: omitted, or these, for one direction or both."""
     return (None, activations, activations * 2)
 
 
 def recurrence(states: int, **usual: tuple[object, ...]) -> Callable[[Backward], Gradients]:
-    """The rule of a network with so many kinds of states. `usual`: by attribute, what it may be."""
+    """The rule of a recurrent network with this number of states. `usual`: the accepted values of each attribute."""
 
     def rule(g: Backward) -> Gradients:
         name = g.op.name
         for attribute, allowed in {**usual, "clip": (None,)}.items():
             if g.attrs.get(attribute) not in allowed:
                 shown = f"`{attribute} = {g.attrs.get(attribute)}`"
-                raise g.refuse(f"the gradient of `{name}` is stated for networks as PyTorch has them, found {shown}")
+                raise g.refuse(f"the gradient of `{name}` is defined for the networks of PyTorch, found {shown}")
         x, w, r, b, lengths, *rest = g.x
         initial, peepholes = rest[:states], rest[states:]
         if lengths is not None:
-            raise g.refuse(f"the gradient of `{name}` is stated for sequences of one length, found `sequence_lens`")
+            raise g.refuse(f"the gradient of `{name}` is defined for sequences of equal length, found `sequence_lens`")
         if any(operand is not None for operand in peepholes):
-            raise g.refuse(f"the gradient of `{name}` is stated for networks without peepholes, found `P`")
+            raise g.refuse(f"the gradient of `{name}` is defined for networks without peepholes, found `P`")
         last = [*g.dys[1:], *[None] * (1 + states - len(g.dys))]
         placed = {key: g.attrs[key] for key in ("direction", "layout")}
         dx, dw, dr, db, *dstates = g.several(f"{name}Grad", 4 + states, g.dy, x, w, r, b, *initial, *last, **placed)
@@ -201,7 +201,7 @@ RULES: dict[str, Callable[[Backward], Gradients]] = {
 
 
 class _Windows:
-    """How the windows of a convolution or a pooling move over its operand: a number for each dimension they move in."""
+    """The strides, dilations and paddings of a convolution or pooling, per spatial dimension."""
 
     def __init__(self, g: Backward, x: Any, kernel: tuple[int, ...]) -> None:
         if g.attrs["auto_pad"] not in ("NOTSET", "VALID"):
@@ -214,7 +214,7 @@ class _Windows:
         self.pads = self._numbers("pads", (0,) * 2 * count)
 
     def spread(self, dy: Any, weights: Any, group: int) -> Any:
-        """What reaches each element of the operand: the transposed convolution of the results' gradient."""
+        """The gradient of the operand: the transposed convolution of the result's gradient."""
         covered = [
             (o - 1) * s - before - after + (k - 1) * d + 1
             for o, s, k, d, before, after in zip(
@@ -225,7 +225,7 @@ class _Windows:
         return self.g("ConvTranspose", dy, weights, **self.moves, output_padding=left, group=group)
 
     def weights(self, dy: Any, x: Any) -> Any:
-        """What reaches the weights of a convolution of `x`, where `dy` reaches its result."""
+        """The gradient of the weights of a convolution of `x`."""
         return self.g("ConvWeightGrad", dy, x, kernel_shape=self.kernel, **self.moves, group=self.g.attrs["group"])
 
     @property
@@ -242,7 +242,7 @@ class _Windows:
 
 
 def _sizes(g: Backward, arg: Any) -> tuple[Any, ...]:
-    """A shape whose dimensions behind the second are known."""
+    """A shape whose spatial dimensions are known. Raises NotDifferentiable."""
     shape = g.known_shape(arg)
     if not all(isinstance(size, int) for size in shape[2:]):
         raise g.refuse(f"the gradient of `{g.op.name}` needs the sizes that its windows move over, which are unknown")

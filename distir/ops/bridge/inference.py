@@ -1,4 +1,4 @@
-"""The types of a bridge op's results: ONNX's own shape inference, given the values that are known."""
+"""The types of a bridged op's results, from ONNX's shape inference with all known values."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Results = list[Shape | TensorType | None]
 
 DATA_LIMIT = 1024
-"""Known operands with more elements than this are described to ONNX by their types alone: no shape depends on them."""
+"""Known operands with more elements than this are passed to ONNX as types only: no shape depends on them."""
 
 
 def check_operands(name: str, operands: Sequence[Operand | None], count: int) -> None:
-    """Reject element types that the schema does not take, and more results than there are."""
+    """Raises Reject for element types that the schema does not allow, and for too many results."""
     outputs = schema_of(name).outputs
     if count > len(outputs):
         message = f"`{name}` gives {len(outputs)} results at most, found {count} names"
@@ -48,7 +48,7 @@ def check_operands(name: str, operands: Sequence[Operand | None], count: int) ->
 
 
 def infer_results(name: str, operands: Sequence[Operand | None], attrs: Attributes, count: int) -> Results:
-    """The results' element types and shapes, as a `shapes` rule gives them. Raises Reject."""
+    """The results' element types and shapes, like those of a `shapes` rule. Raises Reject."""
     if any(operand is not None and operand.dtype is None for operand in operands):
         return [None] * count
     anywhere = tuple(TensorType(o.dtype, o.shape) if isinstance(o, TensorType) else o for o in operands)
@@ -97,10 +97,10 @@ def _infer(name: str, operands: tuple[Operand | None, ...], attrs: Attributes, c
 def _infer_symbolic(
     name: str, operands: tuple[Operand | None, ...], attrs: Attributes, count: int
 ) -> tuple[TensorType | None, ...]:
-    """What is inferred where known operands hold named sizes, for which ONNX has no words: numbers stand in for them.
+    """Inference with symbolic sizes in known operands, which ONNX cannot represent: numbers replace them.
 
-    Two different numbers each time, so that it can be told what a size in the result is: the same both times, it is a
-    constant; the number that stands in, it is the name; anything else is unknown.
+    The inference runs twice, with different numbers. A size of the result that is equal both times is a constant; one
+    that equals the number both times is the symbol; any other is unknown.
     """
     values = [v for o in operands if isinstance(o, Dense) for v in o.values]
     names = sorted({v for v in values if isinstance(v, SymbolicDim)}, key=str)
@@ -109,7 +109,7 @@ def _infer_symbolic(
         numbers = {symbol: first + 2 * i for i, symbol in enumerate(names)}
         try:
             tries.append((numbers, _infer(name, tuple(_replaced(o, numbers) for o in operands), attrs, count)))
-        except Reject:  # the names may stand for sizes that fit
+        except Reject:  # other values of the symbols may be valid
             unknown = (o.type if isinstance(o, Dense) and o.symbolic else o for o in operands)
             return _infer(name, tuple(unknown), attrs, count)
     (numbers, one), (others, two) = tries
@@ -118,7 +118,7 @@ def _infer_symbolic(
 
 
 STAND_INS = (1_000_003, 2_000_029)
-"""Numbers that no model has as sizes, nor their neighbours."""
+"""Numbers that do not occur as sizes in models, nor do their neighbours."""
 
 
 def _replaced(operand: Operand | None, numbers: Mapping[SymbolicDim, int]) -> Operand | None:
@@ -147,7 +147,7 @@ def _type_proto(operand: Operand, symbols: dict[str, SymbolicDim]) -> onnx.TypeP
 
 
 def _dim_param(dim: Dim, symbols: dict[str, SymbolicDim]) -> int | str | None:
-    """A dimension as ONNX states it; a symbolic one, however it is made, is a name there."""
+    """A dimension in ONNX; a symbolic expression is a single name there."""
     if not isinstance(dim, SymbolicDim):
         return dim
     symbols[str(dim)] = dim
@@ -175,7 +175,7 @@ def _dim(found: Any, symbols: dict[str, SymbolicDim]) -> Dim:
 
 
 def _rejected(name: str, operands: Sequence[Operand | None], error: Exception, code: Code) -> Reject:
-    """What ONNX says, with what it leaves out: the op and what it was given."""
+    """ONNX's error, with the op and its operands, which ONNX omits."""
     said = re.sub(r"\[\w+Error\] |\(op_type:[^)]*\): |\n.*", "", str(error)).strip().rstrip(".")
     given = ", ".join("_" if o is None else f"`{_shown(o)}`" for o in operands)
     return Reject(code, f"`{name}` expected operands that fit together, found {given}: {said[:1].lower()}{said[1:]}")
@@ -192,7 +192,7 @@ def _same_as_input(operands: tuple[Operand | None, ...], attrs: Attributes) -> R
 
 
 def _group_normalization(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
-    """ONNX has no inference for it, nor checks."""
+    """ONNX neither infers nor checks this op."""
     x, scale, bias = (o.shape for o in operands if o is not None)
     groups = attrs["num_groups"]
     channels = x[1] if x is not None else None
@@ -211,7 +211,7 @@ def _group_normalization(operands: tuple[Operand | None, ...], attrs: Attributes
 def _unscaled(
     operands: tuple[Operand | None, ...], attrs: Attributes, results: tuple[TensorType | None, ...]
 ) -> tuple[TensorType | None, ...]:
-    """Of `Resize`: a dimension of unknown size that is scaled by 1 stays, which ONNX's own inference does not say."""
+    """`Resize`: an unknown dimension that is scaled by 1 is unchanged, which ONNX does not infer."""
     (y,) = results
     x, _, scales = (*operands, None, None)[:3]
     if y is None or y.shape is None or x is None or x.shape is None or not isinstance(scales, Dense):
@@ -241,7 +241,7 @@ def _short_time_fourier(operands: tuple[Operand | None, ...], attrs: Attributes)
 
 
 def _max_unpool(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
-    """ONNX's own inference does not look at `output_shape`."""
+    """ONNX's inference ignores `output_shape`."""
     x, _, stated = (*operands, *(None,) * (3 - len(operands)))
     assert x is not None
     if stated is not None:
@@ -263,7 +263,7 @@ def _max_unpool(operands: tuple[Operand | None, ...], attrs: Attributes) -> Resu
 
 
 def _prelu(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
-    """ONNX's own inference does not ask whether the slope fits."""
+    """ONNX's inference does not check the shape of the slope."""
     x, slope = operands
     assert x is not None
     assert slope is not None
@@ -278,7 +278,7 @@ def _prelu(operands: tuple[Operand | None, ...], attrs: Attributes) -> Results:
 
 
 def _check_initial_states(name: str, operands: tuple[Operand | None, ...], attrs: Attributes) -> None:
-    """ONNX's own inference does not ask whether initial states are of the batch."""
+    """ONNX's inference does not check the batch of initial states."""
     axis = 0 if attrs.get("layout", 0) else 1
     x = operands[0].shape if operands and operands[0] is not None else None
     for operand, state in zip(("initial_h", "initial_c"), operands[5:7], strict=False):

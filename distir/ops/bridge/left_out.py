@@ -1,4 +1,4 @@
-"""The ops of the standard ONNX domain that a program cannot hold, and why. Knows no onnx."""
+"""The ops of the standard ONNX domain that programs cannot have, and the reasons. Does not import onnx."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ LEFT_OUT: dict[str, str] = {
     "Scatter": f"{OLD}; use `ScatterElements`",
     "Upsample": f"{OLD}; use `Resize`",
 }
-"""Reasons, as they follow "ONNX's `If` is"."""
+"""The reason of each op, as the end of the sentence "ONNX's `If` is …"."""

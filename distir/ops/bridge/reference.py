@@ -1,4 +1,4 @@
-"""The values of a bridge op's results: ONNX's reference implementation, and numpy where it has none."""
+"""The values of a bridged op's results: ONNX's reference implementation, or numpy where it has none."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from distir.ops.windows import pooled_with_indices
 
 
 def run_reference(name: str, operands: Sequence[Array | None], attrs: Attributes, count: int) -> list[Array]:
-    """The results. Raises Reject where ONNX's implementation refuses the operands, TypeError where they are symbols."""
+    """The results. Raises Reject where ONNX's implementation fails, and TypeError for symbolic operands."""
     if any(operand is not None and operand.dtype == object for operand in operands):
         raise TypeError(f"`{name}` computes with numbers")
     try:
         outcome = _computed(name, operands, attrs, count)
-    except Exception as error:  # whatever the implementation stumbles over, the program is what has to change
+    except Exception as error:  # any error of the implementation is an error in the program
         said = str(error.__cause__ or error).strip().split("\n")[0]
         found = ", ".join("_" if o is None else f"{dtype_of(o)}{list(o.shape)}" for o in operands)
         raise Reject(codes.BAD_VALUE, f"`{name}` cannot be computed of {found}: {said}") from None
@@ -44,7 +44,7 @@ def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, co
 
 
 def _grouped_transpose(operands: Sequence[Array | None], attrs: Attributes) -> Array:
-    """Group by group: ONNX's implementation takes grouped ones for a single element of the batch only (1.23)."""
+    """Group by group: ONNX's implementation supports groups only for a batch of 1 (1.23)."""
     x, w, *rest = operands
     assert x is not None
     assert w is not None
@@ -68,7 +68,7 @@ def _max_pool(x: Array, attrs: Attributes) -> list[Array]:
 def _implementation(
     name: str, attrs: Attributes, present: tuple[DType | None, ...], count: int
 ) -> Callable[..., tuple[Any, ...]]:
-    """ONNX's implementation with its attributes set. `present`: the operands' element types, None if left out."""
+    """ONNX's implementation with its attributes set. `present`: the operands' element types, None if omitted."""
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.ops._op_list import load_op
@@ -95,7 +95,7 @@ def _implementation(
 
 @cache
 def _defaults(name: str) -> dict[str, Any]:
-    """What ONNX fills in itself; some implementations are older than the newest attributes, and refuse them."""
+    """The attributes for which ONNX has defaults; some implementations do not accept the newest attributes."""
     return {spec.name: spec.default for spec in attribute_specs(name)}
 
 
@@ -107,7 +107,7 @@ _SEEDED: dict[str, float | int] = {
     "RandomUniform": 0.0,
     "RandomUniformLike": 0.0,
 }
-"""The seed where a program gives none: the reference executor gives the same results every time."""
+"""The default seed: the reference executor is deterministic."""
 
 
 def _global_lp_pool(x: Array, *, p: int) -> Array:
@@ -118,7 +118,7 @@ def _global_lp_pool(x: Array, *, p: int) -> Array:
 def _group_normalization(
     x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Array:
-    """In Float32 or wider, as our own norms are; ONNX's implementation takes Float64 to Float32 (1.23)."""
+    """In Float32 or wider, like built-in norms; ONNX's implementation converts Float64 to Float32 (1.23)."""
     groups = wide(x).reshape(x.shape[0], num_groups, -1)
     centred = groups - mean(groups, (2,))
     normalised = (centred / np.sqrt(mean(centred**2, (2,)) + epsilon)).reshape(x.shape).astype(x.dtype, copy=False)
@@ -127,7 +127,7 @@ def _group_normalization(
 
 
 def _multinomial(x: Array, *, dtype: DType | None = None, sample_size: int = 1, seed: float | None = None) -> Array:
-    """Samples of the classes by their unnormalised logarithmic probabilities."""
+    """Samples of classes from their unnormalised log probabilities."""
     generator = np.random.default_rng(int(abs(seed or 0)))
     chances = np.exp(x.astype(np.float64) - np.max(x, axis=1, keepdims=True))
     bounds = np.cumsum(chances / np.sum(chances, axis=1, keepdims=True), axis=1)
@@ -153,7 +153,7 @@ def _max_roi_pool(x: Array, rois: Array, *, pooled_shape: tuple[int, ...], spati
 
 
 def _bins(first: int, last: int, number: int, limit: int) -> list[tuple[int, int]]:
-    """Where each of `number` bins between two places, both included, begins and ends."""
+    """The start and end of each of `number` bins from `first` to `last`, both inclusive."""
     size = max(last - first + 1, 1) / number
     edges = [(first + int(np.floor(i * size)), first + int(np.ceil((i + 1) * size))) for i in range(number)]
     return [(min(max(a, 0), limit), min(max(b, 0), limit)) for a, b in edges]
@@ -165,4 +165,4 @@ _OWN: dict[str, Callable[..., Array]] = {
     "MaxRoiPool": _max_roi_pool,
     "Multinomial": _multinomial,
 }
-"""Ops that ONNX defines in words only, or computes otherwise than we do."""
+"""Ops without an implementation in ONNX, or with one whose results differ."""

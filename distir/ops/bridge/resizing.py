@@ -1,4 +1,4 @@
-"""What `Resize` does along one dimension: which elements each of its results is a weighted sum of."""
+"""`Resize` along one dimension, as a weighted sum of neighbouring elements."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from distir.ops.numeric import np
 def changes(
     before: Shape, after: Shape, factors: Sequence[Any] | None, attrs: Mapping[str, Any]
 ) -> list[tuple[int, float | None]] | None:
-    """The dimensions that are resized, with their scales where these are given; None if they depend on one another.
+    """The resized dimensions, with their scales if given; None if they depend on one another.
 
-    `factors`: the scales, where they are given rather than sizes.
+    `factors`: the scales, if given instead of sizes.
     """
     mode, policy = attrs.get("coordinate_transformation_mode"), attrs.get("keep_aspect_ratio_policy", "stretch")
     if mode == "tf_crop_and_resize" or policy != "stretch":
@@ -32,7 +32,7 @@ def interpolation(
 ) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
     """The neighbours of all results and their weights: the first neighbour of each result, then the second, and so on.
 
-    `factor`: the scale, where it is given rather than the size. Found by resizing every unit vector.
+    `factor`: the scale, if given instead of the size. Computed by resizing every unit vector.
     """
     numpy: Any = np  # its stubs leave the types of such indices unknown
     kept = Attributes({name: value for name, value in attrs.items() if name != "axes"})

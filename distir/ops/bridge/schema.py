@@ -1,4 +1,4 @@
-"""ONNX's schemas, element types and nodes in our terms. The one place that says which operator set is meant."""
+"""Conversion of ONNX's schemas, element types and nodes. Defines the version of the operator set."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 28
-"""The version of ONNX's operator set that every op is meant at; models at other versions are converted on import."""
+"""The version of ONNX's operator set; models of other versions are converted on import."""
 
 IR_VERSION = 14
-"""The version of the ONNX file format that goes with it."""
+"""The version of the ONNX file format for this operator set."""
 
 FLAGS = frozenset(
     (
@@ -25,10 +25,10 @@ FLAGS = frozenset(
         *("noop_with_empty_axes", "onesided", "periodic", "reverse", "saturate", "sorted", "training_mode"),
     )
 )
-"""Attributes that ONNX declares as integers and means as true or false."""
+"""Attributes of type Boolean, which ONNX declares as integers."""
 
 ELEMENT_TYPES = frozenset(("dtype", "output_datatype", "output_dtype", "precision", "to"))
-"""Attributes that ONNX declares as integers and means as element types."""
+"""Attributes that are element types, which ONNX declares as integers."""
 
 _ONNX_NAMES = {"Float32": "FLOAT", "Float64": "DOUBLE"}
 
@@ -42,7 +42,7 @@ def schema_of(name: str) -> onnx.defs.OpSchema:
 
 
 def node_schema(node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
-    """The schema of a node's op; of another domain, if ONNX knows it, else None. Raises onnx's SchemaError."""
+    """The schema of a node's op, of any domain of ONNX; None for another domain. Raises onnx's SchemaError."""
     import onnx.defs
 
     if node.domain in ("", "ai.onnx"):
@@ -55,7 +55,7 @@ def node_schema(node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
 
 @cache
 def element_type(dtype: DType) -> int:
-    """ONNX's number of an element type."""
+    """The number of an element type in ONNX."""
     import onnx
 
     return onnx.TensorProto.DataType.Value(_ONNX_NAMES.get(dtype.name, dtype.name.upper()))
@@ -63,12 +63,12 @@ def element_type(dtype: DType) -> int:
 
 @cache
 def dtype_numbered(number: int) -> DType | None:
-    """Our element type of ONNX's number; None for one that the language lacks."""
+    """The element type with this number in ONNX; None for an unsupported one."""
     return next((dtype for dtype in DTYPES.values() if element_type(dtype) == number), None)
 
 
 def operand_specs(name: str) -> tuple[OperandSpec, ...]:
-    """The operands as the schema names them."""
+    """The operands of the schema."""
     option = type(schema_of(name)).FormalParameterOption
     return tuple(
         OperandSpec(f.name, f.option == option.Variadic, f.option == option.Optional) for f in schema_of(name).inputs
@@ -77,7 +77,7 @@ def operand_specs(name: str) -> tuple[OperandSpec, ...]:
 
 @cache
 def allowed_dtypes(name: str, operand: int) -> frozenset[DType]:
-    """The element types that the schema takes for an operand."""
+    """The element types that the schema allows for an operand."""
     from onnx.helper import tensor_dtype_to_string
 
     formal = schema_of(name).inputs[min(operand, len(schema_of(name).inputs) - 1)]
@@ -90,21 +90,21 @@ _TYPE_TAGS = {"FLOAT": "float", "DOUBLE": "double"}
 
 
 def attribute_specs(name: str) -> tuple[AttributeSpec, ...]:
-    """The attributes as the schema declares them, those that must be given first, then by name."""
+    """The attributes of the schema, required ones first, then by name."""
     declared: list[Any] = list(schema_of(name).attributes.values())
     specs = [AttributeSpec(a.name, _kind(a.name, a.type.name), _default(a)) for a in declared]
     return tuple(sorted(specs, key=lambda spec: (spec.default is not REQUIRED, spec.name)))
 
 
 def make_node(name: str, attrs: Attributes, operands: list[str], count: int) -> onnx.NodeProto:
-    """The ONNX node that stands for one application; left-out operands have the name ""."""
+    """The ONNX node of one op; omitted operands have the name ""."""
     from onnx import helper
 
     given = {n: _onnx_value(v) for n, v in attrs.items()}
     full = {n: v for n, v in given.items() if v != []}
     node = helper.make_node(name, operands, [f"r{i}" for i in range(count)], **full)
     declared: dict[str, Any] = schema_of(name).attributes if len(full) < len(given) else {}
-    for empty in given.keys() - full.keys():  # the values do not tell the kind
+    for empty in given.keys() - full.keys():  # an empty list does not determine the kind
         if empty in declared:
             node.attribute.append(helper.make_attribute(empty, [], attr_type=declared[empty].type.value))
     return node
@@ -137,7 +137,7 @@ def _default(attribute: Any) -> Any:
     if attribute.name in FLAGS:
         return bool(value)
     if attribute.name in ELEMENT_TYPES:
-        return dtype_numbered(value)  # ONNX's 0 means that nothing is said, which is None here
+        return dtype_numbered(value)  # 0 in ONNX is None here: no element type
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, float):

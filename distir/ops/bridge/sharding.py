@@ -1,4 +1,4 @@
-"""How a bridge op may be split over devices: its `Layout`, read from its family's letters. Knows no onnx."""
+"""The `Layout` of a bridged op, from the letters of its family. Does not import onnx."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Operands = Sequence[Operand | None]
 
 
 def layout_of(op: Op, operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
-    """The layout for these operands: what the letters say may be split, and nothing else."""
+    """The layout for these operands."""
     if rule := _OWN_RULES.get(op.name):
         return rule(operands, results, attrs)
     signature = match_operands(op, operands, attrs).signature
@@ -25,9 +25,9 @@ def layout_of(op: Op, operands: Operands, results: Sequence[Shape | None], attrs
     made = [_letters(_place(signature.results, i), shape) for i, shape in enumerate(results)]
     whole = _whole(op.name, operands, attrs)
     shared = {letter for letters in given for letter in letters}
-    shared.intersection_update(*made)  # of one that a result lacks, that result would be a sum over it
-    kept = {letter for letter in (*shared, *FAMILIES[op.name].summed) if letter not in whole}
-    return Layout(tuple(_only(kept, letters) for letters in given), tuple(_only(kept, letters) for letters in made))
+    shared.intersection_update(*made)  # a result without the letter would have to be a sum over it
+    split = {letter for letter in (*shared, *FAMILIES[op.name].summed) if letter not in whole}
+    return Layout(tuple(_only(split, letters) for letters in given), tuple(_only(split, letters) for letters in made))
 
 
 def _place(places: Sequence[OperandPattern], index: int) -> OperandPattern:
@@ -35,7 +35,7 @@ def _place(places: Sequence[OperandPattern], index: int) -> OperandPattern:
 
 
 def _letters(place: OperandPattern, shape: Shape | None) -> Letters:
-    """A letter for each dimension; a sequence of dimensions takes what the others leave."""
+    """A letter for each dimension; a segment takes the dimensions that are left by the others."""
     if shape is None:
         return ()
     terms = place.pattern.shape if isinstance(place.pattern, TensorPattern) else None
@@ -58,22 +58,22 @@ def _spread_letter(term: Segment | Broadcast, k: int, length: int, dim: Dim) -> 
     return None if dim == 1 else f"...{length - k}"
 
 
-def _only(kept: set[str | None] | set[str], letters: Letters) -> Letters:
-    return tuple(letter if letter in kept else None for letter in letters)
+def _only(split: set[str | None] | set[str], letters: Letters) -> Letters:
+    return tuple(letter if letter in split else None for letter in letters)
 
 
 def _whole(name: str, operands: Operands, attrs: Attributes) -> set[str]:
-    """The letters that may not be split for these operands and attributes, although others may."""
+    """The letters that cannot be split for these operands and attributes."""
     given = [operand is not None for operand in operands]
     match name:
         case "BatchNormalization" if attrs["training_mode"]:
-            return {"b", *(f"*s{k}" for k in range(8))}  # the statistics are over all of them
+            return {"b", *(f"*s{k}" for k in range(8))}  # the statistics depend on all of them
         case "MatMulInteger" if any(o is not None and o.shape != () for o in operands[2:]):
             return {"m", "n"}  # a zero point for each row or column would have to be split as well
         case "QLinearMatMul" if any(o is not None and o.shape != () for o in (*operands[1:3], *operands[4:])):
             return {"m", "n"}
         case "Dropout" if len(given) > 2 and given[2] and not _is_false(operands[2]):
-            return {f"*s{k}" for k in range(16)}  # each part would drop the same places
+            return {f"*s{k}" for k in range(16)}  # each part would drop the same positions
         case _:
             return set()
 
@@ -105,10 +105,10 @@ def _reduction(operands: Operands, results: Sequence[Shape | None], attrs: Attri
     everything = not along and (along is None or not attrs["noop_with_empty_axes"])
     gone = range(rank) if everything else [axis % rank for axis in along or ()]
     letters = tuple(None if i in gone else f"s{i}" for i in range(rank))
-    kept = tuple(f"s{i}" if i not in gone else None for i in range(rank) if attrs["keepdims"] or i not in gone)
-    if results[0] is None or len(kept) != len(results[0]):
+    remaining = tuple(f"s{i}" if i not in gone else None for i in range(rank) if attrs["keepdims"] or i not in gone)
+    if results[0] is None or len(remaining) != len(results[0]):
         return Layout(((None,) * rank, ()), ((None,) * len(results[0] or ()),))
-    return Layout((letters, ())[: len(operands)], (kept,))
+    return Layout((letters, ())[: len(operands)], (remaining,))
 
 
 def _convolution(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
@@ -149,7 +149,7 @@ def _behind(first: Letters, of: Operand | Shape | None) -> Letters:
 
 
 def _recurrent(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
-    """Sequences of a batch may be split; where they stand, `layout` says."""
+    """The batch may be split; `layout` determines its dimension."""
     first = attrs["layout"] == 1
     batch = ("b", None, None) if first else (None, "b", None)
     outputs = [("b", None, None, None) if first else (None, None, "b", None), batch, batch]

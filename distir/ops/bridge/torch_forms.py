@@ -1,6 +1,6 @@
-"""The ops that only ONNX defines in torch, as far as imported convolutional networks and transformers use them.
+"""Torch forms of the bridged ops that imported convolutional networks and transformers use.
 
-Loaded with the ops themselves.
+Loaded with the bridged ops.
 """
 
 from __future__ import annotations
@@ -207,12 +207,12 @@ def _(
     sizes: Expr | None = None,
     **attrs: Any,
 ) -> str:
-    """Along each dimension a weighted sum of neighbours, which are known."""
+    """Along each dimension, a weighted sum of known neighbours."""
     factors = None if scales is None else scales.numbers if scales.value is not None else ()
     after = cast("tuple[int, ...]", write.results[0].shape)
     found = changes(x.shape, after, factors, attrs)
     if found is None or factors == ():
-        raise write.refuse("torch resizes whole operands that are stretched, by what is known beforehand")
+        raise write.refuse("torch resizes whole operands that are stretched, by known sizes or scales")
     text = str(x)
     for axis, factor in found:
         parts: list[str] = []
@@ -237,7 +237,7 @@ _NETWORKS = {
     "GRU": (1, ("Sigmoid", "Tanh")),
     "RNN": (1, ("Tanh",)),
 }
-"""By ONNX name: how many kinds of states there are, and the activations that torch has."""
+"""ONNX name -> the number of states, and torch's activations."""
 
 
 def _recurrent(name: str, states: int, usual: tuple[str, ...]) -> None:
@@ -271,9 +271,9 @@ def _check_network(
     lengths: Expr | None,
     peepholes: tuple[Any, ...],
 ) -> None:
-    """Raises Unlowerable for what torch's networks do not have."""
+    """Raises Unlowerable for features that torch's networks lack."""
     if lengths is not None or any(operand is not None for operand in peepholes):
-        raise write.refuse(f"torch has `{name}` for sequences of one length, and without peepholes")
+        raise write.refuse(f"torch has `{name}` for sequences of equal length, and without peepholes")
     if attrs.get("activations") not in (None, usual, usual * 2):
         raise write.refuse(f"torch has `{name}` with {', '.join(usual)} as activations")
     if attrs.get("clip") is not None or attrs.get("input_forget"):
