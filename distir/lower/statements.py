@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import HOST, Apply, Attributes, Dense, External, Literal, TensorType, TupleType, Type, types
 from distir.ops import OPS, Value, bind, dense, strengthen, type_of
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import tuple_structure
 from distir.ops.torch_form import (
     STORED_ONLY,
@@ -115,7 +115,7 @@ def lowered(
     definition = OPS[op.op]
     if definition.rule("torch") is None:
         hint = f"write it in terms of other ops, or define a form with `{op.op}.torch`"
-        if op.op in STANDING:
+        if op.op in REPRESENTATIVE_OPS:
             hint = (
                 "it represents a whole group of devices; to run the program, transform it without `representative=true`"
             )

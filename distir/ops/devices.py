@@ -1,9 +1,9 @@
-"""Device names do not matter: what is found of values on some devices holds for all others, by renaming.
+"""Renaming of devices: a result for values on some devices is valid for values on others.
 
-Ops do not tell one device from another. So what their rules say, what work they do, and what a function that names no
-device makes of its arguments is found once, on *canonical* devices that no program has, numbered in the order of those
-that the values are on. `answer` and `known_work` remember it for the whole process: programs repeat what they do on one
-device after the other, and from one version of a program, or one plan of a search, to the next.
+Ops are invariant under a renaming of devices. So the results of their rules, their work, and the results of a function
+that names no device are computed once, on *canonical* devices that no program uses, in the order of the original ones.
+`answer` and `known_work` cache them for the whole process: they repeat on other devices of a program, in its later
+versions, and in other plans of a search.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any, Final, cast
 from distir.ir import HOST, AnyType, Attributes, Constant, Dense, TensorType, TupleType, Type, types
 from distir.ops.core import Op
 from distir.ops.infer import Value
-from distir.ops.unify import Reject
 from distir.ops.resources import Work
+from distir.ops.unify import Reject
 from distir.ops.workload import work
 
 Devices = tuple[int, ...]
 """In ascending order."""
 
 CANONICAL: Final = 1 << 62
-"""The first of the devices that no program has."""
+"""The first canonical device: greater than any in a program."""
 
 KEPT = 1 << 15
 
 LARGE = 1 << 10
-"""What is said of constants with more elements is not kept."""
+"""Results for constants with more elements are not cached."""
 
 Rule = Callable[[Op, tuple[Value, ...], Attributes, int], "tuple[Value, ...] | None"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Renaming:
-    """Other devices in the place of some, one by one and in the same order."""
+    """An order-preserving, one-to-one renaming of devices."""
 
     before: Devices
     after: Devices
@@ -44,7 +44,7 @@ class Renaming:
     _known: dict[Type, Type] = field(default_factory=dict[Type, Type])
 
     def __call__(self, v: Any) -> Any:
-        """A value there. What it says of other devices stays."""
+        """The value with its devices renamed; devices outside of the renaming are unchanged."""
         if isinstance(v, (TensorType, TupleType, AnyType)):
             known = self._known.get(v)
             if known is None:
@@ -56,11 +56,11 @@ class Renaming:
 
     @property
     def back(self) -> Renaming:
-        """From the others to these."""
+        """The inverse renaming."""
         return renaming(self.after, self.before)
 
     def attributes(self, op: Op, attrs: Attributes) -> Attributes:
-        """An op's attributes, with the devices that they name."""
+        """An op's attributes with their devices renamed."""
         terms = device_terms(op)
         if not attrs or terms.isdisjoint(attrs):
             return attrs
@@ -85,23 +85,23 @@ class Renaming:
 
 @lru_cache(maxsize=1 << 10)
 def renaming(before: Devices, after: Devices) -> Renaming:
-    """Devices in the place of as many others."""
+    """The renaming of these devices to the others, in order."""
     return Renaming(before, after, dict(zip(before, after, strict=True)))
 
 
 def renamed(devices: Mapping[int, int]) -> Renaming:
-    """The renaming of which this is known by device."""
+    """The renaming given by a mapping."""
     before = tuple(sorted(devices))
     return renaming(before, tuple([devices[device] for device in before]))
 
 
 def canonical_devices(devices: Devices) -> Renaming:
-    """From devices to canonical ones."""
+    """The renaming of devices to canonical ones."""
     return renaming(devices, tuple(range(CANONICAL, CANONICAL + len(devices))))
 
 
 def devices_of(vs: Iterable[Value], op: Op | None = None, attrs: Attributes | None = None) -> Devices:
-    """The devices that values are on, and those that an op's attributes name."""
+    """The devices of values, and those in an op's attributes."""
     found: set[int] = set()
     for v in vs:
         if isinstance(v, TensorType):
@@ -132,7 +132,7 @@ def answer(rules: tuple[Rule, ...], op: Op, vs: tuple[Value, ...], attrs: Attrib
 
 
 def known_work(op: Op, vs: tuple[Value, ...], ws: tuple[Type, ...], attrs: Attributes) -> Work:
-    """`work`, remembered. Raises Reject."""
+    """`work`, cached. Raises Reject."""
     there = canonical_devices(devices_of((*vs, *ws), op, attrs))
     try:
         return _work(op, there(vs), there(ws), there.attributes(op, attrs)).on(there.back.devices)
@@ -142,13 +142,13 @@ def known_work(op: Op, vs: tuple[Value, ...], ws: tuple[Type, ...], attrs: Attri
 
 @lru_cache(maxsize=1 << 10)
 def device_terms(op: Op) -> frozenset[str]:
-    """The attributes of an op that name devices: of this definition, for what is registered anew may have others."""
+    """The attributes of an op that name devices. Cached per definition, as a later one may have other attributes."""
     patterns = [place.pattern for s in op.signatures for place in (*s.operands, *s.results)]
     return frozenset(pattern.device.removesuffix("_i") for pattern in patterns if pattern.device is not None)
 
 
 def _ints(value: Constant) -> Sequence[int]:
-    """The devices that an attribute names."""
+    """The devices in an attribute."""
     if isinstance(value, tuple):
         return [device for item in value for device in _ints(item)]
     return [value] if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else []

@@ -1,4 +1,4 @@
-"""Collectives of a representative device: the other devices of its group hold equal values at equal times.
+"""Collectives of a representative device. The other devices of its group hold equal values and take equal times.
 
 In data and tensor parallelism all devices of a group execute the same ops on tensors of the same shapes (SPMD). A
 program of one representative is short, whatever the size of the group, and takes the same time and memory on that
@@ -128,5 +128,5 @@ GROUPED: Final[dict[str, Op]] = {
 }
 """Collective -> its op on a representative device."""
 
-STANDING: Final = frozenset(op.name for op in GROUPED.values())
+REPRESENTATIVE_OPS: Final = frozenset(op.name for op in GROUPED.values())
 """The names of the ops on representative devices."""

@@ -45,7 +45,7 @@ class Work:
     temporary: int = 0
 
     def on(self, devices: Mapping[int, int]) -> Work:
-        """The same work on other devices, by those that it is on."""
+        """The work with its devices renamed."""
         communication = self.communication
         if communication is None or communication.root is None:
             return self

@@ -10,7 +10,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import HOST, AnyType, Attributes, Dim, Part, SymbolicDim, TensorType, TupleType, Type, dims, types
 from distir.ops.attributes import bind
 from distir.ops.core import Amount, Op
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.infer import Value, leaf_calls, match_operands, tuple_structure, type_of
 from distir.ops.resources import NO_WORK, Communication, Work
 from distir.ops.unify import Bindings, Reject
@@ -98,7 +98,7 @@ def _communication(op: Op, operands: Sequence[Type], results: Sequence[Type], at
 
 def _group(op: Op, attrs: Attributes) -> tuple[int, int] | None:
     """The size and the stride of the group of an op on a representative device; None for other ops."""
-    size, stride = (attrs.get(name) if op.name in STANDING else None for name in ("size", "stride"))
+    size, stride = (attrs.get(name) if op.name in REPRESENTATIVE_OPS else None for name in ("size", "stride"))
     return (size, stride) if isinstance(size, int) and isinstance(stride, int) else None
 
 

@@ -18,7 +18,7 @@ from distir.diagnostics.codes import simulation as codes
 from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 
 FREE = Cost(0.0, "free")
 
@@ -111,7 +111,7 @@ class Effects:
     def standing(self) -> tuple[tuple[int, int], ...]:
         """The groups that a device of the program may stand for: how many devices, and how far apart."""
         bodies = (function.body for function in self.domain.module)
-        stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in STANDING}
+        stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS}
         sizes = ((attrs.get("size"), attrs.get("stride", 1)) for attrs in stated)
         return tuple(sorted({(n, far) for n, far in sizes if isinstance(n, int) and isinstance(far, int)}))
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from distir.analysis import Load, Output, execute, random_inputs
 from distir.ir import Apply, Function, Module, TensorType, types
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.transform.entry import entry_of
 from distir.transform.steps import Application
 
@@ -101,7 +101,7 @@ def distributed(
     """
     entry = module.entry(original.name) or entry_of(module)
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
-    standing = next((s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in STANDING), None)
+    standing = next((s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS), None)
     if standing is not None:
         message = f"one device stands for others (`{standing}`), whose parts of parameters and results are not there"
         raise VerifyError(f"{message}; verify what the same steps give without `representative=true`")

@@ -13,7 +13,7 @@ from typing import Any
 
 from distir.ir import DISCARD, NO_ATTRIBUTES, Apply, Arg, Attributes, Call, Constant, Literal, Statement, Type
 from distir.ir import operands as operands_of
-from distir.ops.group import GROUPED, STANDING
+from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
 from distir.transform.sharding.state import on_devices
 
@@ -204,7 +204,7 @@ class Expansion:
         known = self._attributes.get(key)
         if known is None:
             moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
-            if op in STANDING and isinstance(stride := attrs.get("stride", 1), int):
+            if op in REPRESENTATIVE_OPS and isinstance(stride := attrs.get("stride", 1), int):
                 moved["stride"] = self.mesh.stride(stride)
             known = self._attributes[key] = Attributes(moved)
         return known

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distir.ir import HOST, Apply, Function, Module, Statement, Type, types
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 
 Place = Literal["outermost", "innermost"] | int
 """Where the new axis stands among those that are there; a number: so many neighbouring devices stay neighbours."""
@@ -61,7 +61,9 @@ def mesh_of(module: Module, entry: Function, size: int, place: Place, representa
 
 def names_device(statement: Statement) -> bool:
     """Whether a statement says something of devices that other devices would have to say otherwise."""
-    if isinstance(statement, Apply) and (statement.op in STANDING or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)):
+    if isinstance(statement, Apply) and (
+        statement.op in REPRESENTATIVE_OPS or not DEVICE_ATTRIBUTES.isdisjoint(statement.attrs)
+    ):
         return True
     return any(claim is not None and types.devices(claim) for claim in getattr(statement, "claims", ()))
 

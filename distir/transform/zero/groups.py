@@ -15,7 +15,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Apply, Arg, Call, Function, Literal, Module, Part, Return, Site, Type, names, operands, types
 from distir.ops import OPS
-from distir.ops.group import STANDING
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 COPYING = frozenset({"MPIBroadcast", "Send"})
@@ -218,7 +218,7 @@ def _is_scattered(origin: Hashable) -> bool:
 def _no_groups(entry: Function) -> ProgramError:
     message = f"`@{entry.name}` has no weights that data-parallel devices hold copies of and update"
     site, hint = Site(entry.name, None, Part("name")), "apply `dp=` to a training step first: `dp=4 zero=2`"
-    if any(isinstance(s, Apply) and s.op in STANDING for s in entry.body):
+    if any(isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS for s in entry.body):
         hint = "replicas would keep different parts, so none can stand for all: leave out `representative=true`"
     return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
 
