@@ -116,9 +116,7 @@ def lowered(
     if definition.rule("torch") is None:
         hint = f"write it in terms of other ops, or define a form with `{op.op}.torch`"
         if op.op in REPRESENTATIVE_OPS:
-            hint = (
-                "it represents a whole group of devices; to run the program, transform it without `representative=true`"
-            )
+            hint = "it represents a group of devices; to run the program, transform without `representative=true`"
         raise Unlowerable(f"`{op.op}` has no form in torch", codes.NO_TORCH_FORM, hint)
     bound = bind(definition, op.attrs)
     count = tuple_structure(definition, vs)
