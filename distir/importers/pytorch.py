@@ -27,8 +27,8 @@ from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
-from distir.importers.torch_fusions import fuse
 from distir.importers.torch_refusals import refusing
+from distir.importers.torch_simplification import simplify
 from distir.importers.torch_translations import translations
 from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES, Site, results
@@ -393,8 +393,7 @@ def _lifted(exported: Any, given: dict[str, Weight], own: set[str]) -> tuple[Any
             graph.inputs.append(value)
             weights[name] = _held(held)
     with refusing("the exported model cannot be simplified"):
-        _package("onnxscript.optimizer").optimize(exported.model, output_size_limit=SMALL)
-        fuse(exported.model)
+        simplify(exported.model, SMALL)
     return exported.model_proto, weights
 
 

@@ -30,7 +30,7 @@ A row is a model family, a column a strategy. Each was run on a small model with
 {{faults}}
 Results agree if no element differs by more than 10⁻⁹ of the greatest one, or of 1. Strategies are compared in Float64,
 so that rounding hides no mistake; in Float32, with 10⁻⁵, where an op of the model requires that. For the columns
-*launch* the program is lowered and launched as 2 processes that compute with PyTorch, and compared with the reference executor.
+*launch* the program is lowered and launched as 2 processes of PyTorch, and compared with the reference executor.
 """
 
 FAULT = "| {mark} | a fault in DistIR: please do not rely on it |\n"
