@@ -1,8 +1,8 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
-from distir.analysis.check import Analysis, Checker, check, check_entry
+from distir.analysis.checker import Analysis, Checker, check, check_entry
 from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
-from distir.analysis.execute import (
+from distir.analysis.executor import (
     InputError,
     Inputs,
     Load,
@@ -13,8 +13,8 @@ from distir.analysis.execute import (
     result_names,
 )
 from distir.analysis.indices import Bounds, Leaf, index_bounds
-from distir.analysis.interpret import Domain, State, algorithm_1, interpret
-from distir.analysis.lookup import lookup
+from distir.analysis.interpreter import Domain, State, algorithm_1, interpret
+from distir.analysis.known_ops import lookup
 from distir.analysis.values import Values
 
 __all__ = [

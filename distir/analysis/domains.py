@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distir.analysis.interpret import Domain, State, algorithm_1
-from distir.analysis.lookup import lookup
+from distir.analysis.interpreter import Domain, State, algorithm_1
+from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes

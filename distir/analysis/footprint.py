@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from distir.analysis.check import Checker
+from distir.analysis.checker import Checker
 from distir.analysis.domains import Instance
-from distir.analysis.lookup import lookup
+from distir.analysis.known_ops import lookup
 from distir.ir import Apply, Call, TensorType, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of

@@ -38,7 +38,7 @@ from distir.ir import (
 from distir.ops import OPS, Reject, Value, type_of
 
 if TYPE_CHECKING:
-    from distir.analysis.check import Checker
+    from distir.analysis.checker import Checker
 
 MISPLACED = (device_codes.DEVICE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)
 MISTYPED = (type_codes.DTYPE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)

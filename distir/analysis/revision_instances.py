@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis.domains import Instance
-from distir.analysis.interpret import State
+from distir.analysis.interpreter import State
 from distir.analysis.revision import Change, Hunk, affected, change, moved
 from distir.analysis.revision_names import mention, mentioning
 from distir.diagnostics import Diagnostic
@@ -22,7 +22,7 @@ from distir.ir.deep import Deep
 from distir.ops import Value
 
 if TYPE_CHECKING:
-    from distir.analysis.check import Checker
+    from distir.analysis.checker import Checker
 
 Key = tuple[str, tuple[Value, ...]]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.interpret import Domain, algorithm_1
-from distir.analysis.lookup import lookup
+from distir.analysis.interpreter import Domain, algorithm_1
+from distir.analysis.known_ops import lookup
 from distir.ir import Apply, Arg, Call, Dense, External, Literal, Module, TensorType, TupleType
 from distir.ir.deep import Deep
 from distir.ops import Op, Value, bind, dense, dtype_of, run, strengthen, to_array, type_of

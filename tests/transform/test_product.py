@@ -18,7 +18,7 @@ from dtp_samples import BATCH, MODELS
 from product_samples import Runs, inputs, largest_difference, remembered_answers
 
 import distir
-from distir.analysis.execute import result_names
+from distir.analysis.executor import result_names
 from distir.diagnostics import ProgramError
 from distir.transform import transform
 from distir.transform.pipeline import SCHEDULES

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.check import check, check_entry
+from distir.analysis.checker import check, check_entry
 from distir.analysis.footprint import footprint
 from distir.analysis.indices import Bounds, Leaf, index_bounds
 from distir.analysis.initial import deviation, near_one
-from distir.analysis.interpret import interpret
+from distir.analysis.interpreter import interpret
 from distir.analysis.size import MOST_RUN, refuse_beyond
 from distir.analysis.values import Values, abstract
 from distir.diagnostics import Diagnostic, ProgramError

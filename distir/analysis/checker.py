@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
-from distir.analysis.interpret import State
+from distir.analysis.interpreter import State
 from distir.analysis.parameters import parameters
 from distir.analysis.repairs import UNFIT, advised, argument_to_blame, reason
 from distir.analysis.replicas import Replicas
