@@ -132,14 +132,23 @@ CHOOSING: dict[tuple[str, int], Choice] = {
 """By op and operand: which numbers it may hold."""
 
 
+SCATTER = ".scatter"
+
+
 def index_bounds(domain: Types, instance: Instance) -> dict[Leaf, Bounds]:
-    """What the elements of each parameter of a function may be, of whole numbers, where the program says so."""
+    """What the elements of each parameter of a function may be, of whole numbers, where the program says so.
+
+    What `@main.scatter` returns is followed through `@main`, whose arguments these are.
+    """
     params = zip(instance.function.params, instance.args, strict=True)
     given = tuple(_of_parameter(p.name, (), type_of(v)) for p, v in params)
     if all(map(_is_nothing, given)):
         return {}
     found = _Followed(domain)
-    finish(found.through(instance, given))
+    returned = finish(found.through(instance, given))
+    name = instance.function.name
+    if name.endswith(SCATTER) and (entry := name.removesuffix(SCATTER)) in domain.module.functions:
+        finish(found.through(domain.instance(entry, instance.state.returned), returned))
     return {
         leaf: replace(bound, also=frozenset()) if leaf in found.bare else bound
         for leaf, bound in found.bounds.items()

@@ -147,3 +147,16 @@ def test_tokens_of_a_model_are_of_its_whole_vocabulary(strategy):
     assert len(tokens) > 1
     for value in tokens:
         assert 20 < np.max(value) < 40
+
+
+CHOSEN = """
+func @main(%table: Tensor[Float32, (100, 4), 1] {param}, %ids: Tensor[Int64, (8, 3), 1] {batch = 0}) {
+  %y = Gather(%table, %ids)
+  return %y
+}
+"""
+
+
+def test_what_is_scattered_are_indices_of_the_program_behind():
+    module = transform(parse(CHOSEN).module, "dp=2")
+    assert random_inputs(module, 0, {}, "main.scatter")["ids"].max() > 10
