@@ -75,7 +75,8 @@ class _Kinds:
         order = list(reversed(list(callees_first(self.module))))
         given: dict[str, list[str | None]] = {f.name: [None] * len(f.params) for f in order}
         given[self.entry.name] = [kind_of(p) for p in self.entry.params]
-        while sum(self._forward(function, given) for function in order):
+        # Arguments become known from callers to callees, results the other way, so a deep chain takes two sweeps.
+        while sum(self._forward(function, given) for function in (*order, *reversed(order))):
             pass
         self._backward()
 
