@@ -1,8 +1,8 @@
-"""What whole numbers the parameters of a program may be: indices of what they choose from, labels of their classes.
+"""The ranges of a program's integer parameters: indices of what they select from, labels among their classes.
 
-For random inputs. What becomes of the elements of a parameter is followed through the program, and through its calls:
-they are moved about, shifted by numbers that are known, or made into something else. Where an op takes elements for
-indices, it says how many there are to choose from (`CHOOSING`). Runs nothing.
+For random inputs. The elements of a parameter are followed through the program and its calls: ops move them, add known
+numbers to them, or compute something else from them. An op that takes elements as indices bounds them (`CHOOSING`).
+Runs nothing.
 """
 
 from __future__ import annotations
@@ -136,16 +136,16 @@ SCATTER = ".scatter"
 
 
 def index_bounds(domain: Types, instance: Instance) -> dict[Leaf, Bounds]:
-    """What the elements of each parameter of a function may be, of whole numbers, where the program says so.
+    """The range of each integer parameter of a function, or of a part of a tuple, where the program determines it.
 
-    What `@main.scatter` returns is followed through `@main`, whose arguments these are.
+    The results of `@main.scatter` are the arguments of `@main`, and are followed through it.
     """
     params = zip(instance.function.params, instance.args, strict=True)
     given = tuple(_of_parameter(p.name, (), type_of(v)) for p, v in params)
     if all(map(_is_nothing, given)):
         return {}
     found = _Followed(domain)
-    returned = finish(found.through(instance, given))
+    returned: tuple[Elements, ...] = finish(found.through(instance, given))
     name = instance.function.name
     if name.endswith(SCATTER) and (entry := name.removesuffix(SCATTER)) in domain.module.functions:
         finish(found.through(domain.instance(entry, instance.state.returned), returned))
