@@ -305,7 +305,7 @@ def test_one_value_forward_and_one_back_per_boundary_and_microbatch(schedule, vi
     sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
     homes = stage_devices(known.SCHEDULES[schedule](4, 8, virtual))
     assert len(sends) == 2 * 8 * sum(a != b for a, b in itertools.pairwise(homes))
-    state = distir.analysis.checker(made).states["main"]
+    state = distir.analysis.check(made).states["main"]
     for send in sends:
         assert state[send.results[0]].shape == (4, 4), "a microbatch of one layer's results, nothing else"
 
@@ -313,7 +313,7 @@ def test_one_value_forward_and_one_back_per_boundary_and_microbatch(schedule, vi
 def test_a_tied_weight_is_sent_once_and_so_is_its_gradient():
     module = transform(gpt2(4, 4, 2, 3, batch=8, vocabulary=7, dtype="Float64"), "grad")
     made = pipeline(module, 4, 8)
-    state = distir.analysis.checker(made).states["main"]
+    state = distir.analysis.check(made).states["main"]
     sends = [s for s in statements(made) if isinstance(s, Apply) and s.op == "Send"]
     tied = [s for s in sends if state[s.results[0]].shape == (7, 4)]
     assert len(tied) == 2
