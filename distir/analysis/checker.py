@@ -1,4 +1,4 @@
-"""The checker: the mixed domain, made to go on after a mistake and to say where each one is.
+"""The checker: the mixed domain, which continues after an error and reports where each one is.
 
 A function is checked for its own parameters' types. A call checks it again for the call's arguments; what is wrong
 then, and only then, is reported at the call.

@@ -52,7 +52,7 @@ class Instance:
     args: tuple[Value, ...]
     """With what the parameters' types add."""
     dims: Mapping[str, Dim]
-    """What the function's named dimensions stand for."""
+    """The sizes of the function's named dimensions."""
     final: State | None
     """The final state; of a replica, once it was asked for."""
     replica: Replica | None = None
@@ -139,7 +139,7 @@ class Types(Domain):
         return self.claimed(call, ws) if call.claims else ws
 
     def constant(self, arg: Arg) -> Value:
-        """A literal stands for itself."""
+        """A literal is its own value."""
         assert isinstance(arg, Literal)
         return arg
 

@@ -248,5 +248,5 @@ def _unnamed(type: TensorType) -> TensorType:
 
 
 def _described(stated: Type, value: Any) -> Value:
-    """What the checker is told of an input: its type, or its value where that is known before the program runs."""
+    """What the checker gets of an input: its type, or its value where that is known before the program runs."""
     return to_dense(value) if types.device_of(stated) == HOST and not isinstance(value, tuple) else abstract(value)

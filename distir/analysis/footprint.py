@@ -1,4 +1,4 @@
-"""How much memory the reference executor needs for a program, told from types before anything is computed.
+"""How much memory the reference executor needs for a program, derived from types before anything is computed.
 
 The executor keeps every value until its function returns, as Algorithm 1 does. What ops need while they run is not
 counted, nor what views share with their operands: an estimate from below, right where results are large.

@@ -31,7 +31,7 @@ from distir.ops import Value, type_of
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The whole numbers from `low` to below `high`, and those that stand for none of them: labels that are ignored."""
+    """The whole numbers from `low` to below `high`, and those that are no index: labels that are ignored."""
 
     low: int
     high: int
@@ -46,7 +46,7 @@ Leaf = tuple[str, tuple[int, ...]]
 class Made:
     """Elements of a parameter: `more` than what is given for it; None where something else was made of them.
 
-    `replaced`: some of them were replaced by others, perhaps those that stand for nothing.
+    `replaced`: some of them were replaced by others, perhaps those that are no index.
     """
 
     leaf: Leaf

@@ -1,7 +1,7 @@
 """How large the elements of floating-point parameters are drawn, so that values keep their size through any depth.
 
-What a model gives of weights that are all of one size grows or vanishes with its width and depth; then nothing can be
-told of a difference. So the deviation of weights goes by their shape, as where training begins (Glorot & Bengio, 2010),
+What a model gives of weights that are all of one size grows or vanishes with its width and depth; then a
+difference says nothing. So the deviation of weights goes by their shape, as at initialisation (Glorot & Bengio, 2010),
 and what normalisation multiplies with, or divides by, is near 1. Only what the text says counts: shapes, roles, and the
 ops that use a value.
 """

@@ -14,7 +14,7 @@ from distir.ir.deep import Deep, finish
 
 
 class Domain:
-    """What values stand for, and what ops do to them. A domain that checks raises `Reject`."""
+    """What values are, and what ops do to them. A domain that checks raises `Reject`."""
 
     unknown: Any = None
     """Stands for what a broken statement would have defined."""
@@ -32,7 +32,7 @@ class Domain:
         raise NotImplementedError
 
     def constant(self, arg: Arg) -> Any:
-        """What a literal in an operand's place stands for."""
+        """The value of a literal operand."""
         raise NotImplementedError
 
 

@@ -14,7 +14,7 @@ from distir.ops.devices import canonical_devices, devices_of
 
 
 def parameters(function: Function, vs: Sequence[Value]) -> tuple[tuple[Value, ...], Mapping[str, Dim]]:
-    """Arguments with what the parameters' types add, and what the named dimensions stand for. Raises Reject."""
+    """Arguments with what the parameters' types add, and the sizes of the named dimensions. Raises Reject."""
     if len(vs) != len(function.params):
         names = ", ".join(f"%{p.name}" for p in function.params)
         message = f"`@{function.name}` expected {len(function.params)} arguments ({names}), found {len(vs)}"

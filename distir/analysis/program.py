@@ -29,7 +29,7 @@ class Program:
     syntax: Syntax
     earlier: Analysis | None = None
     places: dict[tuple[int, Part | None], Place] = field(default_factory=dict[tuple[int, Part | None], Place])
-    """By the identity of a statement: where its parts stand, as far as somebody asked."""
+    """By the identity of a statement: where its parts are, as far as they were requested."""
 
     @property
     def source(self) -> Source:

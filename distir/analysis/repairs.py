@@ -65,7 +65,7 @@ class Casting:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A statement with something wrong in it, which stands in a function as it is for its own types."""
+    """A statement with an error, as it is in an instance of a function, for its argument types."""
 
     domain: Checker
     diagnostic: Diagnostic
@@ -87,7 +87,7 @@ def mistake_of(domain: Checker, diagnostic: Diagnostic) -> Mistake | None:
 
 
 def advised(domain: Checker, diagnostic: Diagnostic) -> Diagnostic:
-    """A diagnostic whose help is the first repair there is, and which stands at what that repairs."""
+    """A diagnostic whose help is the first repair there is, and whose place is what that repairs."""
     if diagnostic.code not in (*MISPLACED, *MISTYPED) or (found := mistake_of(domain, diagnostic)) is None:
         return diagnostic
     sending = next(iter(sendings(found)), None)
@@ -219,7 +219,7 @@ def _at(found: Mistake, wanted: Iterable[str]) -> Site:
 
 
 def _blamed(found: Mistake) -> set[str]:
-    """The operands that the diagnostic stands at."""
+    """The operands that the diagnostic is about."""
     part = found.diagnostic.site.part if isinstance(found.diagnostic.site, Site) else None
     if part is None or part.kind != "operand" or not isinstance(part.key, int):
         return set()
@@ -227,7 +227,7 @@ def _blamed(found: Mistake) -> set[str]:
 
 
 def _accepted(found: Mistake, instead: Mapping[str, Value]) -> bool:
-    """Whether what was found wrong with a statement is so no more with other values for some names.
+    """Whether a statement's error is gone with other values for some names.
 
     Something else may be wrong with it still.
     """

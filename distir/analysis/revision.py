@@ -91,7 +91,7 @@ class Change:
     def new_boundary(self, boundary: int) -> int:
         """Where a piece of the new body ends that ended before the statement `boundary` of the old one.
 
-        New statements belong to the piece that follows, where they stand at its beginning.
+        New statements belong to the piece that follows, where they are at its beginning.
         """
         at = bisect.bisect_left(self.hunks, boundary, key=_first) - 1
         if at < 0:

@@ -1,8 +1,8 @@
 """Typing the next version of a module: instances of functions that did not change are kept, of others the statements.
 
-Values are known by name and each is defined once, so the final state of an instance tells what every statement was
-given. A statement whose operands have their old values gives its old results; the others are looked at again, in order.
-Where names are wrong (defined twice, used too early), all statements that mention or define them are looked at again.
+Values are known by name and each is defined once, so the final state of an instance has what every statement was
+given. A statement whose operands have their old values gives its old results; the others are typed again, in order.
+Where names are wrong (defined twice, used too early), all statements that mention or define them are typed again.
 A test compares what this gives with what checking the module alone gives.
 """
 
@@ -48,7 +48,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Earlier:
-    """What earlier versions know. Let go of as soon as the new version has been looked at as the old one was."""
+    """What earlier versions found. Released as soon as the new version has been typed as far as the old one was."""
 
     kept: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
 
@@ -94,7 +94,7 @@ def take_over(new: Checker, old: Checker) -> None:
         kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
     for key, instance in found:
         if key not in old.problems:
-            continue  # it is being looked at
+            continue  # it is being typed
         facts = old.structure.names[key[0]]
         kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed)
 
@@ -127,7 +127,7 @@ class _Revision:
             everywhere = bool(unsure or self.functions)
             for same, hunk in edit.stretches():
                 if everywhere or not self.changed.isdisjoint(names.uses):
-                    yield from self._look_at_users(rho, same.start, same.stop)
+                    yield from self._type_users(rho, same.start, same.stop)
                 if hunk is not None:
                     self.changed |= self._gone(hunk)
                     for index in range(hunk.new_first, hunk.new_end):
@@ -165,8 +165,8 @@ class _Revision:
             name for statement in statements for name in results(statement) if name != DISCARD and name in old.state
         }
 
-    def _look_at_users(self, rho: State, first: int, end: int) -> Deep[None]:
-        """Look at the statements that mention a changed value, define one that is not sure, or call a function."""
+    def _type_users(self, rho: State, first: int, end: int) -> Deep[None]:
+        """Type the statements that mention a changed value, define one that is not sure, or call a function."""
         body, changed, functions, unsure = self.function.body, self.changed, self.functions, self.unsure
         if not functions and not unsure:
             for index in mentioning(body, changed, first, end):

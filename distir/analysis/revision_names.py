@@ -42,7 +42,7 @@ class Names:
 
     @property
     def is_plain(self) -> bool:
-        """Values are told by names alone, those of `unsure` names apart."""
+        """Names alone determine values, except those of `unsure` names."""
         if self.repeated or self.early:
             return not self.returns or (self.returns == 1 and isinstance(self.function.body[-1], Return))
         return self.returns <= 1
@@ -193,7 +193,7 @@ class _Revision:
         return found
 
     def _place(self, touched: set[str], gone: Sequence[str], fresh: Sequence[str]) -> set[str]:
-        """Note where names are defined now. Gives those of which that cannot be told without walking the body."""
+        """Note where names are defined now. Returns those for which that takes a walk over the body."""
         old, found, edit = self.old, self.found, self.edit
         left, come = set(gone), set(fresh)
         doubtful = touched & old.wrong

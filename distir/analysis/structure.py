@@ -1,4 +1,4 @@
-"""What can be told of a module without knowing what its ops do: names, single assignment, returns, recursion, roles."""
+"""What is known of a module without knowing what its ops do: names, single assignment, returns, recursion, roles."""
 
 from __future__ import annotations
 

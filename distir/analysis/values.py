@@ -36,7 +36,7 @@ class Values(Domain):
         return rho.returned
 
     def constant(self, arg: Arg) -> Any:
-        """A literal stands for itself, until an op needs its array."""
+        """A literal is its own value, until an op needs its array."""
         return arg
 
     def _arrays(self, definition: Op, op: Apply, vs: tuple[Any, ...]) -> tuple[Any, ...]:

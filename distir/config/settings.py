@@ -26,7 +26,7 @@ class Hints:
     """Which inlay hints the editor shows, and how many characters of them.
 
     `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; times that would
-    stand further to the right stand behind the first result instead. 0 is no limit.
+    be further to the right follow the first result instead. 0 is no limit.
     """
 
     types: bool = True

@@ -56,7 +56,7 @@ def _ours() -> set[str]:
 def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT) -> Hardware:
     """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path; `8x-NAME` are 8 nodes.
 
-    Hardware itself is given back.
+    Hardware itself is returned as it is.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
     name, and for a file that cannot be read or is faulty.

@@ -35,7 +35,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What one run of a program costs: a step of training or of inference. `tokens`: how many it takes in, if known."""
+    """What one run of a program costs: a training or inference step. `tokens`: how many it takes in, if known."""
 
     step: Price
     tokens: int | None = None

@@ -1,6 +1,6 @@
 """What can be said about a program: `Diagnostic`, its `Code`, and the text it is said of.
 
-Analyses speak of a `Site` in the program. Where that stands in a text is another's knowledge: `Diagnostic.located`
+Analyses give a `Site` in the program. Where that is in a text they do not know: `Diagnostic.located`
 takes a function from sites to spans (`syntax.SourceMap` is one). Renderers take located diagnostics and a `Source`.
 """
 
@@ -112,7 +112,7 @@ class Diagnostic:
         return "\n".join(lines)
 
     def located(self, locate: Callable[[Site], Span | None]) -> Diagnostic:
-        """The same with every site replaced by where it stands in a text."""
+        """The same with every site replaced by its place in a text."""
 
         def place(site: Site | Span | None) -> Span | None:
             return locate(site) if isinstance(site, Site) else site
@@ -122,7 +122,7 @@ class Diagnostic:
 
 
 class ProgramError(Exception):
-    """A program was found wrong; `diagnostics` says where and why."""
+    """A program has errors; `diagnostics` says where and why."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)

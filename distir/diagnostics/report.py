@@ -65,7 +65,7 @@ def remarks(diagnostic: Diagnostic) -> list[str]:
 
 
 def placed_notes(diagnostic: Diagnostic) -> list[Note]:
-    """The notes that stand at a place of their own."""
+    """The notes with a place of their own."""
     return [note for note in diagnostic.notes if isinstance(note.site, Span)]
 
 

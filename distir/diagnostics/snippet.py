@@ -34,7 +34,7 @@ class Mark:
 class Underline:
     """A piece of a mark in one row: `column` and `width` in cells, from the left edge of the row's text.
 
-    The label stands at the last piece of its mark.
+    The label is at the last piece of its mark.
     """
 
     column: int
@@ -53,7 +53,7 @@ class Row:
 
 
 def rows(source: Source, marks: Sequence[Mark], limit: int) -> list[Row]:
-    """The lines that the marks stand in, in order, none wider than `limit` cells (at least 40).
+    """The lines that the marks are in, in order, none wider than `limit` cells (at least 40).
 
     Of a mark over several lines the first and the last line are shown. A line that is too wide is shown around its
     marks; marks in it that are far apart get rows of their own.

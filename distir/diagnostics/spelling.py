@@ -1,4 +1,4 @@
-"""The name somebody may have meant, for *did you mean*."""
+"""The name that may have been meant, for *did you mean*."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTED = 20
 """How many known names a suggestion lists."""
 
 LONGEST = 100
-"""Longer names are not compared: nobody mistypes them, and comparing takes the square of their length."""
+"""Longer names are not compared: they are no typos, and comparing takes the square of their length."""
 
 _COMPARED = 200
 _ROUGHLY_COMPARED = 1_000
@@ -93,7 +93,7 @@ def _is_word(folded: str) -> bool:
 
 
 def _part(part: str, whole: str) -> float:
-    """How alike a name and a part of it count: much where it is whole words of it, less where a word goes on."""
+    """How alike a name and a part of it count: much where it is whole words of it, less where a word continues."""
     folded = whole.casefold()
     if len(part) < SMALLEST_SHARE * len(whole) or len(folded) != len(whole):  # `ß` is two letters when folded
         return 0.0

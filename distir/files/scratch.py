@@ -1,7 +1,7 @@
 """Folders that are there for a while: gone when they are done with, however that comes.
 
 An error, an interrupt and SIGTERM leave none behind. What a process leaves that is killed at once, the next one
-removes: whoever uses a folder holds a lock on a file in it, which the system takes back with the process.
+removes: the process that uses a folder holds a lock on a file in it, which the system takes back with the process.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _terminated(number: int, frame: object) -> None:
 def _remove_left_behind() -> None:
     """Remove folders of ours whose process is gone."""
     for lock in Path(tempfile.gettempdir()).glob(f"distir-*/{LOCK}"):
-        with suppress(OSError):  # of another user, or somebody else removes it too
+        with suppress(OSError):  # of another user, or removed by another process
             if time.time() - lock.stat().st_mtime > SETTLED_S:
                 _remove_unless_used(lock)
 

@@ -1,7 +1,7 @@
 """TOML texts: `tomllib` reads them; this module adds the positions of keys and values, which it does not report.
 
-Both take time that grows with the length of the text alone: names and values that are nested deeper than anybody
-writes them, on which `tomllib` takes the square of their depth or more, are refused beforehand.
+Both take time that grows with the length of the text alone: names and values that are nested deeper than in any real
+file, on which `tomllib` takes the square of their depth or more, are refused beforehand.
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class CallEdge:
-    """Calls between two functions: the other one, and where the calls stand in the caller."""
+    """Calls between two functions: the other one, and where the calls are in the caller."""
 
     item: CallItem
     sites: tuple[Span, ...]
 
 
 def prepare_calls(document: Document, offset: int) -> CallItem | None:
-    """The function whose name the cursor is on, where it is defined or called; else the one it stands in."""
+    """The function whose name the cursor is on, where it is defined or called; else the one it is in."""
     syntax = document.program.syntax
     word = word_at(syntax, offset)
     if word is not None and word.kind is WordKind.FUNCTION:

@@ -168,7 +168,7 @@ def _device_attributes(op: Op) -> set[str]:
 
 
 def _axes(document: Document, context: Context) -> list[Completion]:
-    """The axes of the first operand, where that stands behind the cursor already."""
+    """The axes of the first operand, where that follows the cursor already."""
     assert context.function is not None
     assert context.operation is not None
     known = values_of(document, context.function.function.name, context.operation.args[:1])

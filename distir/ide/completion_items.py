@@ -10,7 +10,7 @@ from distir.ide.edits import Edit
 
 
 class CompletionKind(Enum):
-    """What a completion stands for. A template is nothing without the places in its snippet."""
+    """What a completion inserts. A template is nothing without the places in its snippet."""
 
     VALUE = "value"
     FUNCTION = "function"

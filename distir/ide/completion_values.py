@@ -198,6 +198,6 @@ class _Writer:
         line = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
         indentation, end = self.text[line:start], line_end(self.text)
         statement = print_statement(send(name, device, there))
-        if indentation.strip(" \t\f"):  # the statement stands behind something else on its line
+        if indentation.strip(" \t\f"):  # the statement follows something else on its line
             return there, Edit(Span(start, start), f"{end}{INDENT}{statement}{end}{INDENT}")
         return there, Edit(Span(line, line), f"{indentation or INDENT}{statement}{end}")

@@ -22,7 +22,7 @@ from distir.syntax.tokens import BAD, FUNCTION, IDENT, VALUE, spans
 
 
 class Role(Enum):
-    """What may stand at the cursor."""
+    """What may be at the cursor."""
 
     FUNCTION = "a function, outside of all functions"
     STATEMENT = "the beginning of a statement"
@@ -42,7 +42,7 @@ class Role(Enum):
 class PartialOperation:
     """What is written of an op or call: operands and attributes before the cursor, and which operand is at the cursor.
 
-    In the attributes' brackets, the operands are those that stand behind these already.
+    In the attributes' brackets, the operands are those that follow these already.
     """
 
     callee: str
@@ -116,7 +116,7 @@ def context_at(syntax: Syntax, offset: int) -> Context:
 
 
 def _behind(text: str, function: FunctionSyntax, index: int, offset: int) -> tuple[Arg, ...]:
-    """The operands that stand behind the attributes that an offset stands in."""
+    """The operands that follow the attributes that an offset is in."""
     if index >= len(function.ends) or not function.starts[index] <= offset < function.ends[index]:
         return ()
     inside = [c for c in function.comments if offset <= c[0] < function.ends[index]]
@@ -135,7 +135,7 @@ def expected(rule: str, kinds: Sequence[str]) -> frozenset[str] | None:
 
 
 def _start(text: str, function: FunctionSyntax, offset: int) -> tuple[int, int]:
-    """Where the piece that an offset stands in begins, and which statement it is; -1 for the head."""
+    """Where the piece that an offset is in begins, and which statement it is; -1 for the head."""
     if offset <= function.head.end or (not function.starts and "{" not in text[function.head.end : offset]):
         return function.span.start, -1
     index = bisect.bisect_right(function.starts, offset) - 1
@@ -293,7 +293,7 @@ def _operation(tokens: list[str], kinds: tuple[str, ...], callee: int) -> Partia
 
 
 def _listed(name: str, item: list[str]) -> list[Arg]:
-    """The finished operands of a list that is still being written, where the list stands for any number of them."""
+    """The finished operands of a list that is still being written, where the list is any number of them."""
     if item[:1] != ["["] or name not in OPS or OPS[name].variadic is None:
         return []
     inner, _, is_closed = _items(item, 0)
@@ -334,6 +334,6 @@ def _constant(item: list[str]) -> Constant | None:
 
 
 def whole_operation(function: FunctionSyntax, index: int) -> Apply | None:
-    """The op of a statement that can be read: what stands behind the cursor counts, too."""
+    """The op of a statement that can be read: what follows the cursor counts, too."""
     statement = function.function.body[index] if 0 <= index < len(function.function.body) else None
     return statement if isinstance(statement, Apply) else None

@@ -1,7 +1,7 @@
 """What is wrong with a document, as an editor shows it: the findings of `distir check`, and those of simulation.
 
 Simulation comes later than types. Until it does, what it found of an earlier version is kept with the statements that
-it was found of, so that it does not flicker while the user types. Where errors keep it from coming, findings say so.
+it was found of, so that it does not flicker while the user types. Where errors prevent it, findings are marked as old.
 """
 
 from __future__ import annotations

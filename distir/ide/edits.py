@@ -93,12 +93,12 @@ def before_statement(
     end = line_end(syntax.source.text)
     lines = "".join(f"{INDENT}{print_statement(statement)}{end}" for statement in statements)
     if start > 0 and syntax.source.text[start - 1] not in "\r\n":
-        lines = end + lines  # it stands behind something else on its line
+        lines = end + lines  # it follows something else on its line
     return (Edit(Span(start, start), lines),)
 
 
 def _behind(text: str, written: FunctionSyntax, end: int) -> int:
-    """The end of what stands behind `end` on its line and belongs to it: comments that end on this line."""
+    """The end of what follows `end` on its line and belongs to it: comments that end on this line."""
     while True:
         at = end
         while at < len(text) and text[at] in " \t\f":
@@ -113,7 +113,7 @@ def _behind(text: str, written: FunctionSyntax, end: int) -> int:
 
 
 def _as_written(syntax: Syntax, written: FunctionSyntax, place: int | None, statement: Statement) -> str:
-    """A line for a statement: as it stands in the text where it only moves."""
+    """A line for a statement: as it is in the text where it only moves."""
     if place is None:
         return INDENT + print_statement(statement)
     line = statement_line(syntax, written, place)

@@ -18,7 +18,7 @@ class Fold:
 
 
 def folds(document: Document) -> list[Fold]:
-    """All that can be folded, in the order of the text; what stands on one line cannot."""
+    """All that can be folded, in the order of the text; what is on one line cannot."""
     syntax = document.program.syntax
     found: list[Fold] = list(_comments(document, syntax.comments))
     for written in syntax.functions:

@@ -61,7 +61,7 @@ def _touch(start: int, end: int, span: Span) -> bool:
 
 
 def _comment(text: str, written: FunctionSyntax, start: int) -> list[Edit]:
-    """The edit for the indentation of a comment that stands on a line of its own, in a body."""
+    """The edit for the indentation of a comment that is on a line of its own, in a body."""
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     inside = written.statement_at(start) is not None
     return [] if inside or text[line:start].strip() else _changed(text, Span(line, start), INDENT)

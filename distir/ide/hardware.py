@@ -1,4 +1,4 @@
-"""Machines to look at a text for: the profiles there are, and one with changed figures."""
+"""Machines to simulate a text for: the profiles there are, and one with changed figures."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ def _after_first(view: View, written: FunctionSyntax, index: int) -> int:
 
 
 def _after_name(view: View, name: str, start: int, end: int) -> int:
-    """The offset after a result's name, which stands at `start` or after it."""
+    """The offset after a result's name, which is at `start` or after it."""
     text = view.document.program.source.text
     word = f"%{name}"
     at = text.find(word, start, end)

@@ -35,7 +35,7 @@ def hover(view: View, offset: int) -> Hover | None:
 
 
 def stale_note(view: View, function: str) -> str:
-    """What to say where figures of an earlier version may stand above; empty where there are none."""
+    """What to say where figures of an earlier version may be above; empty where there are none."""
     return f"*{view.stale}*" if view.stale is not None and view.shown(function) is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""What stands at an offset of a text: a value, an op, a function, an attribute, a named dimension. Reads words only."""
+"""What is at an offset of a text: a value, an op, a function, an attribute, a named dimension. Reads words only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Target:
 
 
 def target_at(syntax: Syntax, offset: int) -> Target | None:
-    """What stands at an offset, or ends there; None between words and in comments."""
+    """What is at an offset, or ends there; None between words and in comments."""
     written = syntax.function_at(offset)
     if written is None or _in_comment(written, offset):
         return None

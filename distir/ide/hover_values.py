@@ -74,7 +74,7 @@ def shown_for(view: View, function: Function) -> str:
 
 
 def line_of(view: View, function: str, index: int | None, parameter: str = "") -> int:
-    """The line, from 1, that a statement (None: a parameter, or the head) of the latest version stands in."""
+    """The line, from 1, that a statement (None: a parameter, or the head) of the latest version is in."""
     program = view.document.program
     written = program.syntax.by_name[function]
     start = written.span.start if index is None else written.starts[index]
@@ -95,7 +95,7 @@ class Lines:
         self._lines = [1]
 
     def of(self, source: Source, offset: int) -> int:
-        """The line, from 1, that an offset stands in."""
+        """The line, from 1, that an offset is in."""
         text, counted, lines = source.text, self.COUNTED, self._lines
         if "\r" in text:  # mixed line ends: let the source count them
             return source.position(offset)[0]

@@ -25,7 +25,7 @@ OF_THE_ENTRY: tuple[LensKind, ...] = ("cost", "timeline", "compare", "hardware")
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A lens: the function that it stands above, and its topic."""
+    """A lens: the function that it is above, and its topic."""
 
     span: Span
     function: str
@@ -90,7 +90,7 @@ def _cost(view: View, function: Function, why_not: str | None) -> Text:
 
 
 def in_short(simulation: Simulation) -> str:
-    """A simulation in one line: latency, the most memory of a device against what it has, how idle devices are."""
+    """A simulation in one line: latency, the peak memory of a device against its capacity, how idle devices are."""
     uses = simulation.devices
     if not uses:
         return show_seconds(simulation.latency_s)

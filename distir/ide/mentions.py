@@ -120,7 +120,7 @@ def _tokens(text: str, start: int) -> tuple[Token, ...]:
 
 
 def word_at(syntax: Syntax, offset: int) -> Word | None:
-    """The word that an offset stands in or directly behind."""
+    """The word that an offset is in or directly behind."""
     found = piece_at(syntax, offset)
     if found is None:
         return None
@@ -155,7 +155,7 @@ def ops_mentioned(syntax: Syntax, name: str) -> list[Mention]:
 
 
 def in_comment(comments: tuple[tuple[int, int], ...], offset: int) -> bool:
-    """Whether an offset stands in one of the comments, in their order; directly behind one it does not."""
+    """Whether an offset is in one of the comments, in their order; directly behind one it does not."""
     index = bisect.bisect_right(comments, offset, key=lambda comment: comment[0]) - 1
     return index >= 0 and offset < comments[index][1]
 
@@ -211,7 +211,7 @@ def _defines(syntax: Syntax, sigil: str, name: str, function: FunctionSyntax, in
 
 
 def _is_result(found: TokenizedPiece, name: str, span: Span) -> bool:
-    """Whether a value that stands in a statement is one that the statement makes."""
+    """Whether a value that is in a statement is one that the statement makes."""
     if found.index is None or name not in results(found.function.function.body[found.index]):
         return False
     callee = found.callee

@@ -42,7 +42,7 @@ def references(document: Document, offset: int, with_definition: bool = True) ->
 
 
 def highlights(document: Document, offset: int) -> list[Highlight]:
-    """The places to mark while the cursor stands on a name."""
+    """The places to mark while the cursor is on a name."""
     return [Highlight(m.span, m.defines) for m in _mentioned(document, offset)]
 
 

@@ -51,7 +51,7 @@ def rank_program(document: Document, rank: int) -> RankProgram:
 def origins(function: Function, whole: Function) -> list[int | None]:
     """For each statement of a rank's function, the statement of the whole program's that it comes from.
 
-    They stand in the same order, and the values that they define keep their names. A message whose results other ranks
+    They are in the same order, and the values that they define keep their names. A message whose results other ranks
     hold defines none here: it is known by its operands.
     """
     numbers = {name: number for number, s in enumerate(whole.body) for name in results(s) if name != DISCARD}

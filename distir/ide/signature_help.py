@@ -16,7 +16,7 @@ from distir.syntax import print_literal
 
 @dataclass(frozen=True, slots=True)
 class SignatureHelp:
-    """A signature as it is shown. `parameters` are where attributes and operands stand in `label`."""
+    """A signature as it is shown. `parameters` are where attributes and operands are in `label`."""
 
     label: str
     parameters: tuple[Span, ...]
@@ -25,7 +25,7 @@ class SignatureHelp:
 
 
 def signature_help(document: Document, offset: int) -> SignatureHelp | None:
-    """The signature of the op or function whose attributes or operands the cursor stands in."""
+    """The signature of the op or function whose attributes or operands the cursor is in."""
     document = document.seen_from(offset)
     context = context_at(document.program.syntax, offset)
     if context.operation is None or context.function is None:

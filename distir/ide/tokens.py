@@ -44,7 +44,7 @@ Step = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class EncodedPiece:
-    """The tokens of a statement, a head or a comment that stands at `offset`, as the protocol counts them.
+    """The tokens of a statement, a head or a comment that is at `offset`, as the protocol counts them.
 
     `first`: length, type and modifiers of the first token; `ahead`: how many lines and columns after the offset it
     stands. `rest`: the others, five numbers each, relative to the one before. `lines`, `column`: how many lines below
@@ -232,7 +232,7 @@ def _encoded(
 def _on_several_lines(
     offset: int, parts: Sequence[str], declared: int, is_head: bool, meaning: _Meaning, shared: int
 ) -> EncodedPiece:
-    """The same where words stand on several lines."""
+    """The same where words are on several lines."""
     used, defined = (2, 3) if shared & CRITICAL else (0, 1)
     texts: list[str] = []
     ahead = last = step = (0, 0)

@@ -10,7 +10,7 @@ from distir.ir import Dim, DType, Function, Module, SymbolicDim, dims
 
 
 class ImportRefused(ValueError):  # noqa: N818 - an answer about the model, not a failure of ours
-    """A model that cannot come in; the text says what, where in the model, and `help` what to do."""
+    """A model that cannot be imported; the text says what, where in the model, and `help` what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message if help is None else f"{message}; {help}")

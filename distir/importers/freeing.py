@@ -3,7 +3,7 @@
 An export with a batch of 3 keeps that number in the sizes of `Expand` and `ConstantOfShape`, in positions that it has
 computed for each of 3 rows, and in indices that count through the batch. What is written instead is the same at size 3
 and has the batch's own size at any other. Some of it must be so, for what it is made of already has the named size;
-of a number that stands for itself nobody can tell, so that is taken for the batch only when the program would not
+a plain number may be either, so it is taken for the batch only when the program would not
 check otherwise (`Freed.guesses`); of a batch of one, which every number 1 could be, the other way round.
 """
 
@@ -92,7 +92,7 @@ def _expand(into: Translation, statement: Apply, batch: Freed) -> Apply | None:
 
 
 def _concat(into: Translation, statement: Apply, batch: Freed) -> Apply | None:
-    """Rows that stand beside those of the batch."""
+    """Rows beside those of the batch."""
     axis = statement.attrs.get("axis")
     args = list(map(str, statement.args))
     shapes = [_shape(into, arg) for arg in args]

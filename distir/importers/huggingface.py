@@ -133,7 +133,7 @@ def _mask(
     attention_mask: Any = None,
     **settings: Any,
 ) -> Any:
-    """Who sees whom, as truth values; None where `_attention` says it by itself."""
+    """Which query attends to which key, as Booleans; None where `_attention` states it itself."""
     masks = _package("transformers.masking_utils")
     function = masks.causal_mask_function if mask_function is None else mask_function
     plain = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)

@@ -63,7 +63,7 @@ SAME = ("Identity", "OptionalGetElement")
 """Ops that give their operand: no value here is optional."""
 
 OURS = "distir"
-"""The domain of nodes that stand for ops of ours."""
+"""The domain of nodes that represent our ops."""
 
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
@@ -232,7 +232,7 @@ class GraphTranslation(Translation):
         self.constant(node.output[0], type_constant(values[0]))
 
     def _idle_dropout(self, node: onnx.NodeProto) -> bool:
-        """Whether a node is a `Dropout` that drops nothing, and whose mask nobody wants."""
+        """Whether a node is a `Dropout` that drops nothing, and whose mask is not used."""
         if node.op_type != "Dropout" or any(name in self.used for name in node.output[1:]):
             return False
         mode = self.env[node.input[2]] if len(node.input) > 2 else DISCARD
@@ -240,7 +240,7 @@ class GraphTranslation(Translation):
         return mode == DISCARD or (flag is not None and not flag.values[0])
 
     def _trimmed(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """The node without the results, behind its first, that nobody uses."""
+        """The node without the results, behind its first, that are not used."""
         if all(name in self.used or not name for name in node.output[1:]):
             return node
         import onnx

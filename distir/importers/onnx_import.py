@@ -55,7 +55,7 @@ def import_onnx(
     model's ops hold it (see `importers.freeing`). `bind` gives
     sizes to named dimensions. Repeated blocks become functions unless `outline` is false.
 
-    Raises ImportRefused for what cannot come in, OSError for a file that cannot be read.
+    Raises ImportRefused for what cannot be imported, OSError for a file that cannot be read.
     """
     path = os.fspath(path)
     with paused_collection():
@@ -111,7 +111,7 @@ def import_model(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What has been read of a model: its weights and its inputs by name, and the modules that values stand in."""
+    """What has been read of a model: its weights and its inputs by name, and the modules that values are in."""
 
     model: onnx.ModelProto
     folder: str
@@ -182,7 +182,7 @@ def _finished(main: GraphTranslation, outputs: list[str]) -> Function:
 
 def _unknown(op: str, domain: str) -> str:
     return (
-        f"`{op}` of the domain `{domain}` is no op that is known here: it stands in the program as it is; "
+        f"`{op}` of the domain `{domain}` is no op that is known here: the program has it as it is; "
         "define it with `@distir.op`, in a package that registers under the entry-point group `distir.plugins`"
     )
 
@@ -293,7 +293,7 @@ def _wanted(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _scope(node: onnx.NodeProto) -> tuple[tuple[str, str], ...]:
-    """The modules that a node stands in, from the outermost: names and classes, where the exporter left them."""
+    """The modules that a node is in, from the outermost: names and classes, where the exporter left them."""
     entries = {entry.key: entry.value for entry in node.metadata_props}
     names = re.findall(r"'([^']*)'", entries.get("pkg.torch.onnx.name_scopes", ""))
     classes = re.findall(r"'([^']*)'", entries.get("pkg.torch.onnx.class_hierarchy", ""))

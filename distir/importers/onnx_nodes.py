@@ -29,7 +29,7 @@ def described(node: onnx.NodeProto) -> str:
 
 
 def left_out(node: onnx.NodeProto) -> ImportRefused:
-    """Why a node of the standard domain cannot come in."""
+    """Why a node of the standard domain cannot be imported."""
     return ImportRefused(f"{described(node)} is {bridge.LEFT_OUT[node.op_type]}")
 
 

@@ -1,7 +1,7 @@
 """From a PyTorch module to a module of ours, by way of `torch.export` and ONNX.
 
 By way of ONNX because its ops are ours already; ATen's would be a second set. The data of weights takes no part in it:
-they are lifted out of the exported graph first, so that a model of any size, on the meta device too, comes in by types.
+they are lifted out of the exported graph first, so a model of any size, on the meta device too, is imported by types.
 The training step is traced with gradients and with core ATen decompositions: without these the exporter writes a wrong
 gradient of the cross-entropy (seen in PyTorch 2.13).
 """

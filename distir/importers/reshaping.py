@@ -83,7 +83,7 @@ def _carrier(was: list[int], free: list[bool], sizes: list[int], fixed: int) -> 
     i = j = 0
     while i < len(was) and j < len(sizes):
         if was[i] == fixed == 1 and free[i] and j > 0 and i + 1 < len(was) and was[i + 1] <= sizes[j]:
-            return j - 1  # one that is gone: it went before, for what stands behind it was not split
+            return j - 1  # one that is gone: it went before, for what follows it was not split
         first, start = i, j
         left, right = was[i], sizes[j]
         while left != right:

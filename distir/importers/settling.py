@@ -1,4 +1,4 @@
-"""From statements over names to a function's body: constants where they are used, and nothing that nobody needs."""
+"""From statements over names to a function's body: constants where they are used, and nothing that is not needed."""
 
 from __future__ import annotations
 

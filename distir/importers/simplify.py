@@ -1,4 +1,4 @@
-"""What exporters write and nobody needs: casts to the type that is there, reshapes to the shape that is there."""
+"""What exporters write without need: casts to the type that is there, reshapes to the shape that is there."""
 
 from __future__ import annotations
 

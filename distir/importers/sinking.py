@@ -221,7 +221,7 @@ def _gather_nd(into: Translation, statement: Apply) -> Apply | None:
 
 
 def _components(into: Translation, indices: str) -> list[str]:
-    """The indices along each dimension, of which a last dimension was made; none where that cannot be told."""
+    """The indices along each dimension, of which a last dimension was made; none where that is not known."""
     shape = _shape(into, indices)
     if not shape or None in shape:
         return []

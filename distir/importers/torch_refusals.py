@@ -68,7 +68,7 @@ def _kind(cls: Any) -> str:
 
 
 def _of_frames(error: BaseException, nn_module: Any) -> str:
-    """The last line of the user's Python that was running, and the module whose `forward` it stands in."""
+    """The last line of the user's Python that was running, and the module whose `forward` it is in."""
     if nn_module is None:
         return ""
     torch: Any = importlib.import_module("torch")

@@ -63,7 +63,7 @@ class Translation(ABC):
             ws: Sequence[Value] = (
                 domain.apply(statement, vs) if isinstance(statement, Apply) else domain.call(statement, vs)
             )
-        except Reject:  # the checker will say so, with the place in the program
+        except Reject:  # the checker will report it, with the place in the program
             ws = (UNKNOWN,) * len(statement.results)
         self.values.update((name, value) for name, value in zip(statement.results, ws, strict=True) if name)
         self.statements.append(statement)

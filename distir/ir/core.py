@@ -94,7 +94,7 @@ class Function:
     _hash: int | None = field(init=False, repr=False, compare=False, default=None)
 
     def __hash__(self) -> int:
-        if self._hash is None:  # found when asked for: it takes a look at every statement
+        if self._hash is None:  # found when asked for: it visits every statement
             object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types)))
         return self._hash  # type: ignore[return-value]
 

@@ -1,7 +1,7 @@
 """Dimensions: integers, unknown (`?`, here `None`) and symbolic ones such as `B`, `8*B` or `(B+1)/2`.
 
 A symbolic dimension is a polynomial over named dimensions with one integer denominator. Division is exact: an op
-that divides a dimension (`Split`) requires that it divides, so `B/2` stands for that claim and is checked when `B`
+that divides a dimension (`Split`) requires that it divides, so `B/2` states that claim, which is checked when `B`
 is bound. Equal polynomials are equal values.
 """
 

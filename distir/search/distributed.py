@@ -36,7 +36,7 @@ class Distributed:
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
         options = {}
-        if not plan.zero:  # which looks at them, and lets each replica keep something else
+        if not plan.zero:  # which needs all devices: each replica has other shards
             stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
             options = {"ends": False, "representative": stands}
         module = _before(subject.module, plan)

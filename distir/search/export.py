@@ -78,7 +78,7 @@ def megatron(row: Row) -> str:
 
 @exporter
 def deepspeed(row: Row) -> str:
-    """DeepSpeed's configuration file. JSON has no comments: what is lost stands under `distir`."""
+    """DeepSpeed's configuration file. JSON has no comments: what is lost is under `distir`."""
     lost = _lost_schedule(row, ("1f1b",), "DeepSpeed")
     if row.P > 1:
         lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {row.P} stages")

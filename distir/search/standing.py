@@ -1,4 +1,4 @@
-"""Whether one replica, and one shard, may stand for all: then a search simulates a pipeline instead of all devices."""
+"""Whether one replica, and one shard, may represent all: then a search simulates a pipeline instead of all devices."""
 
 from __future__ import annotations
 

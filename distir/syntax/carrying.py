@@ -2,7 +2,7 @@
 
 A comment goes with what it stands with: a function, a parameter, or a statement, which is known by the values that it
 defines. Functions that stay as they were keep their canonical text. A statement whose results are now called `%h_1` and
-`%h_2` in place of `%h`, or that stands in another function, counts as left; where there are several, the first one has
+`%h_2` in place of `%h`, or that is in another function, counts as left; where there are several, the first one has
 the comments. Comments on anything that is gone are dropped, and reported.
 """
 
@@ -25,7 +25,7 @@ _SPACE = re.compile(r"\s*")
 _NUMBERED = re.compile(r"(.+)[_.]\d+")
 
 FRONT, OPENING, END, CLOSING = "front", "{", "end", "}"
-"""With what of a function a comment may stand beside its parameters, `%name`, and its statements, by number."""
+"""What a comment belongs to, besides parameters (`%name`) and statements (by number)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def carried(module: Module, syntax: Syntax) -> Carried:
 def _around(syntax: Syntax) -> Iterator[_Noted]:
     """The comments outside of functions: in front of the next one, or behind the one on whose last line they are.
 
-    Below the last one they stand above its `CLOSING`: at the end of the text.
+    Below the last one they are above its `CLOSING`: at the end of the text.
     """
     text = scan.normalized(syntax.source.text)
     starts = [f.span.start for f in syntax.functions]
@@ -230,7 +230,7 @@ def _head(function: Function, notes: _Notes) -> list[str]:
 
 
 def _behind(line: str, notes: _Notes, at: str | int) -> str:
-    """A line with the comments behind it; those that would stand behind one that ends with its line go above it."""
+    """A line with the comments behind it; those that would follow one that ends with its line go above it."""
     comments = notes.behind.pop(at, [])
     ending = [c for c in comments if c.startswith("//")]
     inner = [c for c in comments if not c.startswith("//")]

@@ -72,7 +72,7 @@ def forget() -> None:
 
 @cache
 def lark() -> Lark:
-    """The grammar as it stands in `dir.lark`. Building it takes some 40 ms, reading `tables` 5 ms."""
+    """The grammar of `dir.lark`. Building it takes some 40 ms, reading `tables` 5 ms."""
     from lark import Lark
 
     return Lark(

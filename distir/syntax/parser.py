@@ -120,7 +120,7 @@ class _Parser:
         stop = shown if shown >= 0 else end
         hint = "a function is written `func @name(%x) { … }`"
         if scan.begins_statement(self.text, start):
-            hint = "statements stand in the body of a function: `func @main(%x) { … }`"
+            hint = "statements belong in the body of a function: `func @main(%x) { … }`"
         width = len(self.text[start:stop].rstrip())
         self.report(codes.OUTSIDE_FUNCTION, start, start + width, "expected a function, found other text", hint)
         return end
@@ -274,7 +274,7 @@ class _Body:
                     self.parser.report(codes.MISSING_BRACE, opened_by.start, opened_by.end, message, "add `}`")
                 return at
             if text.startswith("...", at):
-                message = "`...` stands for statements that were left out"
+                message = "`...` marks statements that were left out"
                 self.parser.report(codes.ELIDED, at, at + 3, message, "write them out")
                 self.add(Broken(), at, at + 3)
                 self.at = at + 3

@@ -30,7 +30,7 @@ def problem(unexpected: Unexpected, tokens: Sequence[str], kinds: Sequence[str])
     kind = kinds[index] if index < len(kinds) else END
     token = tokens[index] if index < len(tokens) else ""
     if kind == ELLIPSIS:
-        return TokenProblem(codes.ELIDED, "`...` stands for a part that was left out", "write it out", index, index)
+        return TokenProblem(codes.ELIDED, "`...` marks a part that was left out", "write it out", index, index)
     if kind == BAD:
         return _bad(token, index, expected)
     message = f"expected {wanted(expected)}, found {called(token, kind)}"
@@ -52,7 +52,7 @@ def _help(index: int, kind: str, expected: frozenset[str], tokens: Sequence[str]
     """What to do about the common mistakes."""
     before = kinds[index - 1] if index else ""
     if END in expected and kind in (VALUE, IDENT, FUNCTION, "_", "return", "func"):
-        return "each statement stands on its own line"
+        return "each statement is on its own line"
     if kind == "->":
         return "result types follow the `)` of the parameters: `func @f(%x) -> D1 {`"
     if kind == "=" and before == IDENT and "(" in expected and index == 1:
@@ -84,5 +84,5 @@ def _bracket_help(index: int, kind: str, expected: frozenset[str], kinds: Sequen
     if kind in tuple(")]}>") and closing:
         return f"the bracket that is open is closed by `{closing[0]}`"
     if "(" in expected and kind == END:
-        return "operands stand in round brackets, `()` if there are none"
+        return "operands are in round brackets, `()` if there are none"
     return None

@@ -23,7 +23,7 @@ Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], A
 `Send(%x, 2)` becomes `Send[device = 2](%x)`.
 
 It is called once for all statements that differ only in the names of values, with names that are not the real ones;
-it may move, group and drop them, not look at them. It never raises: what fits no op stays as it is.
+it may move, group and drop them, not read them. It never raises: what fits no op stays as it is.
 """
 
 

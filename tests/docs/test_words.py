@@ -51,16 +51,29 @@ PLAIN = {
 }
 """Wordings that readers of pages, helps and messages had to decode, with what to write."""
 
+ROOMS = (
+    "analysis",
+    "cli",
+    "config",
+    "cost",
+    "diagnostics",
+    "files",
+    "ide",
+    "importers",
+    "ir",
+    "lower",
+    "ops",
+    "search",
+    "syntax",
+)
+
 READ = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(ROOT / "docs").rglob("*.md"),
     *(ROOT / "examples").rglob("*.md"),
     ROOT / "vscode-extension" / "README.md",
     *(ROOT / "vscode-extension" / "walkthrough").glob("*.md"),
-    *(ROOT / "distir" / "cli").glob("*.py"),
-    *(ROOT / "distir" / "diagnostics" / "codes").glob("*.py"),
-    *(ROOT / "distir" / "ops").rglob("*.py"),
-    *(ROOT / "distir" / "lower").rglob("*.py"),
+    *(path for room in ROOMS for path in (ROOT / "distir" / room).rglob("*.py")),
     *(ROOT / "distir" / "lower" / "templates").glob("*.txt"),
     ROOT / "action.yml",
     ROOT / "distir" / "api.py",
@@ -69,7 +82,7 @@ READ = [
     ROOT / "vscode-extension" / "package.json",
     ROOT / "vscode-extension" / "timeline" / "README.md",
 ]
-"""What users read: pages, helps and messages; the definitions of ops, which are reference pages; lowered programs."""
+"""What users read: pages, helps and messages, lowered programs; and the code of these packages."""
 
 
 def uses(phrase, write, paths):

@@ -1,6 +1,6 @@
 """Calibration: microbenchmarks as programs, fits of their measured times, and the resulting profile.
 
-`benchmarks` gives the programs, whoever may lower and start programs runs them with `measuring`'s script, `fitting`
+`benchmarks` gives the programs, callers that may lower and start programs run them with `measuring`'s script, `fitting`
 turns seconds into figures, `writing` makes them a profile. Knows no torch but as text, and starts nothing.
 """
 

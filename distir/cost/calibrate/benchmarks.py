@@ -2,7 +2,7 @@
 
 A benchmark is a function that is lowered and run as any program is. So what is measured is what an op costs in the
 generated program: the call, the memory for its result, and the work. On CPUs, a benchmark of an op that computes holds
-the op once, and whoever runs benchmarks runs others in between: in a program no op finds its code and all its operands
+the op once, and others run in between: in a program no op finds its code and all its operands
 in the caches, as one does that is repeated. GPUs start ops ahead of time, so there the op is repeated.
 
 A benchmark of messages computes between them, as programs do; what the products take that it computes is measured by a

@@ -5,7 +5,7 @@ coefficient not negative, fitted by least squares of the relative errors. Where 
 `STRAIGHT`, caches bend the line; then the rate (of products) or the bandwidth (of other ops) becomes a table by size.
 Messages are tables by payload, for each pattern and number of devices; a line through them gives the figures of links.
 
-How well a fit does is told honestly: R² of the logarithms, and the relative errors of what is predicted for points that
+The quality of a fit is reported: R² of the logarithms, and the relative errors of what is predicted for points that
 the prediction does not know (those of a table are left out one by one).
 """
 

@@ -22,7 +22,7 @@ class Action:
     """Something that can be done to a text. `kind` is one of the words above.
 
     `fixes`: what is wrong no more, located; `preferred`: what a person would most likely choose. `hardware`: the
-    machine to look at the text for, where it is that which changes, not the text.
+    machine to simulate the text for, where it is that which changes, not the text.
     """
 
     title: str

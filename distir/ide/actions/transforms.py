@@ -70,7 +70,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class KnownStep:
-    """A step that can be chosen: what stands behind its `=`, if anything, and its options."""
+    """A step that can be chosen: what follows its `=`, if anything, and its options."""
 
     name: str
     documentation: str
@@ -98,7 +98,7 @@ def known_steps() -> tuple[KnownStep, ...]:
 def transformed(document: Document, function: str, steps: Sequence[str]) -> Carried:
     """The text of a function and all that it calls, transformed, with their comments. Raises CannotTransform.
 
-    What steps say of the result stands above it, as comments. Steps that ask the simulator go by the machine and the
+    What steps say of the result is above it, as comments. Steps that ask the simulator go by the machine and the
     sizes of the document's setup.
     """
     from distir.transform import StepError, listening, parse_steps  # all steps are loaded only here
@@ -128,7 +128,7 @@ def transformed(document: Document, function: str, steps: Sequence[str]) -> Carr
 
 
 def _other_order(applied: Sequence[Step]) -> str:
-    """Advice for steps that stand in another order than that in which they are applied; else nothing."""
+    """Advice for steps that are in another order than that in which they are applied; else nothing."""
     from distir.transform.steps import in_order
 
     ordered = in_order(applied)

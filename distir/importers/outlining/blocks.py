@@ -1,4 +1,4 @@
-"""Functions made of blocks: runs of statements that stand in a program several times, or once.
+"""Functions made of blocks: runs of statements that occur in a program several times, or once.
 
 What connects a block with the outside becomes parameters and results, so a call means what the block meant.
 """

@@ -84,13 +84,13 @@ def _owners(body: Sequence[Statement], scopes: Scopes) -> Owners:
 
 
 def _entries(statement: Statement, scopes: Scopes) -> list[Layer]:
-    """The entries of lists that a statement stands in, from the outermost."""
+    """The entries of lists that a statement is in, from the outermost."""
     scope = next((scopes[name] for name in results(statement) if name in scopes), ())
     return [Layer(path, cls) for path, cls in scope if cls and path.rpartition(".")[2].isdigit()]
 
 
 def _filled(owners: Owners, entries: Sequence[object]) -> Owners:
-    """Statements of which it is not known where they come from belong to the layer that they stand in the midst of."""
+    """Statements of which it is not known where they come from belong to the layer around them."""
     after: Owners = [*owners]
     for i in range(len(owners) - 2, -1, -1):
         if not entries[i]:

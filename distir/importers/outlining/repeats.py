@@ -1,6 +1,6 @@
 """Repeated blocks as functions: a program of n equal layers becomes one function and n calls.
 
-A block is a run of statements that stands in a program several times: the same ops with the same attributes and
+A block is a run of statements that occurs in a program several times: the same ops with the same attributes and
 literals, connected in the same way inside. What connects it with the outside becomes parameters and results, so a call
 means what the block meant. Blocks are found among runs that repeat at once, one after the other; the period that saves
 the most statements is taken first, and cut where the fewest values cross. Knows no format of models.

@@ -1,6 +1,6 @@
 """What a model spells out and the language has as one op: attention, rotary embedding, normalisations, activations.
 
-A *rule* looks at a statement and what leads to it, and says in fewer ops what its result is, exactly; it never fires
+A *rule* matches a statement and what leads to it, and gives its result in fewer ops, exactly; it never fires
 where something in between is needed elsewhere. One module for each kind of op; `patterns` is how rules see a program.
 """
 

@@ -1,9 +1,9 @@
-"""Patterns: what a value may be made of. Written as the formula that they stand for, matched from its last op back.
+"""Patterns: what a value may be made of. Written as the formula that they match, matched from its last op back.
 
     x = value("x")
     square = op.Pow(x, number(2)) | op.Mul(x, x)
 
-A value that stands in a pattern twice is the same both times. Operands of sums and products may be in either order.
+A value that occurs in a pattern twice is the same both times. Operands of sums and products may be in either order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMUTATIVE = ("Add", "Mul")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What names in a pattern stand for, and the results between the values of the pattern and its last op."""
+    """What names in a pattern are bound to, and the results between the values of the pattern and its last op."""
 
     found: Mapping[str, Any] = field(default_factory=dict[str, Any])
     between: frozenset[str] = frozenset()
@@ -30,11 +30,11 @@ class Match:
         return self.found[name]
 
     def get(self, name: str) -> Any:
-        """What a name stands for, None where the pattern matched without it."""
+        """What a name is bound to, None where the pattern matched without it."""
         return self.found.get(name)
 
     def bound(self, name: str, what: Any) -> Match | None:
-        """With a name for something; None where it stands for something else already."""
+        """With a name for something; None where it is bound to something else already."""
         if name in self.found:
             return self if self.found[name] == what else None
         return replace(self, found={**self.found, name: what})
@@ -119,14 +119,14 @@ def _all(program: Program, pairs: list[tuple[Pattern, Any]], so_far: Match) -> I
 
 @dataclass(frozen=True, slots=True)
 class _Mean(Pattern):
-    """The mean along the last dimensions, which stay as 1; `axis` stands for the first of these, from behind."""
+    """The mean along the last dimensions, which stay as 1; `axis` is the first of these, counted from the end."""
 
     operand: Pattern
 
     def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
         made, shape = program.maker(name), program.shape(name)
         if made is not None and made.op == "Reshape" and shape is not None and shape[-1:] == (1,):
-            inner = program.maker(made.args[0])  # a mean without its dimension, which is given back to it
+            inner = program.maker(made.args[0])  # a mean without its dimension, which is restored
             if inner is not None and inner.op == "ReduceMean" and program.shape(made.args[0]) == shape[:-1]:
                 so_far, made = replace(so_far, between=so_far.between | {name}), inner
         if made is None or made.op != "ReduceMean":
@@ -159,10 +159,10 @@ def value(name: str) -> Pattern:
 
 
 def number(expected: float | str) -> Pattern:
-    """A known number: this one, or any, which the name then stands for."""
+    """A known number: this one, or any, which the name is then bound to."""
     return _Number(expected)
 
 
 def mean(operand: Pattern) -> Pattern:
-    """The mean along the last dimensions, which stay as 1; `axis` stands for the first of these, from behind."""
+    """The mean along the last dimensions, which stay as 1; `axis` is the first of these, counted from the end."""
     return _Mean(operand)

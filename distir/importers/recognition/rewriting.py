@@ -199,7 +199,7 @@ class Program:
         return renamed
 
     def _left_out(self, root: Apply, found: str) -> None:
-        """Let a value that is there already stand for what `root` gives, unless that is asked for by its name."""
+        """Use a value that exists already in place of `root`'s result, unless that is needed by its name."""
         (result,) = root.results
         if result not in self._returned:
             self._same[result] = found
@@ -218,7 +218,7 @@ class Program:
         return made
 
     def _fits(self, root: Apply, found: str) -> bool:
-        """Whether a value has the type of what it stands for."""
+        """Whether a value has the type of what it replaces."""
         new, old = self.type(found), self.type(root.results[0])
         return new is not None and old is not None and (new.dtype, new.shape) == (old.dtype, old.shape)
 

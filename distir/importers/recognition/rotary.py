@@ -187,7 +187,7 @@ class _Rows:
         return self.known[name]
 
     def element(self, what: object) -> Cell:
-        """One element, told from others by what it is."""
+        """One element, identified by what it is."""
         return (((self.numbers.setdefault(what, len(self.numbers)),), 1.0),)
 
     def marked(self, row: _Row, said: object, shape: tuple[int, ...] | None = None) -> _Row:
@@ -257,7 +257,7 @@ class _Rows:
                 made = self.program.maker(name)
                 through = made is not None and made.op in SEEN_THROUGH and depth < DEEPEST
                 args = [str(arg) for arg in made.args if isinstance(arg, str) and arg] if made and through else []
-                found[name] = sum(depends(arg, depth + 1) for arg in args) > 0  # all of them are looked at
+                found[name] = sum(depends(arg, depth + 1) for arg in args) > 0  # all of them are visited
             return found[name]
 
         depends(name, 0)
