@@ -263,7 +263,7 @@ def test_no_module_is_hidden_by_something_of_its_name():
     assert not hidden
 
 
-@pytest.mark.parametrize("room", ["ops", "lower"])
+@pytest.mark.parametrize("room", ["cli", "config", "cost", "files", "lower", "ops", "syntax"])
 def test_each_class_has_a_name_of_its_own(room):
     """One name, one concept: no class of the room shares its name with another class of the package."""
     homes: dict[str, set[str]] = {}

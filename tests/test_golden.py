@@ -108,7 +108,10 @@ def simulated(program):
         *section("TIMELINE", "\n".join(events)),
         *section("WAITS", "\n".join(text)),
         *section("MEMORY", "\n".join(memory)),
-        *section("FINDINGS", terminal.text([Report(program.source, program.located(simulation.findings()))]).rstrip()),
+        *section(
+            "FINDINGS",
+            terminal.text([Report(program.source, program.located(simulation.findings()))]).rstrip(),
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ from distir.cli.files import replace_file
 from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from distir.cost.calibrate import Benchmark, Calibration, Machine
+    from distir.cost.calibrate import Benchmark, Calibration, MeasuredMachine
     from distir.lower import EntryPoint, Lowered
 
 QUICK_ELEMENTS = 1 << 18
@@ -167,16 +167,16 @@ def _as_rank(folder: Path, backend: str, limit: float, words: Sequence[str]) -> 
 # Telling.
 
 
-def _machine(backend: str, report: Sequence[dict[str, Any]], rounds: int) -> Machine:
+def _machine(backend: str, report: Sequence[dict[str, Any]], rounds: int) -> MeasuredMachine:
     import datetime
 
-    from distir.cost.calibrate import Machine
+    from distir.cost.calibrate import MeasuredMachine
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Machine(backend, len(report), int(report[0]["local_ranks"]), today, report[0]["machine"], rounds)
+    return MeasuredMachine(backend, len(report), int(report[0]["local_ranks"]), today, report[0]["machine"], rounds)
 
 
-def _profile(calibration: Calibration, machine: Machine) -> str:
+def _profile(calibration: Calibration, machine: MeasuredMachine) -> str:
     """The profile's text, once it has been read back. Raises HardwareError, which would be our fault."""
     from distir.cost import parse
     from distir.cost.calibrate import as_toml
@@ -186,7 +186,7 @@ def _profile(calibration: Calibration, machine: Machine) -> str:
     return text
 
 
-def _document(calibration: Calibration, machine: Machine) -> dict[str, Any]:
+def _document(calibration: Calibration, machine: MeasuredMachine) -> dict[str, Any]:
     return {
         "title": machine.title,
         "date": machine.date,
@@ -221,7 +221,7 @@ def _document(calibration: Calibration, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _print(calibration: Calibration, machine: Machine, out: str) -> None:
+def _print(calibration: Calibration, machine: MeasuredMachine, out: str) -> None:
     from rich.text import Text
 
     from distir.cost import show_bytes, show_seconds

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from distir.cli.conditions import Judged
-    from distir.cli.traces import Run
+    from distir.cli.traces import TracedRun
     from distir.ir import Function
 
 
@@ -89,7 +89,7 @@ def diff(
             for program, entry, own in zip(programs, entries, flags, strict=True)
         ]
         sides = [
-            differing.Named(shown(file), program, simulation)
+            differing.SimulatedProgram(shown(file), program, simulation)
             for file, program, simulation in zip((first, second), programs, simulations, strict=True)
         ]
         found = differing.compare(*sides)
@@ -126,7 +126,7 @@ def _written(
     return WRONG if held else 0
 
 
-def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[str]) -> Run:
+def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[str]) -> TracedRun:
     """A trace as it is, a program as it is simulated. Raises Refused, and Wrong for a program with errors."""
     from distir.cli import traces
 

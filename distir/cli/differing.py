@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.conditions import percent, points
 from distir.cli.output import table
 from distir.cli.report import as_cost, lines, placed
-from distir.cli.simulating import Machine
+from distir.cli.simulating import ChosenHardware
 from distir.cost import Price, StepCost, show_bytes, show_seconds, show_speedup
 from distir.diagnostics.visible import visible
 from distir.simulate import Event, Simulation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class SimulatedProgram:
     """A program that was simulated, by the name of its file."""
 
     name: str
@@ -34,15 +34,15 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ProgramComparison:
     """Two programs and their difference."""
 
-    sides: tuple[Named, Named]
+    sides: tuple[SimulatedProgram, SimulatedProgram]
     difference: Difference
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class FigureTable:
     """A table: the first column names things, the others are numbers."""
 
     title: str
@@ -50,12 +50,12 @@ class Section:
     rows: list[tuple[str, ...]]
 
 
-def compare(first: Named, second: Named) -> Compared:
+def compare(first: SimulatedProgram, second: SimulatedProgram) -> ProgramComparison:
     """Compare two simulations."""
-    return Compared((first, second), difference(first.simulation, second.simulation))
+    return ProgramComparison((first, second), difference(first.simulation, second.simulation))
 
 
-def as_document(compared: Compared) -> dict[str, Any]:
+def as_document(compared: ProgramComparison) -> dict[str, Any]:
     """The comparison as one JSON document. `a` and `b` are the programs in the order in which they were given."""
     found = compared.difference
     parting = [
@@ -72,7 +72,7 @@ def as_document(compared: Compared) -> dict[str, Any]:
     }
 
 
-def as_text(compared: Compared, machine: Machine) -> list[Any]:
+def as_text(compared: ProgramComparison, machine: ChosenHardware) -> list[Any]:
     """The comparison for people: what rich lays out."""
     from rich.text import Text
 
@@ -85,7 +85,7 @@ def as_text(compared: Compared, machine: Machine) -> list[Any]:
     return [*parts, "", Text("critical paths", style="bold underline"), *map(Text, _parting(compared))]
 
 
-def as_markdown(compared: Compared, machine: Machine) -> str:
+def as_markdown(compared: ProgramComparison, machine: ChosenHardware) -> str:
     """The comparison as Markdown."""
     parts = [escaped(_head(compared, machine))]
     for section in _sections(compared):
@@ -106,7 +106,7 @@ _NAME = re.compile(r"([@%][\w.-]+)")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&|~])")
 
 
-def _head(compared: Compared, machine: Machine) -> str:
+def _head(compared: ProgramComparison, machine: ChosenHardware) -> str:
     first, second = (f"@{side.simulation.function.name} of {side.name}" for side in compared.sides)
     speedup = compared.difference.speedup
     said = f"is {show_speedup(speedup)} {'as' if speedup == 1 else 'than'} A"
@@ -115,11 +115,11 @@ def _head(compared: Compared, machine: Machine) -> str:
     return f"A is {first}, B is {second}. On {machine}, B {said}."
 
 
-def _sections(compared: Compared) -> list[Section]:
+def _sections(compared: ProgramComparison) -> list[FigureTable]:
     a, b = compared.difference.left, compared.difference.right
     return [
-        Section("in all", ("", "A", "B", "change"), _totals(a, b)),
-        Section(
+        FigureTable("in all", ("", "A", "B", "change"), _totals(a, b)),
+        FigureTable(
             "devices",
             ("device", "A busy", "B busy", "A peak memory", "B peak memory"),
             [
@@ -130,7 +130,7 @@ def _sections(compared: Compared) -> list[Section]:
         *filter(
             lambda section: section.rows,
             (
-                Section(
+                FigureTable(
                     "communication",
                     ("pattern", "A messages", "B messages", "A bytes", "B bytes"),
                     [
@@ -142,7 +142,7 @@ def _sections(compared: Compared) -> list[Section]:
                         for pattern in sorted({*a.messages, *b.messages})
                     ],
                 ),
-                Section(
+                FigureTable(
                     "ops with different counts",
                     ("op", "A", "B"),
                     [
@@ -201,7 +201,7 @@ def _memory(a: Side, b: Side, device: int) -> tuple[str, str]:
     return _both(show_bytes, a.peak_memory_bytes, b.peak_memory_bytes, device)
 
 
-def _parting(compared: Compared) -> Sequence[str]:
+def _parting(compared: ProgramComparison) -> Sequence[str]:
     """Where the critical paths go different ways, in words."""
     found = compared.difference
     if found.shared is None:
@@ -223,7 +223,7 @@ def _parting(compared: Compared) -> Sequence[str]:
     return said
 
 
-def _side(named: Named, side: Side) -> dict[str, Any]:
+def _side(named: SimulatedProgram, side: Side) -> dict[str, Any]:
     return {
         "file": named.name,
         "function": named.simulation.function.name,
@@ -244,7 +244,7 @@ def _side(named: Named, side: Side) -> dict[str, Any]:
     }
 
 
-def _event(event: Event, side: Named) -> dict[str, Any]:
+def _event(event: Event, side: SimulatedProgram) -> dict[str, Any]:
     return {
         "op": event.effect.op,
         "function": event.function.name,

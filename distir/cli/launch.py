@@ -125,7 +125,7 @@ def _refuse_ranks(
     from distir.cli import simulating
     from distir.cost import show_bytes
 
-    machine = simulating.Machine(_large_machine(), "the largest known")
+    machine = simulating.ChosenHardware(_large_machine(), "the largest known")
     if most is None or len(found.ranks) > machine.hardware.devices:
         return
     peaks = simulating.simulation(program, machine, entry, dict(bound)).devices

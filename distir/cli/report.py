@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from distir.cli.output import table
-from distir.cli.simulating import Machine
+from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
 from distir.ir import Apply, Site
 from distir.simulate import Event, Simulation, Wait
@@ -143,7 +143,7 @@ def as_cost(cost: StepCost | None) -> dict[str, Any] | None:
     }
 
 
-def as_text(program: Program, simulation: Simulation, machine: Machine, top: int) -> list[Any]:
+def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, top: int) -> list[Any]:
     """The simulation for people: what rich lays out."""
     from rich.text import Text
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from distir.search import Plan, Row, Search, Table
 
 
-class Bar:
+class ProgressBar:
     """A progress bar with the best so far, for a person at a terminal; else nothing."""
 
     def __init__(self, model: str, total: int, known: list[Row]) -> None:
@@ -51,7 +51,7 @@ class Bar:
         return f"searching {self.model}{best}"
 
 
-class Lines(Bar):
+class ProgressLines(ProgressBar):
     """A line of JSON on standard error for each configuration, for programs that show progress themselves.
 
     `done`: the number of rows, including earlier ones; `of`: the size of the grid, of which `bounded` may skip some and
@@ -76,7 +76,7 @@ class Lines(Bar):
         print(json.dumps({"done": self.done, "of": self.total, "best": best}), file=sys.stderr, flush=True)
 
 
-PROGRESS: dict[str, type[Bar]] = {"text": Bar, "json": Lines}
+PROGRESS: dict[str, type[ProgressBar]] = {"text": ProgressBar, "json": ProgressLines}
 
 
 def interrupted(rows: list[Row], total: int, csv: str | None) -> str:

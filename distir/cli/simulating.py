@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ChosenHardware:
     """The hardware that is used, and where it was named, in words."""
 
     hardware: Hardware
@@ -42,14 +42,14 @@ class Limits:
         return self.latency_s is not None or self.memory_bytes is not None
 
 
-def machine(flag: str | None, config: Config) -> Machine:
+def machine(flag: str | None, config: Config) -> ChosenHardware:
     """The hardware named by the flag, else by the settings, else the default. Raises cost.HardwareError."""
     from distir.cost import load
 
     if flag is not None:
-        return Machine(load(flag), "named by --hardware")
+        return ChosenHardware(load(flag), "named by --hardware")
     named = f"named in {config.shown}" if config.names_hardware else "the default"
-    return Machine(load(config.hardware), named)
+    return ChosenHardware(load(config.hardware), named)
 
 
 def entry(program: Program, flag: str | None, config: Config) -> Function:
@@ -103,7 +103,7 @@ def limits(max_latency: str | None, max_memory: str | None, config: Config) -> L
         return Limits(*setup.limits(latency, memory, config))
 
 
-def simulation(program: Program, machine: Machine, function: Function, bind: dict[str, Constant]) -> Simulation:
+def simulation(program: Program, machine: ChosenHardware, function: Function, bind: dict[str, Constant]) -> Simulation:
     """One program on one machine. Raises Wrong where it cannot be simulated, Refused for a bad `bind`."""
     from distir.simulate import BindError, arguments, plan
 

@@ -31,7 +31,7 @@ _RESULTS = re.compile(r"(?:%[\w.-]+|_)(?:\s*:[^=]*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TracedOp:
     """One op on one device. `results`: the names of those that the device's rank knows; `line`: where there is one."""
 
     device: int
@@ -42,19 +42,19 @@ class Piece:
     start: float
     seconds: float
 
-    def same(self, other: Piece) -> bool:
+    def same(self, other: TracedOp) -> bool:
         """Whether both are the same statement."""
         ours = (self.function, self.op) == (other.function, other.op)
         return ours and (self.results == other.results or bool(self.results & other.results))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TracedRun:
     """The ops of one run, by device in the order of the program."""
 
     name: str
     measured: bool
-    pieces: Mapping[int, Sequence[Piece]]
+    pieces: Mapping[int, Sequence[TracedOp]]
 
     @property
     def latency(self) -> float:
@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceRow:
     """A statement on one device, over all times that it ran. Seconds are those of both runs."""
 
     op: str
@@ -84,9 +84,9 @@ class Beside:
     has, since they take no time in a simulation.
     """
 
-    first: Run
-    second: Run
-    rows: tuple[Row, ...]
+    first: TracedRun
+    second: TracedRun
+    rows: tuple[TraceRow, ...]
     alone: int
     views: int
 
@@ -108,7 +108,7 @@ def is_trace(path: str) -> bool:
     return path.endswith(SUFFIX)
 
 
-def read_trace(path: str) -> Run:
+def read_trace(path: str) -> TracedRun:
     """The run in a trace. Raises Refused."""
     wanted = f"`{shown(path)}`: expected a trace, as `distir launch --trace` and `distir simulate --trace` write it"
     try:
@@ -121,10 +121,10 @@ def read_trace(path: str) -> Run:
         raise Refused(f"{wanted}, found {_said(error)}") from None
     if len(measured) != 1:
         raise Refused(f"{wanted}, found one without ops" if not measured else wanted)
-    return Run(shown(path), measured.pop(), _by_device(found))
+    return TracedRun(shown(path), measured.pop(), _by_device(found))
 
 
-def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
+def simulated_run(name: str, program: Program, simulation: Simulation) -> TracedRun:
     """The run of a simulation."""
     from distir.analysis.size import refuse_beyond
     from distir.cli.endings import judged
@@ -135,27 +135,27 @@ def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
     with judged(program):
         refuse_beyond(simulation.ops, MOST_TRACED, simulation.function.name, "a trace lists")
     line_of = lines(program)
-    found: list[Piece] = []
+    found: list[TracedOp] = []
     for event in simulation.timeline().events():
         names = frozenset(name for name in event.statement.results if name != DISCARD)
         own = (event.function.name, event.statement.op, names, line_of(event))
-        found += [Piece(d, *own, event.start, event.effect.cost.seconds) for d in event.effect.devices]
-    return Run(name, False, _by_device(found))
+        found += [TracedOp(d, *own, event.start, event.effect.cost.seconds) for d in event.effect.devices]
+    return TracedRun(name, False, _by_device(found))
 
 
-def lay_beside(one: Run, other: Run) -> Beside:
+def lay_beside(one: TracedRun, other: TracedRun) -> Beside:
     """The two runs, the simulated one first. Raises Refused where they are of different programs."""
     first, second = (other, one) if one.measured and not other.measured else (one, other)
     if first.pieces.keys() != second.pieces.keys():
         here, there = (", ".join(map(str, sorted(run.pieces))) for run in (first, second))
         raise _different(first, second, f"one runs on the devices {here}, the other on {there}")
     pairs = [pair for device in sorted(first.pieces) for pair in _matched(first, second, device)]
-    rows: dict[tuple[object, ...], Row] = {}
+    rows: dict[tuple[object, ...], TraceRow] = {}
     for a, b in pairs:
         name = f"%{min(a.results)}" if a.results else ""
         key = (a.device, a.function, a.op, a.results, a.line)
-        old = rows.get(key) or Row(a.op, name, a.function, a.line, a.device, 0, 0.0, 0.0)
-        rows[key] = Row(*key_of(old), old.count + 1, old.first + a.seconds, old.second + b.seconds)
+        old = rows.get(key) or TraceRow(a.op, name, a.function, a.line, a.device, 0, 0.0, 0.0)
+        rows[key] = TraceRow(*key_of(old), old.count + 1, old.first + a.seconds, old.second + b.seconds)
     ordered = sorted(rows.values(), key=lambda r: (-abs(r.second - r.first), r.device, r.function, r.name))
     alone, views = (sum(map(len, run.pieces.values())) - len(pairs) for run in (first, second))
     return Beside(first, second, tuple(ordered), alone, views)
@@ -170,7 +170,7 @@ def judged(asked: Sequence[Condition], beside: Beside) -> list[Judged]:
     return [condition.judged(beside.first.latency, beside.second.latency) for condition in asked]
 
 
-def key_of(row: Row) -> tuple[str, str, str, int | None, int]:
+def key_of(row: TraceRow) -> tuple[str, str, str, int | None, int]:
     """Which statement a row is about."""
     return row.op, row.name, row.function, row.line, row.device
 
@@ -227,7 +227,7 @@ def as_markdown(beside: Beside, top: int) -> str:
 # Reading.
 
 
-def _piece(record: Mapping[str, Any]) -> Piece:
+def _piece(record: Mapping[str, Any]) -> TracedOp:
     arguments = record["args"]
     head, _, _ = cast("str", arguments["statement"]).partition(" = ")
     names = (name.partition(":")[0].strip() for name in _RESULTS.findall(head))
@@ -236,11 +236,11 @@ def _piece(record: Mapping[str, Any]) -> Piece:
     place = str(arguments.get("place", "")).rpartition(":")[2]
     line = int(place) if place.isdecimal() else None
     seconds = float(arguments["duration_us"]) / 1e6
-    return Piece(int(record["tid"]) - 1, function, str(record["name"]), results, line, record["ts"] / 1e6, seconds)
+    return TracedOp(int(record["tid"]) - 1, function, str(record["name"]), results, line, record["ts"] / 1e6, seconds)
 
 
-def _by_device(found: Iterable[Piece]) -> dict[int, list[Piece]]:
-    pieces: dict[int, list[Piece]] = {}
+def _by_device(found: Iterable[TracedOp]) -> dict[int, list[TracedOp]]:
+    pieces: dict[int, list[TracedOp]] = {}
     for piece in found:
         pieces.setdefault(piece.device, []).append(piece)
     return pieces
@@ -253,11 +253,11 @@ def _said(error: Exception) -> str:
 # Matching.
 
 
-def _matched(first: Run, second: Run, device: int) -> list[tuple[Piece, Piece]]:
+def _matched(first: TracedRun, second: TracedRun, device: int) -> list[tuple[TracedOp, TracedOp]]:
     """The ops of the second run with theirs in the first. Raises Refused where one that takes time has none."""
     there = {other.op for other in first.pieces[device]}
     theirs = iter(first.pieces[device])
-    pairs: list[tuple[Piece, Piece]] = []
+    pairs: list[tuple[TracedOp, TracedOp]] = []
     for piece in second.pieces[device]:
         if piece.op not in there and _is_view(piece.op):
             continue
@@ -275,7 +275,7 @@ def _is_view(op: str) -> bool:
     return op in OPS and OPS[op].view
 
 
-def _different(first: Run, second: Run, why: str) -> Refused:
+def _different(first: TracedRun, second: TracedRun, why: str) -> Refused:
     message = f"{second.name} is not a run of the program of {first.name}: {why}"
     if why.startswith("`"):
         message += " is not in it"

@@ -14,7 +14,7 @@ from distir.config.settings import DEFAULT_HARDWARE, Budget, Config, ConfigError
 from distir.diagnostics import Code, Diagnostic, Report, Source, Span, nearest
 from distir.diagnostics.codes.settings import SETTING_VALUE, SETTINGS_SYNTAX, UNKNOWN_SETTING, UNREADABLE_SETTINGS
 from distir.files.reading import SETTINGS, advice, read_bytes, why_not
-from distir.files.toml import Key, Place, Toml, TomlError, parse
+from distir.files.toml import Key, Toml, TomlError, TomlPlace, parse
 
 Table = Mapping[str, object]
 
@@ -44,7 +44,7 @@ def read(path: Path) -> Config:
     return config
 
 
-def _located(source: Source, places: Mapping[Key, Place], mistakes: Iterable[_Mistake]) -> Report:
+def _located(source: Source, places: Mapping[Key, TomlPlace], mistakes: Iterable[_Mistake]) -> Report:
     diagnostics: list[Diagnostic] = []
     for mistake in mistakes:
         place = places.get(mistake.key)

@@ -1,9 +1,9 @@
 """TOML files with good errors: the position of a key, what was expected there, all faults at once. Knows no hardware.
 
-A `ProfileDocument` is one file, or several if a file extends another. A `Section` is one of its tables: it returns
-values of the requested type, and notes a fault instead of raising if there is none, so that a reader reports all faults
-at once. The placeholder that it returns for a faulty value is never used: `ProfileDocument.check` raises if there was
-any fault.
+A `ProfileDocument` is one file, or several if a file extends another. A `DocumentTable` is one of its tables: it
+returns values of the requested type, and notes a fault instead of raising if there is none, so that a reader reports
+all faults at once. The placeholder that it returns for a faulty value is never used: `ProfileDocument.check` raises if
+there was any fault.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class ProfileDocument:
     def __init__(self, files: Sequence[File], atomic: int = 3, deeper: frozenset[str] = frozenset()) -> None:
         self.files = tuple(files)
         self.problems: list[Problem] = []
-        self.read: list[Section] = []
+        self.read: list[DocumentTable] = []
         """The tables of which all keys were asked for that they may have."""
         table: Mapping[str, Any] = {}
         for file in reversed(self.files):
             table = _merge(table, file.table, atomic, deeper)
-        self.root = Section(self, (), table)
+        self.root = DocumentTable(self, (), table)
 
     def problem(self, key: Key, message: str, help: str | None = None) -> None:
         """Note a fault at a key, or at the nearest enclosing table that is in a file."""
@@ -110,7 +110,7 @@ class ProfileDocument:
         return self.files[0].path, None
 
 
-class Section:
+class DocumentTable:
     """One table. Once all keys were asked for that it may have (`close`), any other is unknown."""
 
     def __init__(self, document: ProfileDocument, key: Key, table: Mapping[str, Any]) -> None:
@@ -140,23 +140,23 @@ class Section:
         self.asked[name] = None
         return self.table.get(name)
 
-    def section(self, name: str) -> Section | None:
+    def section(self, name: str) -> DocumentTable | None:
         """A table; None where there is none."""
         value = self.get(name)
         if isinstance(value, Mapping):
-            return Section(self.document, (*self.key, name), cast("Mapping[str, Any]", value))
+            return DocumentTable(self.document, (*self.key, name), cast("Mapping[str, Any]", value))
         if value is not None:
             self.problem(name, f"expected a table, found {_kind(value)}")
         return None
 
-    def sections(self, name: str) -> list[Section]:
+    def sections(self, name: str) -> list[DocumentTable]:
         """A list of tables, `[[name]]`."""
         value = self.get(name)
         items = cast("list[Any]", value) if isinstance(value, list) else []
         if not items or not all(isinstance(item, Mapping) for item in items):
             self.problem(name, f"expected at least one table headed `[[{name}]]`, found {_kind(self.get(name))}")
             return []
-        return [Section(self.document, (*self.key, name, str(i)), table) for i, table in enumerate(items)]
+        return [DocumentTable(self.document, (*self.key, name, str(i)), table) for i, table in enumerate(items)]
 
     def text(self, name: str, expected: str | None = None) -> str:
         """A non-empty text; required if `expected` is given."""
@@ -212,7 +212,7 @@ class Section:
         self.document.read.append(self)
 
 
-def unknown(section: Section, name: str, known: Iterable[str], homes: Sequence[str] = ()) -> None:
+def unknown(section: DocumentTable, name: str, known: Iterable[str], homes: Sequence[str] = ()) -> None:
     """Note that a key is unknown, with where it belongs, or else the name that may have been meant."""
     names = list(known)
     where = f" in `{'.'.join(section.key)}`" if section.key else ""

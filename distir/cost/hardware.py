@@ -15,7 +15,7 @@ from typing import Literal
 from distir.cost.collectives import ALGORITHMS, ROOTED
 from distir.cost.compute import DeviceKind, roofline
 from distir.cost.errors import HardwareError, Problem
-from distir.cost.topology import Block, Level, Link, Ranks, Use, blocks_of, ranks_of
+from distir.cost.topology import Level, Link, Ranks, TopologyBlock, Use, blocks_of, ranks_of
 from distir.ops.resources import Communication, Work
 
 Bound = Literal["compute", "memory", "latency", "link", "free"]
@@ -67,7 +67,7 @@ class Hardware:
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: tuple[Figure, ...] = ()
     edge: float = 0.0
-    _blocks: tuple[tuple[Block, ...], ...] = field(init=False, repr=False)
+    _blocks: tuple[tuple[TopologyBlock, ...], ...] = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ from itertools import pairwise
 from typing import cast
 
 from distir.cost.compute import DeviceKind, Rate
-from distir.cost.document import PLACEHOLDER, File, ProfileDocument, Section, unknown
+from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocument, unknown
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.price import Price
 from distir.cost.reader_measured import op_figures, times, uncertainty
@@ -73,7 +73,7 @@ class _Profile:
         self.sources = sources
         self.figures: list[Figure] = []
 
-    def figure(self, section: Section, name: str, quantity: Quantity, zero: bool = False) -> float:
+    def figure(self, section: DocumentTable, name: str, quantity: Quantity, zero: bool = False) -> float:
         """A figure of a table. It is stated as a text, or as a table of its own with its source."""
         if not isinstance(section.get(name), Mapping):
             number = section.quantity(name, quantity, zero)
@@ -86,18 +86,18 @@ class _Profile:
         own.close()
         return number
 
-    def optional(self, section: Section, name: str, quantity: Quantity) -> float | None:
+    def optional(self, section: DocumentTable, name: str, quantity: Quantity) -> float | None:
         """The same for a figure that need not be there."""
         return None if section.get(name) is None else self.figure(section, name, quantity)
 
-    def record(self, section: Section, name: str, value: object, cited: Section) -> None:
+    def record(self, section: DocumentTable, name: str, value: object, cited: DocumentTable) -> None:
         """Note a figure for `describe`; `cited` is the table that states its source."""
         source, basis, note = self._citation(cited)
         number, unit = _split(str(value))
         title = " ".join((*section.key[1:], name)).replace("_", " ")
         self.figures.append(Figure(title, number, unit, source, basis, note))
 
-    def _citation(self, section: Section) -> tuple[str, str, str]:
+    def _citation(self, section: DocumentTable) -> tuple[str, str, str]:
         value = section.get("source")
         keys = cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
         for key in keys:
@@ -111,7 +111,7 @@ class _Profile:
         return ", ".join(map(str, keys)), basis, section.text("note")
 
 
-def _sources(root: Section) -> dict[str, str]:
+def _sources(root: DocumentTable) -> dict[str, str]:
     section = root.section("sources")
     return {} if section is None else {key: section.text(key, "where figures come from") for key in section}
 
@@ -119,7 +119,7 @@ def _sources(root: Section) -> dict[str, str]:
 # Devices.
 
 
-def _kinds(root: Section, profile: _Profile) -> list[DeviceKind]:
+def _kinds(root: DocumentTable, profile: _Profile) -> list[DeviceKind]:
     section = root.section("kinds")
     if section is None:
         root.missing("kinds", "a table `[kinds.NAME]` for each kind of device")
@@ -133,7 +133,7 @@ def _kinds(root: Section, profile: _Profile) -> list[DeviceKind]:
     return [kind for _, kind in named]
 
 
-def _kind(name: str, section: Section, profile: _Profile) -> DeviceKind:
+def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     title = section.text("title", "the device's name")
     memory = profile.figure(section, "memory", MEMORY)
     bandwidth = section.section("memory_bandwidth")
@@ -155,7 +155,7 @@ def _kind(name: str, section: Section, profile: _Profile) -> DeviceKind:
     return DeviceKind(name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache)
 
 
-def _price(section: Section, profile: _Profile) -> Price | None:
+def _price(section: DocumentTable, profile: _Profile) -> Price | None:
     profile.optional(section, "price", PRICE)  # which notes what is wrong with it
     value = section.get("price")
     stated = cast("Mapping[str, object]", value).get("value") if isinstance(value, Mapping) else value
@@ -165,7 +165,7 @@ def _price(section: Section, profile: _Profile) -> Price | None:
         return None
 
 
-def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
+def _rates(kind: DocumentTable, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
     """The rate of every element type, and that of work without one. `like` is followed, in any order."""
     section = kind.section("flops")
     if section is None:
@@ -192,7 +192,7 @@ def _rates(kind: Section, profile: _Profile) -> tuple[dict[DType, Rate], Rate]:
     return rates, _follow("other", like, stated, section)
 
 
-def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], section: Section) -> Rate:
+def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], section: DocumentTable) -> Rate:
     path = [name if name in stated or name in like else "other"]
     while path[-1] in like:
         target = like[path[-1]]
@@ -207,7 +207,7 @@ def _follow(name: str, like: Mapping[str, str], stated: Mapping[str, Rate], sect
     return stated.get(path[-1], _NO_RATE)
 
 
-def _rate(section: Section, profile: _Profile) -> Rate:
+def _rate(section: DocumentTable, profile: _Profile) -> Rate:
     peak = profile.figure(section, "peak", FLOP_RATE)
     value = section.get("achieved")
     if not isinstance(value, Mapping) or "value" in value:
@@ -235,12 +235,12 @@ def _rate(section: Section, profile: _Profile) -> Rate:
     return Rate(peak, tuple(ordered)) if ordered else _NO_RATE
 
 
-def _not_above_peak(section: Section, achieved: float, peak: float) -> None:
+def _not_above_peak(section: DocumentTable, achieved: float, peak: float) -> None:
     if achieved > peak:
         section.problem("achieved", f"`{section.get('achieved')}` is above the `peak` of `{section.get('peak')}`")
 
 
-def _groups(root: Section, kinds: Mapping[str, DeviceKind]) -> tuple[tuple[int, ...], tuple[DeviceKind, ...]]:
+def _groups(root: DocumentTable, kinds: Mapping[str, DeviceKind]) -> tuple[tuple[int, ...], tuple[DeviceKind, ...]]:
     """The physical device of each position, and the kind of each physical device."""
     if "groups" not in root:
         root.missing("groups", "a table `[[groups]]` with `kind` and `count`")
@@ -271,7 +271,7 @@ def _groups(root: Section, kinds: Mapping[str, DeviceKind]) -> tuple[tuple[int, 
 # Links.
 
 
-def _levels(root: Section, profile: _Profile, devices: int) -> tuple[Level, ...]:
+def _levels(root: DocumentTable, profile: _Profile, devices: int) -> tuple[Level, ...]:
     section = root.section("levels")
     named = [] if section is None else [(name, section.section(name)) for name in section]
     levels = [_level(name, level, profile, devices) for name, level in named if level is not None]
@@ -291,7 +291,7 @@ def _levels(root: Section, profile: _Profile, devices: int) -> tuple[Level, ...]
     return tuple(levels)
 
 
-def _level(name: str, section: Section, profile: _Profile, devices: int) -> Level:
+def _level(name: str, section: DocumentTable, profile: _Profile, devices: int) -> Level:
     blocks = _blocks(section, devices)
     links: dict[Use, Link] = {}
     uses: tuple[tuple[Use, bool], ...] = (
@@ -308,7 +308,7 @@ def _level(name: str, section: Section, profile: _Profile, devices: int) -> Leve
     return Level(name, blocks, links, measured)
 
 
-def _link(section: Section, profile: _Profile) -> Link:
+def _link(section: DocumentTable, profile: _Profile) -> Link:
     startup = profile.figure(section, "startup", DURATION, zero=True)
     latency = profile.figure(section, "latency", DURATION, zero=True)
     bandwidth = profile.figure(section, "bandwidth", BANDWIDTH)
@@ -318,7 +318,7 @@ def _link(section: Section, profile: _Profile) -> Link:
     return Link(startup, latency, bandwidth, uplink, share)
 
 
-def _blocks(section: Section, devices: int) -> tuple[range, ...]:
+def _blocks(section: DocumentTable, devices: int) -> tuple[range, ...]:
     if "blocks" not in section:
         size = section.count("devices")
         size = min(size, devices)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Protocol, get_args
 
 from distir.cost.compute import OpFigures, Rate
-from distir.cost.document import PLACEHOLDER, Section, unknown
+from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
 from distir.cost.topology import Times
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
 from distir.ir import DTYPES
@@ -26,19 +26,19 @@ PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 MOST_DEVICES = 65_536
 
 
-class Figures(Protocol):
+class FigureNotes(Protocol):
     """Where figures are noted as they are read."""
 
-    def figure(self, section: Section, name: str, quantity: Quantity, zero: bool = False) -> float:
+    def figure(self, section: DocumentTable, name: str, quantity: Quantity, zero: bool = False) -> float:
         """A figure of a table."""
         ...
 
-    def record(self, section: Section, name: str, value: object, cited: Section) -> None:
+    def record(self, section: DocumentTable, name: str, value: object, cited: DocumentTable) -> None:
         """Note a figure that has been read; `cited` is the table that states its source."""
         ...
 
 
-def op_figures(kind: Section, profile: Figures) -> dict[tuple[str, str], OpFigures]:
+def op_figures(kind: DocumentTable, profile: FigureNotes) -> dict[tuple[str, str], OpFigures]:
     """The figures of single ops, by op and element type."""
     section = kind.section("ops")
     found: dict[tuple[str, str], OpFigures] = {}
@@ -55,7 +55,7 @@ def op_figures(kind: Section, profile: Figures) -> dict[tuple[str, str], OpFigur
     return found
 
 
-def times(level: Section, profile: Figures) -> dict[Pattern, Times]:
+def times(level: DocumentTable, profile: FigureNotes) -> dict[Pattern, Times]:
     """The times of single patterns."""
     section = level.section("times")
     found: dict[Pattern, Times] = {}
@@ -76,7 +76,7 @@ LARGEST_SHARE = 100
 """Figures with a larger relative uncertainty are rejected."""
 
 
-def uncertainty(section: Section) -> float:
+def uncertainty(section: DocumentTable) -> float:
     """The relative uncertainty of times; 0 if none is stated."""
     value = section.get("uncertainty")
     if value is None:
@@ -87,7 +87,7 @@ def uncertainty(section: Section) -> float:
     return 0.0
 
 
-def _op(section: Section, profile: Figures) -> OpFigures:
+def _op(section: DocumentTable, profile: FigureNotes) -> OpFigures:
     found = _figures(section, profile)
     warm = section.section("warm")
     if warm is not None:
@@ -97,14 +97,14 @@ def _op(section: Section, profile: Figures) -> OpFigures:
     return found
 
 
-def _figures(section: Section, profile: Figures) -> OpFigures:
+def _figures(section: DocumentTable, profile: FigureNotes) -> OpFigures:
     launch = profile.figure(section, "launch", DURATION, zero=True)
     arithmetic = _rate(section, "rate", FLOP_RATE, FLOPS, profile)
     traffic = _rate(section, "bandwidth", BANDWIDTH, MEMORY, profile)
     return OpFigures(launch, arithmetic, traffic, uncertainty(section))
 
 
-def _rate(section: Section, name: str, quantity: Quantity, size: Quantity, profile: Figures) -> Rate | None:
+def _rate(section: DocumentTable, name: str, quantity: Quantity, size: Quantity, profile: FigureNotes) -> Rate | None:
     value = section.get(name)
     if value is None:
         return None
@@ -120,7 +120,7 @@ def _rate(section: Section, name: str, quantity: Quantity, size: Quantity, profi
     return Rate(max((rate for _, rate in points), default=PLACEHOLDER), points) if points else None
 
 
-def _times(section: Section, profile: Figures) -> Times:
+def _times(section: DocumentTable, profile: FigureNotes) -> Times:
     by_devices: dict[int, tuple[tuple[float, float], ...]] = {}
     share = uncertainty(section)
     for name in section:
@@ -148,7 +148,7 @@ def _times(section: Section, profile: Figures) -> Times:
 
 
 def _points(
-    table: Section, quantity: Quantity, size: Quantity, profile: Figures, cited: Section
+    table: DocumentTable, quantity: Quantity, size: Quantity, profile: FigureNotes, cited: DocumentTable
 ) -> tuple[tuple[float, float], ...]:
     """A table from sizes to figures, sizes ascending."""
     points: dict[float, float] = {}

@@ -122,7 +122,7 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TopologyBlock:
     """Devices that one level joins directly. `height`: 1 where no block lies inside."""
 
     level: int
@@ -130,13 +130,13 @@ class Block:
     height: int
 
 
-def blocks_of(levels: Sequence[Level], devices: int) -> tuple[tuple[Block, ...], ...]:
+def blocks_of(levels: Sequence[Level], devices: int) -> tuple[tuple[TopologyBlock, ...], ...]:
     """For each device the blocks that hold it, from inside out. The blocks must nest (`clashes` finds none)."""
-    found: list[list[Block]] = [[] for _ in range(devices)]
+    found: list[list[TopologyBlock]] = [[] for _ in range(devices)]
     ranges = [(block, index) for index, level in enumerate(levels) for block in level.blocks]
     for devices_of, index in sorted(ranges, key=lambda entry: len(entry[0])):
         inside = [found[device][-1].height for device in devices_of if found[device]]
-        block = Block(index, devices_of, 1 + max(inside, default=0))
+        block = TopologyBlock(index, devices_of, 1 + max(inside, default=0))
         for device in devices_of:
             found[device].append(block)
     return tuple(map(tuple, found))
@@ -161,7 +161,7 @@ def clashes(levels: Sequence[Level]) -> list[tuple[int, range, int, range]]:
 
 
 def ranks_of(
-    blocks: Sequence[Sequence[Block]],
+    blocks: Sequence[Sequence[TopologyBlock]],
     members: Sequence[int],
     link: Callable[[int], Link | None],
     root: int | None = None,
@@ -205,10 +205,10 @@ class _Unit:
 
 
 def _join(
-    blocks: Sequence[Sequence[Block]], units: Sequence[_Unit], height: int
-) -> list[tuple[Block | None, list[_Unit]]]:
+    blocks: Sequence[Sequence[TopologyBlock]], units: Sequence[_Unit], height: int
+) -> list[tuple[TopologyBlock | None, list[_Unit]]]:
     """The units, grouped by the blocks of this height; a unit that is in none stays alone."""
-    groups: dict[tuple[int, int], tuple[Block | None, list[_Unit]]] = {}
+    groups: dict[tuple[int, int], tuple[TopologyBlock | None, list[_Unit]]] = {}
     for unit in units:
         block = next((block for block in blocks[unit.device] if block.height == height), None)
         key = (0, block.devices.start) if block is not None else (1, unit.device)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from distir.diagnostics.core import Diagnostic, Source, Span
-from distir.diagnostics.report import Place, Report, place
+from distir.diagnostics.report import LinePlace, Report, place
 from distir.ir import Site
 
 
@@ -46,7 +46,7 @@ def _diagnostic(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
 
 
 def _position(source: Source, site: Site | Span | None) -> dict[str, int | None]:
-    found: Place | None = place(source, site)
+    found: LinePlace | None = place(source, site)
     return {
         "line": found and found.line,
         "column": found and found.column,

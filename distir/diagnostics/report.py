@@ -26,7 +26,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePlace:
     """A span as people and tools count: lines and columns from 1, columns in characters, the end excluded."""
 
     line: int
@@ -43,10 +43,10 @@ def span_within(source: Source, site: Site | Span | None) -> Span | None:
     return Span(start, max(start, min(site.end, len(source.text))))
 
 
-def place(source: Source, site: Site | Span | None) -> Place | None:
+def place(source: Source, site: Site | Span | None) -> LinePlace | None:
     """Where a span begins and ends; None for what has no span."""
     span = span_within(source, site)
-    return span and Place(*source.position(span.start), *source.position(span.end))
+    return span and LinePlace(*source.position(span.start), *source.position(span.end))
 
 
 def line_extent(source: Source, number: int) -> Span:

@@ -44,7 +44,7 @@ class Underline:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SnippetRow:
     """One line of the text, or what of it fits; the underlines from left to right."""
 
     line: int
@@ -52,7 +52,7 @@ class Row:
     underlines: tuple[Underline, ...]
 
 
-def rows(source: Source, marks: Sequence[Mark], limit: int) -> list[Row]:
+def rows(source: Source, marks: Sequence[Mark], limit: int) -> list[SnippetRow]:
     """The lines that the marks are in, in order, none wider than `limit` cells (at least 40).
 
     Of a mark over several lines the first and the last line are shown. A line that is too wide is shown around its
@@ -107,7 +107,7 @@ def _grouped(source: Source, pieces: Sequence[_Piece], limit: int) -> list[list[
     return groups
 
 
-def _row(source: Source, group: Sequence[_Piece], limit: int) -> Row:
+def _row(source: Source, group: Sequence[_Piece], limit: int) -> SnippetRow:
     line = line_extent(source, group[0].line)
     whole = _fits(source.text, line.start, line.end, limit)
     start = line.start if whole else _window_start(source.text, line.start, group[0].start, limit // 4)
@@ -132,7 +132,7 @@ def _row(source: Source, group: Sequence[_Piece], limit: int) -> Row:
     underlines = [
         Underline(column(p.start), max(1, column(p.end) - column(p.start)), p.label, p.primary) for p in group
     ]
-    return Row(group[0].line, "".join(text), tuple(underlines))
+    return SnippetRow(group[0].line, "".join(text), tuple(underlines))
 
 
 def _window_start(text: str, line_start: int, mark_start: int, room: int) -> int:

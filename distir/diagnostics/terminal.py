@@ -14,7 +14,7 @@ from typing import TextIO
 from distir.diagnostics.core import Diagnostic, Source
 from distir.diagnostics.explain import explain
 from distir.diagnostics.report import Report, place, placed_notes, remarks, span_within, summary
-from distir.diagnostics.snippet import Mark, Row, rows
+from distir.diagnostics.snippet import Mark, SnippetRow, rows
 from distir.diagnostics.visible import visible
 
 PLAIN_WIDTH = 160
@@ -112,7 +112,7 @@ def _diagnostic(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[
         yield f": {_indented(message, margin + '   ')}\n", ""
 
 
-def _excerpt(row: Row, margin: str, severity: str) -> Iterator[Piece]:
+def _excerpt(row: SnippetRow, margin: str, severity: str) -> Iterator[Piece]:
     """A line of the text, its underlines, and the labels, the rightmost first."""
     yield f"{row.line:>{len(margin)}} │", "frame"
     yield f" {row.text}".rstrip(" ") + "\n", ""

@@ -21,7 +21,7 @@ DEEPEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TomlPlace:
     """The positions of a key and its value; of a value over several lines, the first line. A table's are its header."""
 
     key: Span
@@ -33,7 +33,7 @@ class Toml:
     """A text that was read: its tables, and the place that first sets each key."""
 
     table: Mapping[str, Any]
-    places: Mapping[Key, Place]
+    places: Mapping[Key, TomlPlace]
 
 
 class TomlError(ValueError):
@@ -60,7 +60,7 @@ def parse(text: str) -> Toml:
         raise TomlError("a value is too long or nested too deep", None) from error
 
 
-def places(text: str) -> Mapping[Key, Place]:
+def places(text: str) -> Mapping[Key, TomlPlace]:
     """The place that first sets each key, as far as the text is TOML."""
     try:
         return _Scanner(text).places()
@@ -90,7 +90,7 @@ class _Scanner:
         self.text = text
         self.tokens: list[tuple[str, int, int]] = []
         self.next = 0
-        self.found: dict[Key, Place] = {}
+        self.found: dict[Key, TomlPlace] = {}
         self.elements: dict[Key, int] = {}
         end = 0
         while match := _TOKEN.match(text, end):
@@ -100,7 +100,7 @@ class _Scanner:
             if kind != "skipped":
                 self.tokens.append((match[0] if kind == "mark" else kind, match.start(), end))
 
-    def places(self) -> dict[Key, Place]:
+    def places(self) -> dict[Key, TomlPlace]:
         """All of the text. Raises TomlError for what is nested too deep."""
         table: Key = ()
         while self.next < len(self.tokens):
@@ -132,7 +132,7 @@ class _Scanner:
         names, span = self.names()
         closing = self.next + is_element
         end = self.tokens[closing][2] if closing < len(self.tokens) else span.end
-        place = Place(span, Span(start, end))
+        place = TomlPlace(span, Span(start, end))
         table: Key = ()
         for number, name in enumerate(names, start=1):
             table = (*table, name)
@@ -154,7 +154,7 @@ class _Scanner:
         if len(key) > DEEPEST:
             raise _too_deep(span)
         self.value(key)
-        place = Place(span, self.first_line(first, span.end))
+        place = TomlPlace(span, self.first_line(first, span.end))
         for length in range(len(table) + 1, len(key) + 1):
             self.found.setdefault(key[:length], place)
 

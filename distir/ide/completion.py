@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from distir.ide.completion_items import Completion, CompletionKind, Completions
 from distir.ide.completion_values import values
-from distir.ide.context import Context, Role, context_at
+from distir.ide.context import CursorContext, CursorRole, context_at
 from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KEYWORDS, STATEMENTS, Template
@@ -24,27 +24,27 @@ def completions(document: Document, offset: int) -> Completions:
     document = document.seen_from(offset)
     context = context_at(document.program.syntax, offset)
     match context.role:
-        case Role.OPERAND if context.typed[:1] not in ("@",):
+        case CursorRole.OPERAND if context.typed[:1] not in ("@",):
             return values(document, context)
-        case Role.RETURNED:
+        case CursorRole.RETURNED:
             return values(document, context)
-        case Role.CALLEE:
+        case CursorRole.CALLEE:
             found = _callees(document, context)
-        case Role.STATEMENT:
+        case CursorRole.STATEMENT:
             found = list(map(_template, STATEMENTS))
-        case Role.FUNCTION:
+        case CursorRole.FUNCTION:
             found = list(map(_template, FUNCTIONS))
-        case Role.ATTRIBUTE:
+        case CursorRole.ATTRIBUTE:
             found = _attributes(context)
-        case Role.ATTRIBUTE_VALUE:
+        case CursorRole.ATTRIBUTE_VALUE:
             found = _attribute_values(document, context)
-        case Role.TYPE:
+        case CursorRole.TYPE:
             found = _types(document)
-        case Role.DTYPE:
+        case CursorRole.DTYPE:
             found = _dtypes()
-        case Role.DEVICE:
+        case CursorRole.DEVICE:
             found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
-        case Role.PARAM_ROLE:
+        case CursorRole.PARAM_ROLE:
             found = _roles()
         case _:
             found = []
@@ -64,7 +64,7 @@ def documentation(op: str) -> str | None:
 # ---- ops and functions
 
 
-def _callees(document: Document, context: Context) -> list[Completion]:
+def _callees(document: Document, context: CursorContext) -> list[Completion]:
     own = context.function.function.name if context.function is not None else ""
     found = [_function(f) for f in document.program.module if f.name and f.name != own]
     if not context.typed.startswith("@"):
@@ -97,7 +97,7 @@ def _op(op: Op) -> Completion:
 # ---- attributes
 
 
-def _attributes(context: Context) -> list[Completion]:
+def _attributes(context: CursorContext) -> list[Completion]:
     """The attributes that are not given yet: those that must be first, with their defaults."""
     operation = context.operation
     if operation is None or operation.callee not in OPS:
@@ -125,7 +125,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("$", "\\$").replace("}", "\\}")
 
 
-def _attribute_values(document: Document, context: Context) -> list[Completion]:
+def _attribute_values(document: Document, context: CursorContext) -> list[Completion]:
     """Values of the attribute's kind: flags, element types, devices, axes; its default."""
     operation = context.operation
     assert operation is not None
@@ -167,7 +167,7 @@ def _device_attributes(op: Op) -> set[str]:
     return {term.removesuffix("_i") for term in terms} & set(op.attributes)
 
 
-def _axes(document: Document, context: Context) -> list[Completion]:
+def _axes(document: Document, context: CursorContext) -> list[Completion]:
     """The axes of the first operand, where that follows the cursor already."""
     assert context.function is not None
     assert context.operation is not None

@@ -13,7 +13,7 @@ from distir.analysis.repairs import moved_to
 from distir.diagnostics import Span
 from distir.ide.actions.core import namer
 from distir.ide.completion_items import Completion, CompletionKind, Completions
-from distir.ide.context import Context, PartialOperation
+from distir.ide.context import CursorContext, PartialOperation
 from distir.ide.document import Document
 from distir.ide.edits import Edit, line_end
 from distir.ide.operands import fits, fits_call, is_host, values_of
@@ -50,7 +50,7 @@ class _Verdict:
     device: int | None = None
 
 
-def values(document: Document, context: Context) -> Completions:
+def values(document: Document, context: CursorContext) -> Completions:
     """The values defined before the statement: by fit, then those not used yet, then those made last."""
     assert context.function is not None
     function = context.function.function
@@ -160,7 +160,7 @@ def _is_near(callee: Function, known: Sequence[Value], value: Value) -> bool:
 class _Writer:
     """Writes the completions of one place."""
 
-    def __init__(self, document: Document, context: Context) -> None:
+    def __init__(self, document: Document, context: CursorContext) -> None:
         assert context.function is not None
         self.context = context
         self.text = document.text

@@ -21,7 +21,7 @@ from distir.syntax.statements import words
 from distir.syntax.tokens import BAD, FUNCTION, IDENT, VALUE, spans
 
 
-class Role(Enum):
+class CursorRole(Enum):
     """What may be at the cursor."""
 
     FUNCTION = "a function, outside of all functions"
@@ -53,13 +53,13 @@ class PartialOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CursorContext:
     """Where a cursor stands. `word`: the beginning of the name or number at the cursor, `typed` its text.
 
     `index`: the statement that is being written, or the one that would follow; `start`: where it begins.
     """
 
-    role: Role
+    role: CursorRole
     word: Span
     typed: str
     function: FunctionSyntax | None = None
@@ -79,10 +79,10 @@ class _Open:
     commas: int
 
 
-def context_at(syntax: Syntax, offset: int) -> Context:
+def context_at(syntax: Syntax, offset: int) -> CursorContext:
     """Where an offset stands; never fails, whatever the text."""
     text = syntax.source.text
-    nothing = Context(Role.NOTHING, Span(offset, offset), "")
+    nothing = CursorContext(CursorRole.NOTHING, Span(offset, offset), "")
     function = syntax.function_at(offset)
     comments = syntax.comments if function is None else function.comments
     if _is_commented(text, comments, offset):
@@ -91,7 +91,7 @@ def context_at(syntax: Syntax, offset: int) -> Context:
         start = offset
         while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
             start -= 1
-        return Context(Role.FUNCTION, Span(start, offset), text[start:offset])
+        return CursorContext(CursorRole.FUNCTION, Span(start, offset), text[start:offset])
     start, index = _start(text, function, offset)
     inside = [c for c in comments if start <= c[0] < offset]
     piece = words(scan.blanked(scan.normalized(text)[:offset], start, offset, inside))
@@ -104,12 +104,12 @@ def context_at(syntax: Syntax, offset: int) -> Context:
     elif tokens and tokens[-1].startswith('"') and start + len(piece.text) == offset:
         return nothing
     typed = text[word.start : word.end]
-    found = Context(Role.NOTHING, word, typed, function, index, start=start)
+    found = CursorContext(CursorRole.NOTHING, word, typed, function, index, start=start)
     if index < 0:
         return _in_head(found, tokens, kinds)
     placed = _in_statement(found, tokens, kinds)
     operation = placed.operation
-    if operation is None or operation.args or placed.role not in (Role.ATTRIBUTE, Role.ATTRIBUTE_VALUE):
+    if operation is None or operation.args or placed.role not in (CursorRole.ATTRIBUTE, CursorRole.ATTRIBUTE_VALUE):
         return placed
     behind = _behind(text, function, index, offset)
     return replace(placed, operation=replace(operation, args=behind)) if behind else placed
@@ -150,18 +150,18 @@ def _start(text: str, function: FunctionSyntax, offset: int) -> tuple[int, int]:
     return min(line, offset), index + 1
 
 
-def _in_statement(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> Context:
+def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...]) -> CursorContext:
     if not tokens:
-        return _as(found, Role.STATEMENT if found.typed[:1] not in ("%", "@") else Role.NOTHING)
+        return _as(found, CursorRole.STATEMENT if found.typed[:1] not in ("%", "@") else CursorRole.NOTHING)
     if tokens[0] == "return":
-        return _as(found, Role.RETURNED if _takes("line", kinds, VALUE) else Role.NOTHING)
+        return _as(found, CursorRole.RETURNED if _takes("line", kinds, VALUE) else CursorRole.NOTHING)
     stack = _stack(tokens)
     equals = _equals(tokens)
     callee = equals + 1 if equals is not None else 0 if kinds[0] in (IDENT, FUNCTION) else None
     if callee is None:
         return _in_type(found, tokens, kinds, stack)
     if callee == len(tokens):
-        return _as(found, Role.CALLEE)
+        return _as(found, CursorRole.CALLEE)
     outer = next((o for o in stack if o.number > callee), None)
     if outer is None:
         return found
@@ -171,48 +171,48 @@ def _in_statement(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> 
     item = tokens[outer.item :]
     if len(item) >= 2 and item[1] == "=":
         return _attribute_value(found, operation, item[0])
-    role = Role.OPERAND if _takes("line", kinds, VALUE) else Role.NOTHING
+    role = CursorRole.OPERAND if _takes("line", kinds, VALUE) else CursorRole.NOTHING
     return replace(found, role=role, operation=operation)
 
 
 def _in_attributes(
-    found: Context, tokens: list[str], stack: Sequence[_Open], outer: _Open, operation: PartialOperation
-) -> Context:
+    found: CursorContext, tokens: list[str], stack: Sequence[_Open], outer: _Open, operation: PartialOperation
+) -> CursorContext:
     item = tokens[outer.item :]
     if len(item) >= 2 and item[1] == "=":
         return _attribute_value(found, operation, item[0]) if len(item) == 2 or len(stack) > 1 else found
-    return replace(found, role=Role.ATTRIBUTE if not item else Role.NOTHING, operation=operation)
+    return replace(found, role=CursorRole.ATTRIBUTE if not item else CursorRole.NOTHING, operation=operation)
 
 
-def _attribute_value(found: Context, operation: PartialOperation, name: str) -> Context:
-    return replace(found, role=Role.ATTRIBUTE_VALUE, operation=operation, attribute=name)
+def _attribute_value(found: CursorContext, operation: PartialOperation, name: str) -> CursorContext:
+    return replace(found, role=CursorRole.ATTRIBUTE_VALUE, operation=operation, attribute=name)
 
 
-def _in_head(found: Context, tokens: list[str], kinds: tuple[str, ...]) -> Context:
+def _in_head(found: CursorContext, tokens: list[str], kinds: tuple[str, ...]) -> CursorContext:
     stack = _stack(tokens)
     if stack and tokens[stack[-1].number] == "{":
-        return _as(found, Role.PARAM_ROLE if tokens[-1] in ("{", ",") else Role.NOTHING)
+        return _as(found, CursorRole.PARAM_ROLE if tokens[-1] in ("{", ",") else CursorRole.NOTHING)
     return _in_type(found, tokens, kinds, stack, "head")
 
 
 def _in_type(
-    found: Context, tokens: list[str], kinds: tuple[str, ...], stack: Sequence[_Open], rule: str = "line"
-) -> Context:
+    found: CursorContext, tokens: list[str], kinds: tuple[str, ...], stack: Sequence[_Open], rule: str = "line"
+) -> CursorContext:
     """In a type: after a `:` or `->`, or in the brackets of one."""
     may_follow = expected(rule, kinds)
     if may_follow is None:
         return found
     if "Tensor" in may_follow:
-        return _as(found, Role.TYPE)
+        return _as(found, CursorRole.TYPE)
     if stack and tokens[stack[-1].number] == "[":
         if stack[-1].before == "Tensor" and not stack[-1].commas and IDENT in may_follow:
-            return _as(found, Role.DTYPE)
+            return _as(found, CursorRole.DTYPE)
         if "host" in may_follow:
-            return _as(found, Role.DEVICE)
+            return _as(found, CursorRole.DEVICE)
     return found
 
 
-def _as(found: Context, role: Role) -> Context:
+def _as(found: CursorContext, role: CursorRole) -> CursorContext:
     return replace(found, role=role)
 
 

@@ -23,7 +23,7 @@ NOT_WRONG = {code.number for code in (codes.MOSTLY_IDLE, codes.UNBOUND, codes.UN
 """What `distir check` does not complain of: facts about performance, and why a program cannot be simulated alone."""
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """How much a finding weighs."""
 
     ERROR = "error"
@@ -36,7 +36,7 @@ class Finding:
     """A diagnostic with its places in the text. `faded`: the piece of text is not needed."""
 
     diagnostic: Diagnostic
-    level: Severity
+    level: FindingSeverity
     faded: bool = False
 
     @property
@@ -67,7 +67,7 @@ def _notices(document: Document) -> tuple[Diagnostic, ...]:
 
 def _finding(diagnostic: Diagnostic) -> Finding:
     number = diagnostic.code.number
-    level = Severity.INFORMATION if number in NOT_WRONG else Severity(diagnostic.severity.value)
+    level = FindingSeverity.INFORMATION if number in NOT_WRONG else FindingSeverity(diagnostic.severity.value)
     return Finding(diagnostic, level, number in FADED)
 
 

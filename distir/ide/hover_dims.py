@@ -20,7 +20,7 @@ LONGEST_TRAIL = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DimensionOrigin:
     """Where one dimension was fixed: dimension `axis` of a value of a function, or by the op that made that value.
 
     `passed`: through how many ops and calls it came from there; `is_end` is False where the search was given up.
@@ -43,14 +43,16 @@ _TRAILS: dict[object, tuple[int, int] | None] = {}
 MOST_TRAILS = 20_000
 
 
-def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: int) -> Origin:
+def origin(facts: Facts, occurrence: Occurrence, name: str, axis: int, before: int) -> DimensionOrigin:
     """Where dimension `axis` of a tensor of an occurrence comes from. `before`: the statement that uses the value."""
     size = _dim(occurrence.instance.state[name], axis)
     trail = Trail(facts, occurrence, name, before)
     inside: tuple[int, ...] = ()  # of a value that is a tuple: the path to the item, outermost first
     while True:
         index, passed = trail.definition, trail.passed
-        here = Origin(size, trail.function, trail.name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1])
+        here = DimensionOrigin(
+            size, trail.function, trail.name, axis, index, passed, passed < LONGEST_TRAIL, inside[::-1]
+        )
         if passed >= LONGEST_TRAIL:
             return here
         if index is None:

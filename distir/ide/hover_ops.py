@@ -9,7 +9,7 @@ from distir.ide.compact import in_full
 from distir.ide.hover_values import line_of, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, listed, paragraphs
-from distir.ide.timeline_index import Idle, TimelineIndex
+from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import DISCARD, Apply, Call, Constant, Function
 from distir.ops import OPS, REQUIRED, Op, type_of
 from distir.simulate.effects import Effect
@@ -158,7 +158,7 @@ def _communication(simulation: Simulation, effect: Effect) -> list[str]:
     ]
 
 
-def _waits(view: View, timeline: TimelineIndex, event: int, idle: Sequence[Idle]) -> list[str]:
+def _waits(view: View, timeline: TimelineIndex, event: int, idle: Sequence[IdleTime]) -> list[str]:
     blocker = timeline.blocker(event)
     if blocker is None:
         return []

@@ -7,7 +7,7 @@ import re
 from distir.cost import show_bytes
 from distir.diagnostics import Source
 from distir.ide.compact import in_full
-from distir.ide.hover_dims import Origin, origin
+from distir.ide.hover_dims import DimensionOrigin, origin
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
 from distir.ide.mentions import last_mentioned
@@ -82,10 +82,10 @@ def line_of(view: View, function: str, index: int | None, parameter: str = "") -
         word = re.compile(rf"%{re.escape(parameter)}(?![A-Za-z0-9_.\-])")
         place = word.search(program.source.text, written.head.start, written.head.end)
         start = place.start() if place is not None else start
-    return view.facts.remembered(Lines).of(program.source, start)
+    return view.facts.remembered(LineNumbers).of(program.source, start)
 
 
-class Lines:
+class LineNumbers:
     """Line numbers of offsets. A hover needs few, so no table of all lines is made."""
 
     COUNTED = 1 << 14
@@ -183,7 +183,7 @@ def _shape(view: View, function: Function, name: str, value: Value, made: int | 
     return lines
 
 
-def _from(view: View, function: Function, name: str, come: Origin) -> str:
+def _from(view: View, function: Function, name: str, come: DimensionOrigin) -> str:
     where = f" of {code('@' + come.function.name)}" if come.function is not function else ""
     line = f"line {line_of(view, come.function.name, come.index, come.name)}"
     if not come.is_end:

@@ -19,7 +19,7 @@ from distir.analysis.revision import change
 from distir.diagnostics.codes import lints
 from distir.ide.document import Document
 from distir.ide.staleness import Stale, stale
-from distir.ide.timeline_index import Idle, TimelineIndex
+from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import Call, Function, Site, results
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, Value
@@ -297,7 +297,7 @@ class View:
             return None
         return self.index.event(occurrence, then)
 
-    def idle(self, function: Function, index: int) -> tuple[Idle, ...]:
+    def idle(self, function: Function, index: int) -> tuple[IdleTime, ...]:
         """The devices that idle before an op of the latest version, in the call shown."""
         then, occurrence = self.then(function, index), self.shown(function.name)
         if then is None or occurrence is None or self.index is None:

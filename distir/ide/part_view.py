@@ -9,7 +9,7 @@ from __future__ import annotations
 from distir.ide.document import Document
 from distir.ide.instances import View, facts
 from distir.ide.rank_program import origins
-from distir.ide.timeline_index import Idle, TimelineIndex
+from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import Call, Function
 from distir.simulate.effects import Effect
 from distir.simulate.show import Moment, Occurrence
@@ -52,7 +52,7 @@ class PartView(View):
         there = self._at(function, index)
         return self.index.event(*there) if there is not None and self.index is not None else None
 
-    def idle(self, function: Function, index: int) -> tuple[Idle, ...]:
+    def idle(self, function: Function, index: int) -> tuple[IdleTime, ...]:
         """How this device idles before an op."""
         there = self._at(function, index)
         found = self.index.idle(*there) if there is not None and self.index is not None else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from distir.analysis.parameters import parameters
 from distir.diagnostics import Span
-from distir.ide.context import Context, PartialOperation, Role, context_at, whole_operation
+from distir.ide.context import CursorContext, CursorRole, PartialOperation, context_at, whole_operation
 from distir.ide.document import Document
 from distir.ide.operands import bindings_of, results_of, show_parameter, show_pattern, values_of
 from distir.ir import UNKNOWN, Call, Constant, Dim, Function, Type
@@ -53,7 +53,7 @@ class _Label:
         self.text += closing
 
 
-def _of_op(document: Document, context: Context, operation: PartialOperation, op: Op) -> SignatureHelp:
+def _of_op(document: Document, context: CursorContext, operation: PartialOperation, op: Op) -> SignatureHelp:
     assert context.function is not None
     args, attrs = operation.args, operation.attrs
     whole = whole_operation(context.function, context.index)
@@ -80,14 +80,14 @@ def _of_op(document: Document, context: Context, operation: PartialOperation, op
     return SignatureHelp(label.text, tuple(label.parameters), _active(context, op), op.documentation)
 
 
-def _active(context: Context, op: Op) -> int | None:
+def _active(context: CursorContext, op: Op) -> int | None:
     """The number of the parameter at the cursor: attributes are counted first."""
     operation = context.operation
     assert operation is not None
     if context.attribute is not None:
         name = op.aliases.get(context.attribute, context.attribute)
         return list(op.attributes).index(name) if name in op.attributes else None
-    if context.role is Role.ATTRIBUTE:
+    if context.role is CursorRole.ATTRIBUTE:
         return None
     index = len(operation.args) if op.variadic is None else min(len(operation.args), op.variadic)
     return len(op.attributes) + index if index < len(op.operands) else None
@@ -97,7 +97,7 @@ def _default(value: Constant | None) -> str:
     return "" if value is REQUIRED else " = none" if value is None else f" = {print_literal(value)}"
 
 
-def _of_call(document: Document, context: Context, operation: PartialOperation) -> SignatureHelp | None:
+def _of_call(document: Document, context: CursorContext, operation: PartialOperation) -> SignatureHelp | None:
     assert context.function is not None
     callee = document.program.module.functions.get(operation.callee)
     if callee is None:

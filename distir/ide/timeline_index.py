@@ -16,7 +16,7 @@ from distir.simulate.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleTime:
     """A device that idles before an event: from when, for how many seconds."""
 
     device: int
@@ -42,7 +42,7 @@ class TimelineIndex:
         caller, index = found.caller
         return {device: to_seconds(clock) for device, clock in caller.clocks(index).items()}
 
-    def idle(self, occurrence: Occurrence, index: int) -> tuple[Idle, ...]:
+    def idle(self, occurrence: Occurrence, index: int) -> tuple[IdleTime, ...]:
         """The devices that idle until an op starts: those that are free before the last of its devices is."""
         found = self._run(occurrence)
         clocks = found.clocks(index) if found is not None and isinstance(found.body.steps[index], Effect) else {}
@@ -50,7 +50,9 @@ class TimelineIndex:
             return ()
         start = max(clocks.values())
         return tuple(
-            Idle(device, to_seconds(free), to_seconds(start - free)) for device, free in clocks.items() if free < start
+            IdleTime(device, to_seconds(free), to_seconds(start - free))
+            for device, free in clocks.items()
+            if free < start
         )
 
     def event(self, occurrence: Occurrence, index: int) -> int | None:

@@ -15,7 +15,7 @@ from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Child, Node, Unexpected, shape
-from distir.syntax.reading import Written, evaluate
+from distir.syntax.reading import WrittenStatement, evaluate
 from distir.syntax.statements import Spelling, Words, canonical, numbered, words
 
 Tokens = tuple[int, int]
@@ -107,7 +107,7 @@ def _operand_or_attribute(
     node: Node, operation: Node, piece: Words, part: Part, spelling: Spelling | None
 ) -> Tokens | None:
     try:
-        written: Written = evaluate(node, numbered(piece))
+        written: WrittenStatement = evaluate(node, numbered(piece))
         made = canonical(written, spelling)
     except Fault:
         return None
@@ -131,7 +131,7 @@ def _spelled_otherwise(
     attrs: Attributes,
     args: tuple[Arg, ...],
     stated: dict[str, Child],
-    written: Written,
+    written: WrittenStatement,
     operands: list[Child],
 ) -> Tokens | None:
     """The words that became the attribute `name`: the first of that value that became nothing of their own name."""

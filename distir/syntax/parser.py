@@ -20,7 +20,7 @@ from distir.syntax import grammar, heads, scan
 from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.problems import TokenProblem
-from distir.syntax.reuse import Earlier, Piece, Prefix, Tail
+from distir.syntax.reuse import EarlierText, Prefix, ReusedPiece, Tail
 from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Words, defined, statement, words
 from distir.syntax.templates import Line, Template, template
 from distir.syntax.tokens import NAME
@@ -58,7 +58,7 @@ class _Parser:
         self.source = Source(path, text)
         self.text = scan.normalized(text)
         is_usable = previous is not None and previous.spelling is spelling
-        self.earlier = Earlier(previous, self.text) if previous is not None and is_usable else None
+        self.earlier = EarlierText(previous, self.text) if previous is not None and is_usable else None
         self.spelling = spelling
         self.diagnostics: list[Diagnostic] = []
         if len(_lines) > 16:
@@ -211,9 +211,9 @@ class _Body:
         self.starts: array[int] = array("q")
         self.ends: array[int] = array("q")
         self.tail: Tail | None = None
-        self.pieces: deque[Piece] = deque()
+        self.pieces: deque[ReusedPiece] = deque()
 
-    def reuse(self, prefix: Prefix | None, tail: Tail | None, pieces: Iterable[Piece] = ()) -> None:
+    def reuse(self, prefix: Prefix | None, tail: Tail | None, pieces: Iterable[ReusedPiece] = ()) -> None:
         """Begin with the text before the edits, and reuse what is after and between them."""
         if prefix is not None:
             self.statements += prefix.statements
@@ -225,7 +225,7 @@ class _Body:
         self.tail = tail if tail is not None and tail.start >= self.at else None
         self.pieces.extend(pieces)
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: ReusedPiece) -> None:
         """Go on with what stood between two edits."""
         self.statements += piece.statements
         self.starts += piece.starts

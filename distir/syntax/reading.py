@@ -46,7 +46,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenStatement:
     """A statement as written, before its spelling is made canonical."""
 
     results: tuple[str, ...]
@@ -107,12 +107,12 @@ def role(parts: list[Any]) -> Keyword:
     return Keyword(name, True if value is None else _checked(value, 1))
 
 
-def statement(parts: list[Any]) -> Written:
+def statement(parts: list[Any]) -> WrittenStatement:
     names, operation = parts
     if names is None:
-        return Written((), (), operation)
+        return WrittenStatement((), (), operation)
     claims = tuple(claim for _, claim in names)
-    return Written(tuple(name for name, _ in names), claims if any(claims) else (), operation)
+    return WrittenStatement(tuple(name for name, _ in names), claims if any(claims) else (), operation)
 
 
 def result(parts: list[Any]) -> tuple[str, Type | None]:

@@ -31,7 +31,7 @@ _TRIES = 20
 class Tail:
     """The rest of a function from the offset `start` of the new text on: statements, comments and findings, moved."""
 
-    def __init__(self, earlier: Earlier, old: FunctionSyntax, boundary: int) -> None:
+    def __init__(self, earlier: EarlierText, old: FunctionSyntax, boundary: int) -> None:
         moved = earlier.moved
         first = bisect.bisect_left(old.starts, boundary)
         self.start = boundary + moved
@@ -45,7 +45,7 @@ class Tail:
 class Prefix:
     """The beginning of a function's body up to the offset `end` of both texts."""
 
-    def __init__(self, earlier: Earlier, old: FunctionSyntax, boundary: int) -> None:
+    def __init__(self, earlier: EarlierText, old: FunctionSyntax, boundary: int) -> None:
         count = bisect.bisect_left(old.starts, boundary)
         self.function = old
         self.end = boundary
@@ -55,10 +55,10 @@ class Prefix:
         self.diagnostics = list(earlier.diagnostics(old.head.end + 1, boundary, 0))
 
 
-class Piece:
+class ReusedPiece:
     """Lines between edits, from the offset `start` of the new text to before `end`: what was read of them, moved."""
 
-    def __init__(self, earlier: Earlier, old: FunctionSyntax, start: int, end: int, moved: int) -> None:
+    def __init__(self, earlier: EarlierText, old: FunctionSyntax, start: int, end: int, moved: int) -> None:
         first, last = bisect.bisect_left(old.starts, start), bisect.bisect_left(old.starts, end)
         self.start, self.end = start + moved, end + moved
         self.statements: tuple[Statement, ...] = old.function.body[first:last]
@@ -67,7 +67,7 @@ class Piece:
         self.diagnostics = list(earlier.diagnostics(start, end, moved))
 
 
-class Earlier:
+class EarlierText:
     """A version of a text that was read, against the next one."""
 
     def __init__(self, syntax: Syntax, text: str) -> None:
@@ -118,7 +118,7 @@ class Earlier:
                 return Tail(self, old, boundary)
         return None
 
-    def pieces(self, prefix: Prefix, tail: Tail) -> Iterator[Piece]:
+    def pieces(self, prefix: Prefix, tail: Tail) -> Iterator[ReusedPiece]:
         """What the body of a function has between its beginning and its end that edits left alone, in order."""
         old, new, function = self.old, self.new, prefix.function
         last = tail.start - self.moved
@@ -135,7 +135,7 @@ class Earlier:
             text = old[start:end]
             if not new.startswith(text, start + moved):
                 if begun is not None:
-                    yield Piece(self, function, begun, start, moved)
+                    yield ReusedPiece(self, function, begun, start, moved)
                     begun = None
                 near = max(prefix.end, start + moved - _NEAR)
                 at = new.find(text, near, end + moved + _NEAR)
@@ -145,7 +145,7 @@ class Earlier:
             if begun is None:
                 begun = start
         if begun is not None:
-            yield Piece(self, function, begun, last, moved)
+            yield ReusedPiece(self, function, begun, last, moved)
 
     def diagnostics(self, start: int, end: int, moved: int) -> Iterator[Diagnostic]:
         """The findings of syntax in a piece of the old text, moved."""

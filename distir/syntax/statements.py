@@ -14,7 +14,7 @@ from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
-from distir.syntax.reading import Written, evaluate
+from distir.syntax.reading import WrittenStatement, evaluate
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
 
 Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
@@ -86,12 +86,12 @@ def statement(piece: Words, spelling: Spelling | None) -> Apply | Call | Return 
         return problem(node, piece.tokens, piece.kinds)
     try:
         made = evaluate(node, numbered(piece))
-        return canonical(made, spelling) if isinstance(made, Written) else Return(made)
+        return canonical(made, spelling) if isinstance(made, WrittenStatement) else Return(made)
     except Fault as fault:
         return TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
 
 
-def canonical(written: Written, spelling: Spelling | None) -> Apply | Call:
+def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | Call:
     """The statement in canonical spelling."""
     operation = written.operation
     if operation.attrs is None:
@@ -136,7 +136,7 @@ def parse_example(text: str, spelling: Spelling | None = None) -> tuple[tuple[Pa
 
     Raises SyntaxProblem.
     """
-    written: Written = _whole("example", text)
+    written: WrittenStatement = _whole("example", text)
     params: dict[str, Param] = {}
     for param in written.operation.annotations:
         if params.setdefault(param.name, param).type == UNKNOWN:

@@ -15,7 +15,7 @@ from distir.diagnostics import Diagnostic, Span
 from distir.ide.actions.core import EXTRACT, FIX_ALL, INLINE, QUICK_FIX, REWRITE, Action
 from distir.ide.document import Document
 from distir_lsp.addresses import address_of
-from distir_lsp.editing import Refused, workspace_edit
+from distir_lsp.editing import EditRefused, workspace_edit
 from distir_lsp.server import DistirServer
 
 if TYPE_CHECKING:  # imported on the first request, so that the server starts sooner
@@ -74,7 +74,7 @@ def register(server: DistirServer) -> None:
         try:
             text = transforms.transformed(document, function, steps).text
         except transforms.CannotTransform as error:
-            raise Refused(f"`{' '.join(steps)}`: {error}") from None
+            raise EditRefused(f"`{' '.join(steps)}`: {error}") from None
         action.edit = _new_file(_free(transforms.new_path(server.documents[uri].path, steps)), text)
         return action
 

@@ -13,7 +13,7 @@ from lsprotocol import types
 from distir.diagnostics import Note, Report, Span
 from distir.diagnostics.explain import explain
 from distir.files.reading import OURS, read_text
-from distir.ide.diagnostics import Finding, Severity, findings
+from distir.ide.diagnostics import Finding, FindingSeverity, findings
 from distir_lsp.addresses import address_of
 from distir_lsp.cache import cache_folder
 from distir_lsp.positions import Positions
@@ -23,7 +23,7 @@ from distir_lsp.workspace import Open
 if TYPE_CHECKING:
     from distir_lsp.server import DistirServer
 
-SEVERITIES = {Severity.ERROR: 1, Severity.WARNING: 2, Severity.INFORMATION: 3}
+SEVERITIES = {FindingSeverity.ERROR: 1, FindingSeverity.WARNING: 2, FindingSeverity.INFORMATION: 3}
 UNNECESSARY = 1
 
 MOST_SENT = 1_000
@@ -61,7 +61,7 @@ def publish_reports(server: DistirServer, reports: Sequence[Report]) -> None:
     for report in reports:
         uri = address_of(os.path.abspath(report.source.path))
         writer = _Writer(server, uri, Positions(report.source.text, server.encoding))
-        written = [writer.item(Finding(d, Severity(d.severity.value))) for d in report.diagnostics]
+        written = [writer.item(Finding(d, FindingSeverity(d.severity.value))) for d in report.diagnostics]
         known = by_uri.get(uri, [])
         by_uri[uri] = [*known, *(item for item in written if item not in known)]
     for uri, items in by_uri.items():

@@ -33,7 +33,7 @@ SNIPPET = 2
 """The format of texts with places to fill in."""
 
 
-class Refused(JsonRpcException):
+class EditRefused(JsonRpcException):
     """A request that was understood and refused; the message is for the user."""
 
     CODE = types.LSPErrorCodes.RequestFailed.value
@@ -110,7 +110,7 @@ def _register_rename(server: DistirServer) -> None:
         try:
             edits = rename.rename(document, offset, params.new_name)
         except rename.RenameError as error:
-            raise Refused(str(error)) from None
+            raise EditRefused(str(error)) from None
         return workspace_edit(server, params.text_document.uri, edits)
 
 

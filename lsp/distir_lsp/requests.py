@@ -26,7 +26,7 @@ LONGEST_WAIT_S = 5.0
 """How long a request waits for the simulation of the latest version, before it says that there is none."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
+class RequestRefused(Exception):  # noqa: N818 - an answer, not a failure of ours
     """A request cannot be answered; the text says why."""
 
 
@@ -40,7 +40,7 @@ def register(server: DistirServer) -> None:
                 found = answer(cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {})
                 done = await found if asyncio.iscoroutine(found) else found
                 return done if isinstance(done, Raw) else written(done)
-            except Refused as refused:
+            except RequestRefused as refused:
                 return written({"error": str(refused)})
 
     async def timeline(asked: Mapping[str, Any]) -> Raw:
@@ -75,7 +75,7 @@ def register(server: DistirServer) -> None:
         try:
             found = await server.aside(lambda: rank_program(document, rank))
         except LookupError as error:
-            raise Refused(str(error.args[0] if error.args else error)) from None
+            raise RequestRefused(str(error.args[0] if error.args else error)) from None
         if isinstance(shown_as := asked.get("shownAs"), str):
             following.follow(server, shown_as, following.Followed(uri, rank))
         return answer_of(document, found, server.positions(uri))
@@ -95,7 +95,7 @@ def register(server: DistirServer) -> None:
     def followed(asked: Mapping[str, Any]) -> Answer:
         uri, source = _named(asked), asked.get("source")
         if not isinstance(source, str):
-            raise Refused("expected a document's URI as `source`")
+            raise RequestRefused("expected a document's URI as `source`")
         following.follow(server, uri, following.Followed(source))
         return {}
 
@@ -108,7 +108,7 @@ def register(server: DistirServer) -> None:
         if "path" in asked:
             found = numbers_on(document, _places(asked))
             if not found:
-                raise Refused("expected calls of the program as `path`, such as `[{function, statement}]`")
+                raise RequestRefused("expected calls of the program as `path`, such as `[{function, statement}]`")
             name = list(found)[-1]
             _pick(server, uri, found)
         elif "pick" in asked:
@@ -116,7 +116,7 @@ def register(server: DistirServer) -> None:
         view = view_of(server, uri)
         assert view is not None
         if name not in view.document.program.module.functions:
-            raise Refused(f"there is no function `@{name}`")
+            raise RequestRefused(f"there is no function `@{name}`")
         return answer_of(view.document, {"function": name, "calls": call_choices(view, name)}, server.positions(uri))
 
     async def transformed(asked: Mapping[str, Any]) -> Answer:
@@ -128,7 +128,7 @@ def register(server: DistirServer) -> None:
         if words is None:
             return answer_of(document, {"steps": transforms.known_steps()}, server.positions(uri))
         if not isinstance(words, (list, tuple)) or not words:
-            raise Refused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
+            raise RequestRefused('expected `steps`, such as `["pp=2", "microbatches=4"]`')
         name = str(asked.get("function") or (document.entry.name if document.entry else "")).removeprefix("@")
         steps = [str(word) for word in cast("Sequence[Any]", words)]
         return answer_of(document, await asyncio.to_thread(_transformed, document, name, steps), server.positions(uri))
@@ -153,8 +153,8 @@ def register(server: DistirServer) -> None:
             if action == "whatIf":
                 return await _what_if(server, uri, name, changes, asked)
         except HardwareError as error:
-            raise Refused(_problems(error)) from None
-        raise Refused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
+            raise RequestRefused(_problems(error)) from None
+        raise RequestRefused(f"expected `list`, `choose` or `whatIf` as `action`, found `{action}`")
 
     offer("timeline", timeline)
     offer("memory", memory)
@@ -184,7 +184,7 @@ def _compared(shown: Shown, name: str, other: Document, other_positions: Positio
     from distir.ide.compare import compare
 
     if other.simulation is None:
-        raise Refused(f"{name} cannot be simulated: {other.unsimulated}")
+        raise RequestRefused(f"{name} cannot be simulated: {other.unsimulated}")
     found = compare(other, shown.document, name, "the document")
     assert found is not None
     answer = shown.answer(replace(found, other_parting=None))
@@ -198,13 +198,13 @@ def _transformed(document: Document, function: str, steps: Sequence[str]) -> Ans
     from distir.ide.compare import compare
 
     if document.program.errors:
-        raise Refused("the program has errors")
+        raise RequestRefused("the program has errors")
     try:
         made = transforms.transformed(document, function, steps)
     except transforms.CannotTransform as error:
-        raise Refused(str(error)) from None
+        raise RequestRefused(str(error)) from None
     except HardwareError as error:
-        raise Refused(_problems(error)) from None
+        raise RequestRefused(_problems(error)) from None
     setup = replace(document.setup, entry=None)
     after = open_document(made.text, " ".join(steps), setup)
     before = document.under(replace(document.setup, entry=function))
@@ -228,7 +228,7 @@ async def _what_if(
 
     wanted = asked.get("changes")
     if not isinstance(wanted, Mapping) or not wanted:
-        raise Refused('expected `changes`, such as `{"nvlink send bandwidth": "300GB/s"}`')
+        raise RequestRefused('expected `changes`, such as `{"nvlink send bandwidth": "300GB/s"}`')
     changes = {**before, **{str(k): str(v) for k, v in cast("Mapping[Any, Any]", wanted).items()}}
     machine = machines.changed(name, changes, f"{name}, changed")
     shown = await _simulated(server, uri)
@@ -236,7 +236,7 @@ async def _what_if(
     other = document.under(replace(document.setup, hardware=machine))
     await server.aside(other.simulate)
     if other.simulation is None:
-        raise Refused(f"the program cannot be simulated on it: {other.unsimulated}")
+        raise RequestRefused(f"the program cannot be simulated on it: {other.unsimulated}")
     found = compare(document, other, name, machine.name)
     if asked.get("keep") is True:
         following.choose_machine(server, uri, machine, name, changes)
@@ -256,7 +256,7 @@ async def _other(
         try:
             machine = load(str(given["hardware"]))
         except HardwareError as error:
-            raise Refused(_problems(error)) from None
+            raise RequestRefused(_problems(error)) from None
         positions = Positions(document.text, server.encoding)
         return lambda: (document.under(replace(document.setup, hardware=machine)), positions), machine.name
     if "text" in given:
@@ -267,11 +267,11 @@ async def _other(
         return lambda: (other.document, other.positions), path_of(target)
     path = file_of(target)
     if path is None:
-        raise Refused(f"`{target}` is no file's address")
+        raise RequestRefused(f"`{target}` is no file's address")
     try:
         text = read_text(path, PROGRAM, "replace")
     except OSError as error:
-        raise Refused(f"cannot read `{path_of(target)}`: {why_not(error)}") from None
+        raise RequestRefused(f"cannot read `{path_of(target)}`: {why_not(error)}") from None
     return _opened(text, path_of(target), document.setup, server)
 
 
@@ -284,8 +284,8 @@ def _opened(
 async def _simulated(server: DistirServer, uri: str) -> Shown:
     """The latest version with its simulation, which may have to be waited for.
 
-    An earlier one where the latest has errors, or is not simulated in time, or only on demand. Raises Refused where
-    there is none.
+    An earlier one where the latest has errors, or is not simulated in time, or only on demand. Raises RequestRefused
+    where there is none.
     """
     waited = 0.0
     while True:
@@ -295,12 +295,12 @@ async def _simulated(server: DistirServer, uri: str) -> Shown:
             without = without or "the program is simulated on demand: run the command `distir.simulate`"
         if done is not None and done.program is document.program and done.setup is document.setup:
             if done.simulation is None:
-                raise Refused(f"the program cannot be simulated: {done.unsimulated}")
+                raise RequestRefused(f"the program cannot be simulated: {done.unsimulated}")
             return Shown(done, server.positions(uri), stale=False)
         if without or waited >= LONGEST_WAIT_S:
             if done is not None and done.simulation is not None:
                 return Shown(done, Positions(done.text, server.encoding), stale=True)
-            raise Refused(without or "the program is not simulated yet; ask again")
+            raise RequestRefused(without or "the program is not simulated yet; ask again")
         await asyncio.sleep(0.01)
         waited += 0.01
 
@@ -321,7 +321,7 @@ def _places(asked: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def _uri(server: DistirServer, asked: Mapping[str, Any]) -> str:
-    """The document that is asked about. Raises Refused for one that is not open."""
+    """The document that is asked about. Raises RequestRefused for one that is not open."""
     uri = _named(asked)
     _document(server, uri)
     return uri
@@ -331,7 +331,7 @@ def _named(asked: Mapping[str, Any]) -> str:
     document = asked.get("textDocument")
     uri = cast("Mapping[str, Any]", document).get("uri") if isinstance(document, Mapping) else None
     if not isinstance(uri, str):
-        raise Refused("expected `textDocument` with a `uri`")
+        raise RequestRefused("expected `textDocument` with a `uri`")
     return uri
 
 
@@ -340,10 +340,12 @@ def _problems(error: HardwareError) -> str:
 
 
 def _document(server: DistirServer, uri: str) -> Document:
-    """The latest version. Raises Refused for a document beyond the length limit."""
+    """The latest version. Raises RequestRefused for a document beyond the length limit."""
     found = server.document(uri)
     if found is None:
-        raise Refused(f"`{uri}` is not open, or not analysed: it is longer than the settings allow, or took too long")
+        raise RequestRefused(
+            f"`{uri}` is not open, or not analysed: it is longer than the settings allow, or took too long"
+        )
     return found
 
 
@@ -353,14 +355,14 @@ def _devices(asked: Mapping[str, Any]) -> frozenset[int] | None:
     if devices is None:
         return None
     if not isinstance(devices, (list, tuple)) or not all(isinstance(d, int) for d in cast("Sequence[Any]", devices)):
-        raise Refused(f"expected a list of integers as `devices`, found `{_shown(devices)}`")
+        raise RequestRefused(f"expected a list of integers as `devices`, found `{_shown(devices)}`")
     return frozenset(cast("Sequence[int]", devices))
 
 
 def _integer(asked: Mapping[str, Any], name: str, default: int) -> int:
     value = asked.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise Refused(f"expected an integer as `{name}`, found `{_shown(value)}`")
+        raise RequestRefused(f"expected an integer as `{name}`, found `{_shown(value)}`")
     return int(value)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-from distir.cost.calibrate import Machine, Sample, communicating, computing
+from distir.cost.calibrate import MeasuredMachine, Sample, communicating, computing
 
 ABOUT = {
     "torch": "2.9",
@@ -16,7 +16,7 @@ ABOUT = {
 
 
 def machine(devices=1, local=None, **about):
-    return Machine("gloo", devices, local or devices, "2024-05-31", {**ABOUT, **about}, 3)
+    return MeasuredMachine("gloo", devices, local or devices, "2024-05-31", {**ABOUT, **about}, 3)
 
 
 def lawful(work):

@@ -58,5 +58,6 @@ PATHS = st.sampled_from(
     ["a.dir", "dir/ü b%.dir", "../x:1,2.dir", "/tmp/abs.dir", "<stdin>", "\x1b[31m\n.dir", "\udcff.dir"]
 )
 REPORTS = st.lists(
-    st.builds(Report, st.builds(Source, PATHS, TEXTS), st.lists(DIAGNOSTICS, max_size=4).map(tuple)), max_size=3
+    st.builds(Report, st.builds(Source, PATHS, TEXTS), st.lists(DIAGNOSTICS, max_size=4).map(tuple)),
+    max_size=3,
 )

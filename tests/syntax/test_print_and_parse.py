@@ -11,7 +11,7 @@ from strategies import constants, long_lists, modules, types
 from distir.ir import Function, Module, Return, identity
 from distir.syntax import parse, parse_literal, parse_type, print_literal, print_module
 from distir.syntax.grammar import lark
-from distir.syntax.reading import RULES, Written
+from distir.syntax.reading import RULES, WrittenStatement
 from distir.syntax.statements import canonical
 from distir.syntax.tokens import TOKEN, kinds
 
@@ -48,7 +48,7 @@ class Meaning(Transformer):
             return Module(children)
         if data == "function":
             head, *body = children
-            statements = [canonical(s, None) if isinstance(s, Written) else Return(s) for s in body]
+            statements = [canonical(s, None) if isinstance(s, WrittenStatement) else Return(s) for s in body]
             return Function(head.name, head.params, tuple(statements), head.result_types)
         return RULES[data](children)
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from distir.cost.calibrate.benchmarks import Benchmark, communicating, computing
     from distir.cost.calibrate.fitting import Calibration, Fit, fit
     from distir.cost.calibrate.measuring import Sample, plan, samples, script
-    from distir.cost.calibrate.writing import Machine, as_toml
+    from distir.cost.calibrate.writing import MeasuredMachine, as_toml
 
 _HOMES = {
     "distir.cost.calibrate.benchmarks": ("Benchmark", "communicating", "computing"),
     "distir.cost.calibrate.fitting": ("Calibration", "Fit", "fit"),
     "distir.cost.calibrate.measuring": ("Sample", "plan", "samples", "script"),
-    "distir.cost.calibrate.writing": ("Machine", "as_toml"),
+    "distir.cost.calibrate.writing": ("MeasuredMachine", "as_toml"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
@@ -26,7 +26,7 @@ __all__ = [
     "Benchmark",
     "Calibration",
     "Fit",
-    "Machine",
+    "MeasuredMachine",
     "Sample",
     "as_toml",
     "communicating",

@@ -14,7 +14,7 @@ KIND, LEVEL, OUTER = "rank", "node", "network"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MeasuredMachine:
     """The measured machine. `about`: the script's report of it; `date`: as in 2024-05-31; `local`: ranks of a node."""
 
     backend: str
@@ -34,7 +34,7 @@ class Machine:
         return f"{ranks} with {self.backend} on {processor}{threads}"
 
 
-def as_toml(calibration: Calibration, machine: Machine) -> str:
+def as_toml(calibration: Calibration, machine: MeasuredMachine) -> str:
     """The profile, with its date, machine and uncertainties."""
     about = machine.about
     lines = [
@@ -72,7 +72,7 @@ def as_toml(calibration: Calibration, machine: Machine) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _source(calibration: Calibration, machine: Machine) -> str:
+def _source(calibration: Calibration, machine: MeasuredMachine) -> str:
     about = machine.about
     quality = "; too noisy to be relied on" if calibration.too_noisy else ""
     return (
@@ -81,12 +81,12 @@ def _source(calibration: Calibration, machine: Machine) -> str:
     )
 
 
-def _memory(machine: Machine) -> float:
+def _memory(machine: MeasuredMachine) -> float:
     about = machine.about
     return about.get("device_memory_bytes") or about.get("memory_bytes", 1 << 30) / machine.local
 
 
-def _cache(calibration: Calibration, machine: Machine) -> Iterable[str]:
+def _cache(calibration: Calibration, machine: MeasuredMachine) -> Iterable[str]:
     """The size of the caches that warm figures are of, where both are known."""
     nbytes = machine.about.get("cache_bytes")
     if nbytes and any(fit.warm for fit in calibration.ops):
@@ -139,7 +139,7 @@ def _figures(table: str, fit: Fit) -> Iterable[str]:
 # Links.
 
 
-def _levels(calibration: Calibration, machine: Machine) -> Iterable[str]:
+def _levels(calibration: Calibration, machine: MeasuredMachine) -> Iterable[str]:
     """A level for the ranks of one node, and one for all nodes, whose groups have a rank of each."""
     inner = [m for m in calibration.messages if max(m.group) <= machine.local]
     outer = [m for m in calibration.messages if max(m.group) > machine.local]

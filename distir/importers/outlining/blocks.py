@@ -33,7 +33,7 @@ Scopes = Mapping[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class OutlinedBlock:
     """Where a block stands: the first statement of each occurrence, and how many there are in one."""
 
     starts: tuple[int, ...]
@@ -72,7 +72,7 @@ def wiring(body: Sequence[Statement], start: int, length: int) -> tuple[Any, ...
 
 
 def replaced(
-    function: Function, block: Block, name: str, stated: Mapping[str, Type], prefix: str = ""
+    function: Function, block: OutlinedBlock, name: str, stated: Mapping[str, Type], prefix: str = ""
 ) -> tuple[Function, Function]:
     """The function of a block, and the function with its calls.
 
@@ -100,7 +100,7 @@ def _taken(occurrences: Sequence[Sequence[Statement]]) -> list[tuple[str, ...]]:
     return list(found)
 
 
-def _given(function: Function, block: Block) -> list[tuple[int, int]]:
+def _given(function: Function, block: OutlinedBlock) -> list[tuple[int, int]]:
     """What the block gives to the outside, in any of its occurrences: the statement and the number of the result."""
     uses: dict[str, list[int]] = {}
     for i, statement in enumerate(function.body):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from distir.importers.outlining.blocks import Block, Scopes, fresh_name, labels_of, replaced, wiring
+from distir.importers.outlining.blocks import OutlinedBlock, Scopes, fresh_name, labels_of, replaced, wiring
 from distir.ir import Apply, Function, Statement, Type, names, operands, results
 
 SHORTEST = 4
@@ -53,7 +53,7 @@ def layers_outlined(
     for layers in _alike(body, owners):
         of = {results(statement): owner for statement, owner in zip(body, owners, strict=True) if owner is not None}
         places = [of.get(results(statement)) for statement in function.body]
-        block = Block(tuple(places.index(layer) for layer in layers), places.count(layers[0]))
+        block = OutlinedBlock(tuple(places.index(layer) for layer in layers), places.count(layers[0]))
         name = fresh_name(layers[0].cls, used)
         inner, function = replaced(function, block, name, stated, f"{layers[0].path}.")
         made.append(inner)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from distir.importers.names import value_name
-from distir.importers.outlining.blocks import Block, Scopes, fresh_name, labels_of, replaced, wiring
+from distir.importers.outlining.blocks import OutlinedBlock, Scopes, fresh_name, labels_of, replaced, wiring
 from distir.ir import Apply, Function, Statement, Type, names, operands, results
 
 SHORTEST = 4
@@ -39,7 +39,7 @@ def repeats_outlined(
     return tuple(made), function
 
 
-def _find(function: Function) -> Block | None:
+def _find(function: Function) -> OutlinedBlock | None:
     """The repeated block that saves the most statements, if there is one."""
     body = function.body[:-1]
     labels = labels_of(body)
@@ -77,12 +77,12 @@ def _runs(labels: list[int], least: int) -> list[tuple[int, int, int]]:
     return sorted(found, key=lambda run: (-((run[2] - run[1]) // run[0] - 1) * run[0], run[0], run[1]))
 
 
-def _cut(function: Function, period: int, start: int, end: int) -> Block | None:
+def _cut(function: Function, period: int, start: int, end: int) -> OutlinedBlock | None:
     """The block cut where the fewest values cross its border, of those occurrences that are connected alike."""
     count = (end - start) // period
     uses = _last_uses(function)
     offsets = range(start, end - count * period + 1)
-    best: Block | None = None
+    best: OutlinedBlock | None = None
     score: tuple[int, int] | None = None
     for first in offsets:
         starts = tuple(range(first, first + count * period, period))
@@ -93,11 +93,11 @@ def _cut(function: Function, period: int, start: int, end: int) -> Block | None:
         alike = tuple(s for s, kind in zip(starts, kinds, strict=True) if kind == common)
         crossing = _crossing(function.body, alike[0], period, uses)
         if score is None or (-number, crossing) < score:
-            best, score = Block(alike, period), (-number, crossing)
+            best, score = OutlinedBlock(alike, period), (-number, crossing)
     return best
 
 
-def _everywhere(function: Function, block: Block, labels: list[int]) -> Block:
+def _everywhere(function: Function, block: OutlinedBlock, labels: list[int]) -> OutlinedBlock:
     """The block with its occurrences that stand elsewhere in the function."""
     length = block.length
     wanted = labels[block.starts[0] : block.starts[0] + length]
@@ -110,7 +110,7 @@ def _everywhere(function: Function, block: Block, labels: list[int]) -> Block:
         if taken.isdisjoint(range(s, s + length)) and wiring(function.body, s, length) == connected:
             taken.update(range(s, s + length))
             starts.append(s)
-    return Block(tuple(sorted(starts)), length)
+    return OutlinedBlock(tuple(sorted(starts)), length)
 
 
 def _last_uses(function: Function) -> dict[str, int]:
@@ -124,7 +124,7 @@ def _crossing(body: Sequence[Statement], start: int, length: int, uses: Mapping[
     return len(taken) + sum(uses.get(name, 0) >= start + length for name in inside)
 
 
-def _named(function: Function, block: Block, scopes: Scopes) -> str:
+def _named(function: Function, block: OutlinedBlock, scopes: Scopes) -> str:
     """What the function of a block is called: the class or the name of the innermost module that holds most of it."""
     length = block.length
     first = function.body[block.starts[0] : block.starts[0] + length]
