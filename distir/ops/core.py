@@ -40,7 +40,8 @@ Amount = int | Callable[..., int]
 
 The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
 dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
-`elements` (of all results), `inputs` (elements of all operands), `shapes` (of the operands), and the attributes.
+`elements` (of all results), `inputs` (elements of all operands), `moved` (bytes of both), `shapes` (of the operands),
+`given` (by operand, its type, or its value if that is known), and the attributes.
 """
 
 
@@ -184,13 +185,30 @@ class Op:
         """
         return self._register("partial", rule)
 
-    def grad(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def grad(self, rule: Callable[..., Any] | None = None, *, saved: int = 0) -> Any:
         """Register the gradient (VJP) of the op.
 
         Its argument is a `backward.Backward`, which has the operands, the results and their gradients, and writes ops.
-        It returns a list with the gradient of each operand, None for integers and host values.
+        It returns a list with the gradient of each operand, None for integers and host values. `saved`: how many
+        results the rule reads; the op in the forward pass is asked for those that it gives only when asked.
         """
+        if rule is None:
+            return partial(self.grad, saved=saved)
+        if saved:
+            self._register("saved", saved)
         return self._register("grad", rule)
+
+    @property
+    def saved(self) -> int:
+        """How many results the gradient reads, where the op gives some of them only when asked; else 0."""
+        return self.rules.get("saved", 0)
+
+    def decomposition(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the op written out as others, for those who study it.
+
+        Its argument is a `backward.Rewrite`. It returns a list with the results, as many as the statement has.
+        """
+        return self._register("decomposition", rule)
 
     def torch(self, form: str | Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """Register the torch form of the op: a text, or a function (`torch_form`). Also a decorator.
