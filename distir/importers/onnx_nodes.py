@@ -20,7 +20,7 @@ STANDARD = ("", "ai.onnx")
 """The names of ONNX's own domain."""
 
 OTHER_RESULTS = frozenset(("Attention",))
-"""Ops whose further results are not ONNX's: here the log-sum-exp of the scores, there the keys and values of a cache."""
+"""Ops whose further results are not ONNX's: here the log-sum-exp of the scores, there a cache's keys and values."""
 
 LARGEST_ATTRIBUTE = 1 << 16
 """Elements of a tensor that an attribute may hold in a program's text."""

@@ -113,6 +113,7 @@ def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
     " -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
     flops=_forward_flops,
     bytes=_forward_bytes,
+    saved=2,
 )
 def Attention(
     q: Array,
@@ -225,8 +226,7 @@ def _(
     (batch, heads, rows, _), (_, _, columns, _), (_, _, _, width) = found
     if length is not None:
         _check_length(length, batch, rows, columns, attrs["is_causal"])
-    by_heads = q.shape is None or len(q.shape) == 4
-    y = (batch, heads, rows, width) if by_heads else (batch, rows, dims.multiply(heads, width))
+    y = (batch, heads, rows, width) if _rank(q, k, v) == 4 else (batch, rows, dims.multiply(heads, width))
     return [y, TensorType(_statistics_dtype(q), (batch, heads, rows))][:count]
 
 
@@ -237,6 +237,10 @@ def _statistics_dtype(q: Operand) -> DType | None:
     return DTYPES["Float64" if q.dtype is DTYPES["Float64"] else "Float32"]
 
 
+def _rank(q: Operand, k: Operand, v: Operand) -> int | None:
+    return next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+
+
 def _checked_sizes(
     op: str, q: Operand, k: Operand, v: Operand, mask: Operand | None, sinks: Operand | None, attrs: Any
 ) -> tuple[tuple[Dim, Dim, Dim, Dim], ...] | None:
@@ -245,7 +249,7 @@ def _checked_sizes(
     if window is not None and (window < 1 or not attrs["is_causal"]):
         message = f"`{op}` expected a `window` of at least 1 key, and `is_causal`, found {window}"
         raise Reject(codes.BAD_VALUE, message, "window")
-    rank = next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+    rank = _rank(q, k, v)
     if rank is None:
         return None
     q_heads, kv_heads = attrs.get("q_num_heads"), attrs.get("kv_num_heads")
@@ -357,7 +361,7 @@ class _Letters:
         return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True))
 
 
-@Attention.grad(saved=2)
+@Attention.grad
 def _(g: Backward) -> Gradients:
     """By the kernel of the backward pass; where it lacks the gradient, by that of the op written out.
 
@@ -611,8 +615,7 @@ def _(
     found = _checked_sizes("AttentionGrad", q, k, v, attn_mask, sinks, attrs)
     if found is not None:
         (_, heads, rows, _), (_, _, _, width) = found[0], found[2]
-        by_heads = q.shape is not None and len(q.shape) == 4
-        given = (heads, rows, width) if by_heads else (rows, dims.multiply(heads, width))
+        given = (heads, rows, width) if _rank(q, k, v) == 4 else (rows, dims.multiply(heads, width))
         _check_like("dy", dy.shape, given)
         _check_like("lse", lse.shape, (heads, rows))
     return [q.shape, k.shape, v.shape, (found[0][1],) if found is not None else None][:number]

@@ -71,6 +71,8 @@ class Op:
     """Operands that are added: with one that is present and not zero, the op is not linear in another one alone."""
     whole: tuple[str, ...] = ()
     """Letters of the signature whose dimensions must be replicated, besides those that an attribute names."""
+    saved: int = 0
+    """How many results the gradient reads, of an op that gives some of them only when asked: it is asked for them."""
     non_differentiable: str | None = None
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
@@ -185,23 +187,13 @@ class Op:
         """
         return self._register("partial", rule)
 
-    def grad(self, rule: Callable[..., Any] | None = None, *, saved: int = 0) -> Any:
+    def grad(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register the gradient (VJP) of the op.
 
         Its argument is a `backward.Backward`, which has the operands, the results and their gradients, and writes ops.
-        It returns a list with the gradient of each operand, None for integers and host values. `saved`: how many
-        results the rule reads; the op in the forward pass is asked for those that it gives only when asked.
+        It returns a list with the gradient of each operand, None for integers and host values.
         """
-        if rule is None:
-            return partial(self.grad, saved=saved)
-        if saved:
-            self._register("saved", saved)
         return self._register("grad", rule)
-
-    @property
-    def saved(self) -> int:
-        """How many results the gradient reads, where the op gives some of them only when asked; else 0."""
-        return self.rules.get("saved", 0)
 
     def decomposition(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register the op written out as others, for those who study it.
