@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 STANDARD = ("", "ai.onnx")
 """The names of ONNX's own domain."""
 
+OTHER_RESULTS = frozenset(("Attention",))
+"""Ops whose further results are not ONNX's: here the log-sum-exp of the scores, there a cache's keys and values."""
+
 LARGEST_ATTRIBUTE = 1 << 16
 """Elements of a tensor that an attribute may hold in a program's text."""
 
@@ -41,7 +44,7 @@ def covers(op: Op, node: onnx.NodeProto) -> bool:
         for a in node.attribute
     )
     places = len(node.input) if op.variadic is not None else len(op.operands)
-    single = op.single_result and any(node.output[1:])
+    single = (op.single_result or op.name in OTHER_RESULTS) and any(node.output[1:])
     return not any(unknown) and not any(node.input[places:]) and not single and _named_alike(op, node)
 
 

@@ -121,7 +121,7 @@ def HardSwish(x: Array) -> Array:
 @HardSwish.grad
 def _(g: Backward) -> Gradients:
     gate = g("HardSigmoid", g.x[0], alpha=1 / 6, beta=0.5)
-    return g.through(g("Mul", g.x[0], gate), g.dy, g.x)
+    return g.through({g("Mul", g.x[0], gate): g.dy}, g.x)
 
 
 HardSwish.torch("F.hardswish({x})", fresh=True)

@@ -1,6 +1,14 @@
-"""Attention and rotary position embedding as single ops.
+"""Attention as a single op, as the flash kernels compute it, forward and backward.
 
-The work is that of separate products, softmax and masks: `Attention` materialises its scores in memory.
+The kernels go over queries and keys in tiles and keep a running maximum and sum of the softmax (Dao et al. 2022,
+arXiv:2205.14135; Dao 2023, arXiv:2307.08691). So the scores, of which there are as many as pairs of a query and a key,
+are in no memory: not as a result, not as workspace. Of the softmax a row's log-sum-exp is kept, from which the backward
+pass computes the scores again.
+
+Each score takes a product over the size of a key's head and one over the size of a value's: 4·b·h·q·k·e FLOPs where the
+sizes are equal. Of a causal triangle half is computed, and with a sliding window what is inside; the backward pass
+takes 2.5 times as many FLOPs, five products for two. Traffic is that of operands and results; of a cache, of the part
+that is read.
 """
 
 from __future__ import annotations
@@ -11,50 +19,101 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Arg, Dim, DimensionError, Part, Shape, dims, types
+from distir.ir import DTYPES, Arg, Dim, DimensionError, DType, Part, Shape, TensorType, dims, types
 from distir.ops.core import op
-from distir.ops.host import FAR, Operand
+from distir.ops.heads import by_head, heads_apart, heads_joined, joined, split_heads
+from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject, broadcast
 
 if TYPE_CHECKING:
-    from distir.ops.backward import Backward, Gradients
-    from distir.ops.torch_form import Expr, Write
+    from distir.ops.backward import Backward, Gradients, Rewrite
+    from distir.ops.torch_form import Expr, Unpacked, Write
 
 
-SCORE_FLOPS = 5
-"""Per score: scaling, mask, exponential, sum and division."""
+# The work.
 
 
-def _scores(*, b: int, q: int, k: int, h: int | None = None, q_num_heads: int = 0, **_: Any) -> int:
-    """The number of scores: pairs of a query and a key."""
-    return b * q * k * (q_num_heads if h is None else h)
+def _extent(q: int, n: int, offset: int, causal: bool, window: int | None) -> tuple[int, int]:
+    """How many scores `q` queries have, and how many of `n` keys are read. `offset`: the place of the first query.
+
+    Of the triangle before the diagonal, half of the square is counted, as kernels and papers do.
+    """
+    if not causal:
+        return q * n, n
+    end, most = offset + q, window or offset + q
+    before = _staircase(end, n) - _staircase(offset, n)
+    left_behind = _staircase(end - most, n) - _staircase(offset - most, n)
+    growing = max(0, min(n, most, end) - offset)
+    return before - left_behind - growing // 2, max(0, min(n, end) - max(0, offset + 1 - most))
 
 
-def _attention_flops(*, q: int, k: int, elements: int, **letters: Any) -> int:
-    queries = letters["b"] * q * (letters["h"] * letters["e"] if "h" in letters else letters["x"])
-    return 2 * k * queries + 2 * k * elements + SCORE_FLOPS * _scores(q=q, k=k, **letters)
+def _staircase(steps: int, most: int) -> int:
+    """1 + 2 + 3 + …, so many terms, none above `most`."""
+    rising = max(0, min(steps, most))
+    return rising * (rising + 1) // 2 + max(0, steps - most) * most
 
 
-def _score_bytes(*, t: int, **letters: Any) -> int:
-    return t * _scores(**letters)
+def _extents(
+    *, b: int, q: int, k: int, is_causal: bool, given: Any, window: int | None = None, **_: Any
+) -> tuple[int, int]:
+    """Scores of one head, and keys that are read for it, of all sequences. A length that is not known is the whole."""
+    if "length" not in given:
+        return b * _extent(q, k, 0, is_causal, window)[0], b * k
+    lengths = known_ints(given["length"]) or (k,)
+    found = [_extent(q, n, max(0, n - q), is_causal, window) for n in lengths]
+    scores, read = (sum(column) * b // len(found) for column in zip(*found, strict=True))
+    return scores, read
 
 
-def _attention_bytes(*, t: int, inputs: int, elements: int, **letters: Any) -> int:
-    """The scores are written, read and written by the softmax, and read again."""
-    return t * (inputs + elements) + 4 * _score_bytes(t=t, **letters)
+def _sizes(**letters: Any) -> tuple[int, int]:
+    """The heads of queries, and the sizes of a key's and of a value's head together."""
+    if "h" in letters:
+        return letters["h"], letters["e"] + letters["v"]
+    heads, shared = letters["q_num_heads"], letters["kv_num_heads"]
+    return heads, letters["x"] // max(1, heads) + letters["z"] // max(1, shared)
+
+
+def _forward_flops(**letters: Any) -> int:
+    heads, size = _sizes(**letters)
+    return 2 * heads * _extents(**letters)[0] * size
+
+
+def _backward_flops(**letters: Any) -> int:
+    heads, size = _sizes(**letters)
+    return 5 * heads * _extents(**letters)[0] * size
+
+
+def _forward_bytes(*, moved: int, t: int, **letters: Any) -> int:
+    """All operands and results, but for the keys and values that are not read."""
+    unread = letters["b"] * letters["k"] - _extents(**letters)[1]
+    row = letters["g"] * (letters["e"] + letters["v"]) if "g" in letters else letters["y"] + letters["z"]
+    return moved - t * unread * row
+
+
+def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
+    """The gradient of the queries while it is added up, in Float32, and a Float32 number per row."""
+    heads = letters["h"] if "h" in letters else letters["q_num_heads"]
+    columns = heads * letters["e"] if "e" in letters else letters["x"]
+    return 4 * b * q * (heads + (columns if t < 4 else 0))
+
+
+# Forward.
 
 
 @op(
     "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Tensor[t:float, (b, g, k, v), d],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]] -> Tensor[t, (b, h, q, v), d]",
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]], Optional[Tensor[i:int, _, d]]"
+    " -> Tensor[t, (b, h, q, v), d], *Tensor[Float32, (b, h, q), d]",
     "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Tensor[t:float, (b, k, z), d],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]] -> Tensor[t, (b, q, _), d]",
-    flops=_attention_flops,
-    bytes=_attention_bytes,
-    temporary=_score_bytes,
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]]"
+    " -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
+    flops=_forward_flops,
+    bytes=_forward_bytes,
+    saved=2,
 )
 def Attention(
     q: Array,
@@ -62,6 +121,7 @@ def Attention(
     v: Array,
     attn_mask: Array | None = None,
     sinks: Array | None = None,
+    length: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
@@ -69,39 +129,83 @@ def Attention(
     scale: float | None = None,
     softcap: float = 0.0,
     window: int | None = None,
-) -> Array:
-    """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`, without a cache.
+    count: int = 1,
+) -> list[Array]:
+    """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`.
 
-    Operands are (batch, heads, sequence, size), or (batch, sequence, heads * size) with `q_num_heads` and
-    `kv_num_heads`. With fewer heads of keys and values, groups of query heads share them (GQA). In a Bool mask, true
-    means attend; another mask is added to the scores. `is_causal` masks keys after the query. A query whose keys are all
-    masked gives zeros. `scale` is by default one over
-    the root of the head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`. With `window`
-    a causal query attends to the last `window` keys only, including its own (sliding window). `sinks` holds a score for
-    each query head, which is added to its softmax like a key without a value.
+    Costs what flash kernels cost: the scores are in no memory. Operands are (batch, heads, sequence, size), or (batch,
+    sequence, heads * size) with `q_num_heads` and `kv_num_heads`. With fewer heads of keys and values, groups of query
+    heads share them (GQA). In a Bool mask, true means attend; another mask is added to the scores. `is_causal` masks
+    keys after the query. A query whose keys are all masked gives zeros. `scale` is by default one over the root of the
+    head size; `softcap` > 0 bounds the scores by `softcap * tanh(score / softcap)`. With `window` a causal query
+    attends to the last `window` keys only, including its own (sliding window). `sinks` holds a score for each query
+    head, which is added to its softmax like a key without a value.
+
+    With `length` keys and values are a cache of which that many places are filled, a number for all sequences or one
+    for each: those behind are not read, and the queries are the last of the filled places. A length on a device is not
+    known before the program runs: the time is that of a cache that is full.
+
+    The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
+    operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
 
     %y = Attention(%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1])
     %y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%x: Tensor[Float32, (2, 5, 8), 1], %x, %x)
     %y = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %k, _, %s: Tensor[Float32, (4,), 1])
+    %y = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 1, 8), 1], %k: Tensor[Float32, (2, 2, 6, 8), 1], %v: Tensor[Float32, (2, 2, 6, 8), 1], _, _, 4)
+    %y, %lse = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %v: Tensor[Float32, (2, 2, 3, 6), 1])
     """  # noqa: E501
-    queries, keys, values = _by_head(q, q_num_heads), _by_head(k, kv_num_heads), _by_head(v, kv_num_heads)
+    queries, keys, values = by_head(q, q_num_heads), by_head(k, kv_num_heads), by_head(v, kv_num_heads)
     group = queries.shape[1] // max(1, keys.shape[1])
-    keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
-    factor = 1 / math.sqrt(max(1, queries.shape[-1])) if scale is None else scale
-    scores = np.matmul(wide(queries), wide(keys).swapaxes(-1, -2)) * factor
-    if softcap > 0:
-        scores = softcap * np.tanh(scores / softcap)
-    if attn_mask is not None:
-        scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + wide(attn_mask)
-    if is_causal:
-        scores = np.where(_hidden(scores.shape[-2], scores.shape[-1], window), -np.inf, scores)
+    scores = _scores(queries, keys, scale, softcap)[0]
+    scores = _masked(scores, attn_mask, length, is_causal, window)
     sink = np.full((1, 1, 1), -np.inf, scores.dtype) if sinks is None else wide(sinks).reshape(-1, 1, 1)
     largest = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sink)
     shift = np.where(largest == -np.inf, 0, largest)
     weights = np.exp(scores - shift)
     total = weights.sum(axis=-1, keepdims=True) + np.exp(sink - shift)
-    mixed = np.matmul(weights / np.where(total == 0, 1, total), wide(values)).astype(q.dtype)
-    return mixed if q.ndim == 4 else _joined(mixed)
+    spread = np.repeat(values, group, axis=1)
+    mixed = np.matmul(weights / np.where(total == 0, 1, total), wide(spread)).astype(q.dtype)
+    lse = (shift + np.log(total))[..., 0]
+    return [mixed if q.ndim == 4 else joined(mixed), lse.astype(np.float64 if q.dtype == np.float64 else np.float32)][
+        :count
+    ]
+
+
+def _scores(queries: Array, keys: Array, scale: float | None, softcap: float) -> tuple[Array, Array | None]:
+    """The scores before masks; and for a softcap their slope, which is 1 otherwise."""
+    factor = 1 / math.sqrt(max(1, queries.shape[-1])) if scale is None else scale
+    spread = np.repeat(keys, queries.shape[1] // max(1, keys.shape[1]), axis=1)
+    scores = np.matmul(wide(queries), wide(spread).swapaxes(-1, -2)) * factor
+    if softcap <= 0:
+        return scores, None
+    capped = np.tanh(scores / softcap)
+    return softcap * capped, 1 - capped * capped
+
+
+def _masked(scores: Array, mask: Array | None, length: Array | None, is_causal: bool, window: int | None) -> Array:
+    rows, columns = cast("tuple[int, int]", scores.shape[-2:])
+    place, last = np.arange(columns), np.arange(rows)[:, None]
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + wide(mask)
+    if length is not None:
+        filled: Array = length.astype(np.int64).reshape(-1, 1, 1, 1)
+        if filled.size and not (filled.min() >= 1 and filled.max() <= columns):
+            raise ValueError(f"the cache holds {columns} keys, and its filled part is {filled.ravel().tolist()}")
+        if is_causal and filled.size and filled.min() < rows:
+            raise ValueError(f"{rows} queries are the last of {filled.min()} filled places of a cache")
+        scores = np.where(place >= filled, -np.inf, scores)
+        last = last + filled - rows
+    if is_causal:
+        hidden: Array = place > last if window is None else (place > last) | (place <= last - window)
+        scores = np.where(hidden, -np.inf, scores)
+    return scores
+
+
+@Attention.checks
+def _(q: Operand, k: Operand, v: Operand, *others: Operand | None, count: int, **attrs: Any) -> None:
+    if count > 2:
+        message = f"`Attention` gives 2 results at most, found {count} names"
+        raise Reject(name_codes.RESULT_COUNT, message, Part("result", 2))
 
 
 @Attention.shapes
@@ -111,38 +215,95 @@ def _(
     v: Operand,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
+    length: Operand | None = None,
+    *,
+    count: int,
     **attrs: Any,
-) -> Shape | None:
+) -> Sequence[Shape | TensorType | None]:
+    found = _checked_sizes("Attention", q, k, v, attn_mask, sinks, attrs)
+    if found is None:
+        return [None, TensorType(_statistics_dtype(q), None)][:count]
+    (batch, heads, rows, _), (_, _, columns, _), (_, _, _, width) = found
+    if length is not None:
+        _check_length(length, batch, rows, columns, attrs["is_causal"])
+    y = (batch, heads, rows, width) if _rank(q, k, v) == 4 else (batch, rows, dims.multiply(heads, width))
+    return [y, TensorType(_statistics_dtype(q), (batch, heads, rows))][:count]
+
+
+def _statistics_dtype(q: Operand) -> DType | None:
+    """The element type of the log-sum-exp."""
+    if q.dtype is None:
+        return None
+    return DTYPES["Float64" if q.dtype is DTYPES["Float64"] else "Float32"]
+
+
+def _rank(q: Operand, k: Operand, v: Operand) -> int | None:
+    return next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+
+
+def _checked_sizes(
+    op: str, q: Operand, k: Operand, v: Operand, mask: Operand | None, sinks: Operand | None, attrs: Any
+) -> tuple[tuple[Dim, Dim, Dim, Dim], ...] | None:
+    """Batch, heads, sequence and size of queries, keys and values. Raises Reject where they do not fit together."""
     window = attrs.get("window")
     if window is not None and (window < 1 or not attrs["is_causal"]):
-        message = f"`Attention` expected a `window` of at least 1 key, and `is_causal`, found {window}"
+        message = f"`{op}` expected a `window` of at least 1 key, and `is_causal`, found {window}"
         raise Reject(codes.BAD_VALUE, message, "window")
-    rank = next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+    rank = _rank(q, k, v)
     if rank is None:
         return None
     q_heads, kv_heads = attrs.get("q_num_heads"), attrs.get("kv_num_heads")
     for name, heads in (("q_num_heads", q_heads), ("kv_num_heads", kv_heads)):
         if heads is None and rank == 3:
-            raise Reject(
-                name_codes.MISSING_ATTRIBUTE, f"`Attention` of tensors of rank 3 needs `{name}`", Part("callee")
-            )
-    queries, keys = _split_heads("q", q, q_heads, rank), _split_heads("k", k, kv_heads, rank)
-    values = _split_heads("v", v, kv_heads, rank)
-    _check_heads(queries[1], keys[1])
+            raise Reject(name_codes.MISSING_ATTRIBUTE, f"`{op}` of tensors of rank 3 needs `{name}`", Part("callee"))
+    queries = split_heads("q", q, q_heads, rank, op, "q_num_heads")
+    keys, values = (split_heads(n, x, kv_heads, rank, op, "kv_num_heads") for n, x in (("k", k), ("v", v)))
+    if isinstance(queries[1], int) and isinstance(keys[1], int) and keys[1] and queries[1] % keys[1]:
+        message = f"`{op}` expected a multiple of the {keys[1]} heads of keys and values, found {queries[1]}"
+        raise Reject(codes.INDIVISIBLE, message, "q")
     if None not in (queries[3], keys[3]) and queries[3] != keys[3]:
-        message = f"`Attention` expected keys with heads of size {queries[3]}, found {keys[3]}"
+        message = f"`{op}` expected keys with heads of size {queries[3]}, found {keys[3]}"
         raise Reject(codes.SHAPE_MISMATCH, message, "k", ((Part("operand", 0), f"it is {queries[3]} here"),))
     batch = next((s[0] for s in (queries, keys, values) if s[0] is not None), None)
     length = keys[2] if values[2] is None else values[2]
-    if attn_mask is not None:
-        _check_mask(attn_mask, q, (batch, queries[1], queries[2], length))
+    if mask is not None:
+        _check_mask(op, mask, q, (batch, queries[1], queries[2], length))
     stated = None if sinks is None or not sinks.shape else sinks.shape[0]
     if None not in (queries[1], stated) and stated != queries[1]:
-        message = f"`Attention` expected a sink for each of {dims.show(queries[1])} query heads"
+        message = f"`{op}` expected a sink for each of {dims.show(queries[1])} query heads"
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {dims.show(stated)}", "sinks")
-    if rank == 4:
-        return (batch, queries[1], queries[2], values[3])
-    return (batch, queries[2], dims.multiply(queries[1], values[3]))
+    return (batch, *queries[1:]), (batch, *keys[1:2], length, keys[3]), values
+
+
+def _check_mask(op: str, mask: Operand, q: Operand, scores: Shape) -> None:
+    if None not in (mask.dtype, q.dtype) and mask.dtype not in (q.dtype, DTYPES["Bool"]):
+        message = f"`{op}` expected a mask of Bool or {q.dtype} elements, found {mask.dtype}"
+        raise Reject(codes.DTYPE_MISMATCH, message, "attn_mask")
+    if mask.shape is None:
+        return
+    try:
+        fits = broadcast(mask.shape, scores) == scores or None in (*scores, *mask.shape)
+    except DimensionError:
+        fits = False
+    if not fits:
+        message = f"`{op}` expected a mask that broadcasts to the scores {types.show_shape(scores)}"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
+
+
+def _check_length(length: Operand, batch: Dim, rows: Dim, columns: Dim, is_causal: bool) -> None:
+    """A number, or one for each sequence; as far as they are known, places that the cache has."""
+    if length.shape is not None and length.shape != ():
+        sequences = length.shape[0] if len(length.shape) == 1 else None
+        if len(length.shape) > 1 or (None not in (sequences, batch) and sequences != batch):
+            message = f"`Attention` expected a length, or one for each of {dims.show(batch)} sequences"
+            raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(length.shape)}", "length")
+    for filled in known_ints(length) or ():
+        if filled < 1 or (isinstance(columns, int) and filled > columns):
+            message = f"`Attention` expected a length from 1 to the {dims.show(columns)} places of the cache"
+            raise Reject(codes.BAD_VALUE, f"{message}, found {filled}", "length")
+        if is_causal and isinstance(rows, int) and filled < rows:
+            message = f"`Attention` expected {rows} queries to be the last of the filled places, found {filled} of them"
+            raise Reject(codes.BAD_VALUE, message, "length")
 
 
 @Attention.sharding
@@ -152,6 +313,7 @@ def _(
     v: Operand,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
+    length: Operand | None = None,
     *,
     results: Sequence[Shape | None],
     **attrs: Any,
@@ -160,54 +322,111 @@ def _(
 
     A single head of keys and values, which all queries share, is replicated.
     """
-    query = None if attrs["is_causal"] else "q"
-    if len(q.shape or ()) == 4:
-        shared = None if k.shape is not None and k.shape[1] == 1 else "h"
-        operands: list[Letters] = [("b", "h", query, None), ("b", shared, None, None), ("b", shared, None, "v")]
-        result: Letters = ("b", "h", query, "v")
-        divided: dict[str, tuple[str, ...]] = {}
-    else:
-        shared = None if attrs["kv_num_heads"] == 1 else "h"
-        operands, result = [("b", query, "h"), ("b", None, shared), ("b", None, shared)], ("b", query, "h")
-        divided = {"h": ("q_num_heads", "kv_num_heads") if shared else ("q_num_heads",)}
-    if attn_mask is not None:
-        shape = attn_mask.shape or ()
-        letters = ("b", "h", query, None)[4 - len(shape) :]
-        operands.append(tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True)))
-    elif sinks is not None:
-        operands.append(())
-    if sinks is not None:
-        operands.append(("h",))
-    return Layout(tuple(operands), (result,), divided=divided)
+    # The columns of values may be split, but where a log-sum-exp is given: that is no sum over them.
+    parts = _Letters(q, k, attrs, columns="v" if len(results) == 1 else None)
+    operands: list[Letters] = [parts.q, parts.k, parts.v]
+    others = ((attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
+    given = max((n for n, (operand, _) in enumerate(others, 1) if operand is not None), default=0)
+    operands += [() if operand is None else letters for operand, letters in others[:given]]
+    return Layout(tuple(operands), (parts.y, parts.rows)[: len(results)], divided=parts.divided)
+
+
+def _by_sequence(length: Operand | None) -> Letters:
+    return ("b",) if length is not None and length.shape and len(length.shape) == 1 else ()
+
+
+class _Letters:
+    """The letters of operands and results: the batch, the heads, the queries unless causal, the values' columns."""
+
+    def __init__(self, q: Operand, k: Operand, attrs: Any, columns: str | None) -> None:
+        self._query = None if attrs["is_causal"] else "q"
+        self.rows: Letters = ("b", "h", self._query)
+        if len(q.shape or ()) == 4:
+            shared = None if k.shape is not None and k.shape[1] == 1 else "h"
+            self.q: Letters = ("b", "h", self._query, None)
+            self.k: Letters = ("b", shared, None, None)
+            self.v: Letters = ("b", shared, None, columns)
+            self.y: Letters = ("b", "h", self._query, columns)
+            self.divided: dict[str, tuple[str, ...]] = {}
+        else:
+            shared = None if attrs["kv_num_heads"] == 1 else "h"
+            self.q = self.y = ("b", self._query, "h")
+            self.k = self.v = ("b", None, shared)
+            self.divided = {"h": ("q_num_heads", "kv_num_heads") if shared else ("q_num_heads",)}
+
+    def mask(self, mask: Operand | None) -> Letters:
+        """Those of a mask, which broadcasts to the scores."""
+        shape = () if mask is None else mask.shape or ()
+        letters = ("b", "h", self._query, None)[4 - len(shape) :]
+        return tuple(None if dim == 1 else letter for letter, dim in zip(letters, shape, strict=True))
 
 
 @Attention.grad
 def _(g: Backward) -> Gradients:
-    """The gradient of the decomposition into products, masks and softmax, which are recomputed."""
-    q, k, v, mask, sinks = g.x
+    """By the kernel of the backward pass; where it lacks the gradient, by that of the op written out.
+
+    That is the gradient of a mask that is added, which is as large as the scores, that of the log-sum-exp itself, and
+    that of attention to a cache.
+    """
+    q, k, v, mask, sinks, length = g.x
+    if g.wants(3) or length is not None or g.dys[1] is not None:
+        y, lse = _written(g, 2)
+        return g.through({y: g.dys[0], lse: g.dys[1]}, [q, k, v, mask, sinks, None])
+    results = g.several(
+        "AttentionGrad", 3 if sinks is None else 4, g.dy, q, k, v, *g.y, mask, sinks, **g.statement.attrs
+    )
+    dq, dk, dv, dsinks = (*results, None)[:4]
+    return [dq, dk, dv, None, dsinks, None]
+
+
+# Written out.
+
+
+@Attention.decomposition
+def _(g: Rewrite) -> list[str]:
+    """Products, masks and a softmax, with the scores as values."""
+    return _written(g, len(g.y))
+
+
+def _written(g: Rewrite, count: int) -> list[str]:
+    """The ops for `count` results."""
+    q, k, v, mask, sinks, length = g.x
     flat = g.rank(q) == 3
-    heads, shared = (g.attrs.get("q_num_heads"), g.attrs.get("kv_num_heads"))
-    queries = _heads_apart(g, q, heads) if flat else q
-    keys, values = (_heads_apart(g, x, shared) if flat else x for x in (k, v))
+    queries = heads_apart(g, q, g.attrs["q_num_heads"]) if flat else q
+    keys, values = (heads_apart(g, x, g.attrs["kv_num_heads"]) if flat else x for x in (k, v))
     query_heads, key_heads = g.known_shape(queries)[1], g.known_shape(keys)[1]
     size = g.known_shape(queries)[3]
     if not (isinstance(query_heads, int) and isinstance(key_heads, int) and isinstance(size, int)):
-        raise g.refuse("`Attention` has a gradient only where the number and the size of its heads are known")
+        raise g.refuse("`Attention` is written out only where the number and the size of its heads are known")
     group = query_heads // max(1, key_heads)
     scores = _written_scores(g, queries, keys, (key_heads, group, size))
-    if mask is not None:
-        is_bool = g.dtype(mask).kind == "bool"
-        scores = g("Where", mask, scores, -math.inf) if is_bool else g("Add", scores, mask)
-    if g.attrs["is_causal"]:
-        scores = g("Where", _attended_keys(g, queries, keys), scores, -math.inf)
-    weights = g("Softmax", scores, axis=-1) if sinks is None else _with_sinks(g, scores, sinks)
+    chosen = mask is not None and g.dtype(mask).kind == "bool"
+    if mask is not None and not chosen:
+        scores = g("Add", scores, mask)
+    for seen in _attended_keys(g, queries, keys, length):
+        scores = g("Where", seen, scores, -math.inf)
+    # Of a query whose keys are all masked the softmax is to be of numbers; what is masked has no weight afterwards.
+    finite = g("Where", mask, scores, _LOWEST.get(g.dtype(q).name, -1e30)) if chosen else scores
+    weights = g("Softmax", finite if sinks is None else _with_sinks(g, finite, sinks), axis=-1)
+    if sinks is not None:
+        weights = g("Slice", weights, (0,), (-1,), (3,))
+    if chosen:
+        weights = g("Where", mask, weights, 0.0)
     mixed = _grouped(g, weights, values, key_heads, group)
-    if flat:
-        mixed = g("Reshape", g("Transpose", mixed, perm=(0, 2, 1, 3)), (0, 0, -1))
-    return g.through(mixed, g.dy, [q, k, v, mask, sinks])
+    results = [heads_joined(g, mixed) if flat else mixed]
+    if count > 1:
+        masked = g("Where", mask, scores, -math.inf) if chosen else scores
+        whole = masked if sinks is None else _with_sinks(g, masked, sinks)
+        dtype = g.dtype(q)
+        exact = whole if dtype.bytes >= 4 else g("Cast", whole, to=DTYPES["Float32"])
+        results.append(g("ReduceLogSumExp", exact, (3,), keepdims=False))
+    return results
 
 
-def _written_scores(g: Backward, queries: Arg, keys: Arg, sizes: tuple[int, int, int]) -> str:
+_LOWEST = {"Float16": -65504.0}
+
+
+def _written_scores(g: Rewrite, queries: Arg, keys: Arg, sizes: tuple[int, int, int]) -> str:
     key_heads, group, size = sizes
     scale = g.attrs.get("scale")
     factor = 1 / math.sqrt(max(1, size)) if scale is None else scale
@@ -217,7 +436,7 @@ def _written_scores(g: Backward, queries: Arg, keys: Arg, sizes: tuple[int, int,
     return g("Mul", g("Tanh", g("Div", scores, softcap)), softcap) if softcap > 0 else scores
 
 
-def _grouped(g: Backward, a: Arg, b: Arg, heads: int, group: int) -> str:
+def _grouped(g: Rewrite, a: Arg, b: Arg, heads: int, group: int) -> str:
     """The product of (batch, heads * group, m, k) and (batch, heads, k, n)."""
     if group == 1:
         return g("MatMul", a, b)
@@ -227,7 +446,7 @@ def _grouped(g: Backward, a: Arg, b: Arg, heads: int, group: int) -> str:
     return g("Reshape", product, _shape_operand(g, [0, heads * group, rows, g.size_along(b, 3)]))
 
 
-def _shape_operand(g: Backward, sizes: list[Any]) -> Any:
+def _shape_operand(g: Rewrite, sizes: list[Any]) -> Any:
     """A shape operand, from numbers and scalars."""
     plain = [size.value if hasattr(size, "value") else size for size in sizes]
     if not any(isinstance(size, str) for size in plain):
@@ -235,22 +454,32 @@ def _shape_operand(g: Backward, sizes: list[Any]) -> Any:
     return g("Concat", *(g("Unsqueeze", size, (0,)) for size in sizes), axis=0)
 
 
-def _with_sinks(g: Backward, scores: Arg, sinks: Arg) -> str:
-    """The softmax of the scores and of the sink of each head, without the sink's own result."""
+def _with_sinks(g: Rewrite, scores: Arg, sinks: Arg) -> str:
+    """The scores, and behind them the sink of each head."""
     shape = _shape_operand(g, [*(g.size_along(scores, axis) for axis in range(3)), 1])
-    sink = g("Expand", g("Unsqueeze", sinks, (1, 2)), shape)
-    weights = g("Softmax", g("Concat", scores, sink, axis=3), axis=3)
-    return g("Slice", weights, (0,), (-1,), (3,))
+    return g("Concat", scores, g("Expand", g("Unsqueeze", sinks, (1, 2)), shape), axis=3)
 
 
-def _attended_keys(g: Backward, queries: Arg, keys: Arg) -> str:
-    """The mask of the keys that a causal query attends to, as a host value."""
-    position = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
+def _attended_keys(g: Rewrite, queries: Arg, keys: Arg, length: Arg | None) -> list[str]:
+    """Masks of the keys that a query attends to: host values, but for a length on a device."""
+    found: list[str] = []
+    position: Arg = g("Unsqueeze", g("Range", 0, g.size_along(queries, 2), 1), (1,))
     key = g("Range", 0, g.size_along(keys, 2), 1)
-    seen = g("LessOrEqual", key, position)
-    if window := g.attrs.get("window"):
-        seen = g("And", seen, g("Greater", key, g("Sub", position, window)))
-    return seen
+    if length is not None:
+        filled: Arg = g("Cast", length, to=DTYPES["Int64"])
+        if g.known_shape(length) != ():
+            filled = g("Unsqueeze", filled, (1, 2, 3))
+        found.append(g("Less", key, filled))
+        position = g("Add", position, g("Sub", filled, g.size_along(queries, 2)))
+    if g.attrs["is_causal"]:
+        seen = g("LessOrEqual", key, position)
+        if window := g.attrs.get("window"):
+            seen = g("And", seen, g("Greater", key, g("Sub", position, window)))
+        found.append(seen)
+    return found
+
+
+# In torch.
 
 
 @Attention.torch(fresh=True)
@@ -261,6 +490,7 @@ def _(
     v: Expr,
     attn_mask: Expr | None = None,
     sinks: Expr | None = None,
+    length: Expr | None = None,
     *,
     is_causal: bool,
     kv_num_heads: int | None = None,
@@ -268,231 +498,183 @@ def _(
     scale: float | None = None,
     softcap: float,
     window: int | None = None,
-) -> str:
+) -> str | Unpacked:
+    """`scaled_dot_product_attention` where it can say it; by blocks of queries with a softcap, sinks or statistics."""
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
     mask = None if attn_mask is None else attn_mask.tensor
-    settings = f"{is_causal}, {None if scale is None else write.number(scale)}, {write.number(softcap)}"
-    given = f"{q}, {k}, {v}, {mask}"
-    if softcap == 0 and not (is_causal and mask) and sinks is None and not window:
-        return f"{write.kernel('attention')}({given}, {heads}, {settings})"
+    filled = (
+        None if length is None else length.value and length.scalar("a length") if length.rank == 0 else length.tensor
+    )
+    factor = None if scale is None else write.number(scale)
+    given, seen = f"{q}, {k}, {v}, {mask}", f"{filled}, {heads}, {is_causal}, {window}, {factor}"
+    several = len(write.results) > 1
+    if softcap == 0 and sinks is None and not several:
+        return f"{write.kernel('attention')}({given}, {seen})"
     sink = None if sinks is None else sinks.tensor
-    return f"{write.kernel('attention_written_out')}({given}, {sink}, {heads}, {settings}, {window})"
+    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)})"
+    return write.unpacked(text) if several else f"{text}[0]"
+
+
+# Backward.
 
 
 @op(
-    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
-    " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, h, s, e), d]",
-    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
-    " -> Tensor[t, (b, h, s, e), d]",
-    "Tensor[t:float, (b, h, s, e), d], Tensor[t:float, (1, s, r), d], Tensor[t:float, (1, s, r), d]"
-    " -> Tensor[t, (b, h, s, e), d]",
-    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (m, r), d], Tensor[t:float, (m, r), d],"
-    " Optional[Tensor[i:int, (b, s), d]] -> Tensor[t, (b, s, x), d]",
-    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (b, s, r), d], Tensor[t:float, (b, s, r), d]"
-    " -> Tensor[t, (b, s, x), d]",
-    "Tensor[t:float, (b, s, x), d], Tensor[t:float, (1, s, r), d], Tensor[t:float, (1, s, r), d]"
-    " -> Tensor[t, (b, s, x), d]",
-    flops=lambda b, s, r, num_heads, h=None, **_: 6 * b * s * r * (num_heads if h is None else h),
-    bytes=lambda t, elements, b, s, r, i=0, **_: 2 * t * elements + b * s * (2 * t * r + i),
+    "Tensor[t:float, (b, h, q, v), d], Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d],"
+    " Tensor[t:float, (b, g, k, v), d], Tensor[t:float, (b, h, q, v), d], Tensor[_, (b, h, q), d],"
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]]"
+    " -> Tensor[t, (b, h, q, e), d], Tensor[t, (b, g, k, e), d], Tensor[t, (b, g, k, v), d], *Tensor[t, (h,), d]",
+    "Tensor[t:float, (b, q, w), d], Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d],"
+    " Tensor[t:float, (b, k, z), d], Tensor[t:float, (b, q, w), d], Tensor[_, (b, n, q), d],"
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]]"
+    " -> Tensor[t, (b, q, x), d], Tensor[t, (b, k, y), d], Tensor[t, (b, k, z), d], *Tensor[t, (n,), d]",
+    flops=_backward_flops,
+    temporary=_backward_workspace,
+    linear=("dy",),
+    non_differentiable=FIRST_ORDER_ONLY,
 )
-def RotaryEmbedding(
-    x: Array,
-    cos_cache: Array,
-    sin_cache: Array,
-    position_ids: Array | None = None,
+def AttentionGrad(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    y: Array,
+    lse: Array,
+    attn_mask: Array | None = None,
+    sinks: Array | None = None,
     *,
-    interleaved: bool = False,
-    num_heads: int = 0,
-    rotary_embedding_dim: int = 0,
-) -> Array:
-    """Each pair of elements of a head rotated by the angle of its position. ONNX `RotaryEmbedding`.
+    is_causal: bool = False,
+    kv_num_heads: int | None = None,
+    q_num_heads: int | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    window: int | None = None,
+    count: int = 3,
+) -> list[Array]:
+    """The gradients of `Attention` with respect to `q`, `k` and `v`, and with `sinks` to those.
 
-    `x` is (batch, heads, sequence, size), or (batch, sequence, heads * size) with `num_heads`. The caches are rows of
-    cosines and sines, indexed by `position_ids`; if omitted, there is a row for each token, with a batch of 1 if all
-    sequences have the same positions. Pairs are the halves of a
-    head, or neighbours if `interleaved`; only the first `rotary_embedding_dim` elements are rotated, if that is not 0.
+    `y` and `lse` are the results of the forward pass: the weights of the softmax are computed again from the
+    log-sum-exp, as flash kernels do. The other operands and the attributes are those of `Attention`. A mask has no
+    gradient here: where that of a mask is wanted, `Attention` is differentiated as it is written out.
 
-    %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (9, 4), 1], %s: Tensor[Float32, (9, 4), 1], %i: Tensor[Int64, (2, 3), 1])
-    %y = RotaryEmbedding(%x: Tensor[Float32, (2, 4, 3, 8), 1], %c: Tensor[Float32, (1, 3, 4), 1], %s: Tensor[Float32, (1, 3, 4), 1])
-    %y = RotaryEmbedding[num_heads = 4](%x: Tensor[Float32, (2, 3, 32), 1], %c: Tensor[Float32, (2, 3, 4), 1], %s: Tensor[Float32, (2, 3, 4), 1])
+    %dq, %dk, %dv = AttentionGrad[is_causal = true](%dy: Tensor[Float32, (2, 4, 3, 6), 1], %q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %v: Tensor[Float32, (2, 2, 3, 6), 1], %y: Tensor[Float32, (2, 4, 3, 6), 1], %lse: Tensor[Float32, (2, 4, 3), 1])
+    %dq, %dk, %dv = AttentionGrad[q_num_heads = 2, kv_num_heads = 1](%dy: Tensor[Float32, (2, 3, 8), 1], %q: Tensor[Float32, (2, 3, 8), 1], %k: Tensor[Float32, (2, 5, 4), 1], %v: Tensor[Float32, (2, 5, 4), 1], %y: Tensor[Float32, (2, 3, 8), 1], %lse: Tensor[Float32, (2, 2, 3), 1])
+    %dq, %dk, %dv, %ds = AttentionGrad(%dy: Tensor[Float32, (2, 4, 3, 8), 1], %q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 4, 3, 8), 1], %v: Tensor[Float32, (2, 4, 3, 8), 1], %y: Tensor[Float32, (2, 4, 3, 8), 1], %lse: Tensor[Float32, (2, 4, 3), 1], %m: Tensor[Bool, (3, 3), 1], %s: Tensor[Float32, (4,), 1])
     """  # noqa: E501
-    heads = wide(_by_head(x, num_heads))
-    at = ... if position_ids is None else position_ids
-    cos, sin = (wide(cache[at])[:, None] for cache in (cos_cache, sin_cache))
-    turning, rest = np.split(heads, [rotary_embedding_dim or heads.shape[-1]], axis=-1)
-    half = turning.shape[-1] // 2
-    even, odd = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
-    turned = np.empty_like(turning)
-    turned[..., even] = cos * turning[..., even] - sin * turning[..., odd]
-    turned[..., odd] = sin * turning[..., even] + cos * turning[..., odd]
-    whole = np.concatenate([turned, rest], axis=-1).astype(x.dtype)
-    return whole if x.ndim == 4 else _joined(whole)
+    queries, keys, values = by_head(q, q_num_heads), by_head(k, kv_num_heads), by_head(v, kv_num_heads)
+    dys, ys = wide(by_head(dy, q_num_heads)), wide(by_head(y, q_num_heads))
+    factor = 1 / math.sqrt(max(1, queries.shape[-1])) if scale is None else scale
+    group = queries.shape[1] // max(1, keys.shape[1])
+    scores, slope = _scores(queries, keys, scale, softcap)
+    scores = _masked(scores, attn_mask, None, is_causal, window)
+    total = lse[..., None]  # -inf: all keys are masked, and no weight is left
+    weights = np.where(total == -np.inf, 0, np.exp(scores - np.where(total == -np.inf, 0, total)))
+    spread_keys, spread_values = (np.repeat(wide(x), group, axis=1) for x in (keys, values))
+    along = np.sum(dys * ys, axis=-1, keepdims=True)
+    dscores = weights * (np.matmul(dys, spread_values.swapaxes(-1, -2)) - along)
+    if slope is not None:
+        dscores = dscores * slope
+    dq = np.matmul(dscores, spread_keys) * factor
+    dk = _of_group(np.matmul(dscores.swapaxes(-1, -2), wide(queries)) * factor, group)
+    dv = _of_group(np.matmul(weights.swapaxes(-1, -2), dys), group)
+    found = [x if q.ndim == 4 else joined(x) for x in (dq, dk, dv)]
+    if sinks is not None:
+        share = np.exp(wide(sinks).reshape(-1, 1, 1) - total)
+        found.append(-np.sum(share * along, axis=(0, 2, 3)))
+    return [x.astype(q.dtype) for x in found][:count]
 
 
-@RotaryEmbedding.shapes
-def _(x: Operand, cos_cache: Operand, sin_cache: Operand, position_ids: Operand | None = None, **attrs: Any) -> Any:
-    if cos_cache.shape is not None and len(cos_cache.shape) != (3 if position_ids is None else 2):
-        expected = "a row for each token" if position_ids is None else "a table of rows"
-        message = f"`RotaryEmbedding` expected {expected}, found {types.show_shape(cos_cache.shape)}"
-        raise Reject(codes.RANK_MISMATCH, message, "cos_cache")
-    if x.shape is None:
-        return None
-    turning = attrs["rotary_embedding_dim"]
-    if len(x.shape) == 3 and attrs["num_heads"] == 0:
-        message = "`RotaryEmbedding` of a tensor of rank 3 needs `num_heads`"
-        raise Reject(name_codes.MISSING_ATTRIBUTE, message, Part("callee"))
-    heads = attrs["num_heads"] if len(x.shape) == 3 else None
-    size = _split_heads("x", x, heads, len(x.shape), "RotaryEmbedding", "num_heads")[3]
-    if turning < 0 or turning % 2 or (isinstance(size, int) and turning > size):
-        message = f"`RotaryEmbedding` expected an even number up to the head size {dims.show(size)}, found {turning}"
-        raise Reject(codes.BAD_VALUE, message, "rotary_embedding_dim")
-    pairs = None if cos_cache.shape is None else cos_cache.shape[-1]
-    expected = turning or size
-    if isinstance(expected, int) and isinstance(pairs, int) and expected != 2 * pairs:
-        message = f"`RotaryEmbedding` expected {expected} / 2 cosines in a row, found {pairs}"
-        raise Reject(codes.SHAPE_MISMATCH, message, "cos_cache")
-    return x.shape
+def _of_group(x: Array, group: int) -> Array:
+    """The sum over the heads of queries that share a head of keys and values."""
+    batch, heads, length, size = x.shape
+    return x.reshape(batch, heads // max(1, group), max(1, group), length, size).sum(axis=2)
 
 
-@RotaryEmbedding.sharding
+@AttentionGrad.shapes
 def _(
-    x: Operand,
-    cos_cache: Operand,
-    sin_cache: Operand,
-    position_ids: Operand | None = None,
+    dy: Operand,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    y: Operand,
+    lse: Operand,
+    attn_mask: Operand | None = None,
+    sinks: Operand | None = None,
+    *,
+    count: int,
+    **attrs: Any,
+) -> list[Shape | None]:
+    number = 3 if sinks is None else 4
+    if count > number:
+        without = "" if sinks is not None else " without sinks"
+        message = f"`AttentionGrad` gives {number} results{without}, found {count} names"
+        raise Reject(name_codes.RESULT_COUNT, message, Part("result", number))
+    stated = _statistics_dtype(q)
+    if None not in (stated, lse.dtype) and lse.dtype is not stated:
+        message = f"`AttentionGrad` of {q.dtype} expected a log-sum-exp of {stated} elements, found {lse.dtype}"
+        raise Reject(codes.DTYPE_MISMATCH, message, "lse", help="it is the second result of `Attention`")
+    found = _checked_sizes("AttentionGrad", q, k, v, attn_mask, sinks, attrs)
+    if found is not None:
+        (_, heads, rows, _), (_, _, _, width) = found[0], found[2]
+        given = (heads, rows, width) if _rank(q, k, v) == 4 else (rows, dims.multiply(heads, width))
+        _check_like("dy", dy.shape, given)
+        _check_like("lse", lse.shape, (heads, rows))
+    return [q.shape, k.shape, v.shape, (found[0][1],) if found is not None else None][:number]
+
+
+def _check_like(name: str, shape: Shape | None, expected: Shape) -> None:
+    """The dimensions behind the batch."""
+    if shape is not None and any(None not in (a, b) and a != b for a, b in zip(shape[1:], expected, strict=False)):
+        message = f"`AttentionGrad` expected {types.show_shape(expected)} behind the batch"
+        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(shape[1:])}", name)
+
+
+@AttentionGrad.sharding
+def _(
+    dy: Operand,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    y: Operand,
+    lse: Operand,
+    attn_mask: Operand | None = None,
+    sinks: Operand | None = None,
     *,
     results: Sequence[Shape | None],
     **attrs: Any,
 ) -> Layout:
-    by_head = len(x.shape or ()) == 4
-    letters: Letters = ("b", "h", "s", None) if by_head else ("b", "s", "h")
-    rows: Letters = (None if (cos_cache.shape or ())[:1] == (1,) else "b", "s", None)
-    caches: tuple[Letters, ...] = ((None, None) if position_ids is not None else rows,) * 2
-    positions: tuple[Letters, ...] = () if position_ids is None else (("b", "s"),)
-    divided = {} if by_head else {"h": ("num_heads",)}
-    return Layout((letters, *caches, *positions), (letters,), divided=divided)
+    """As of `Attention`. What has no letter of the batch, the heads or the columns is summed over them."""
+    parts = _Letters(q, k, attrs, columns="v")
+    operands: list[Letters] = [parts.y, parts.q, parts.k, parts.v, parts.y, parts.rows]
+    if attn_mask is not None or sinks is not None:
+        operands.append(parts.mask(attn_mask))
+    if sinks is not None:
+        operands.append(("h",))
+    given: tuple[Letters, ...] = (parts.q, parts.k, parts.v, ("h",))
+    return Layout(tuple(operands), given[: len(results)], divided=parts.divided)
 
 
-@RotaryEmbedding.grad
-def _(g: Backward) -> Gradients:
-    """The gradient of `x` is rotated back by the same angles; that of cosines and sines is one of the products."""
-    x, cos, sin, positions = g.x
-    dx = g.same(g.dy, cos, g("Neg", g.definite(2)), positions) if g.wants(0) else None
-    if not (g.wants(1) or g.wants(2)):
-        return [dx, None, None, None]
-    _, dcos, dsin = g.through(_rotated(g, x, cos, sin, positions), g.dy, [None, cos, sin])
-    return [dx, dcos, dsin, None]
-
-
-def _rotated(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
-    """The decomposition into products and sums."""
-    flat = g.rank(x) == 3
-    whole = _heads_apart(g, x, g.attrs["num_heads"]) if flat else x
-    size = g.known_shape(whole)[3]
-    turning = cast(int, g.attrs["rotary_embedding_dim"]) or size
-    if not isinstance(turning, int):
-        raise g.refuse("`RotaryEmbedding` has a gradient for its cosines only where the size of its heads is known")
-    if positions is not None:
-        cos, sin = g("Gather", cos, positions, axis=0), g("Gather", sin, positions, axis=0)
-    cos, sin = g("Unsqueeze", cos, (1,)), g("Unsqueeze", sin, (1,))
-    half = turning // 2
-
-    def part(start: int, end: int, step: int = 1) -> str:
-        return g("Slice", whole, (start,), (end,), (3,), (step,))
-
-    apart = g.attrs["interleaved"]
-    one, two = (part(0, turning, 2), part(1, turning, 2)) if apart else (part(0, half), part(half, turning))
-    first = g("Sub", g("Mul", cos, one), g("Mul", sin, two))
-    second = g("Add", g("Mul", sin, one), g("Mul", cos, two))
-    if apart:
-        pairs = g("Concat", g("Unsqueeze", first, (4,)), g("Unsqueeze", second, (4,)), axis=4)
-        turned = g("Reshape", pairs, (0, 0, 0, turning))
-    else:
-        turned = g("Concat", first, second, axis=3)
-    if turning != size:
-        turned = g("Concat", turned, part(turning, FAR), axis=3)
-    return g("Reshape", g("Transpose", turned, perm=(0, 2, 1, 3)), (0, 0, -1)) if flat else turned
-
-
-@RotaryEmbedding.torch(fresh=True)
+@AttentionGrad.torch(fresh=True)
 def _(
     write: Write,
-    x: Expr,
-    cos_cache: Expr,
-    sin_cache: Expr,
-    position_ids: Expr | None = None,
+    dy: Expr,
+    q: Expr,
+    k: Expr,
+    v: Expr,
+    y: Expr,
+    lse: Expr,
+    attn_mask: Expr | None = None,
+    sinks: Expr | None = None,
     *,
-    interleaved: bool,
-    num_heads: int,
-    rotary_embedding_dim: int,
-) -> str:
-    heads = num_heads if x.rank == 3 else None
-    given = f"{x}, {cos_cache}, {sin_cache}, {None if position_ids is None else position_ids.tensor}"
-    return f"{write.kernel('rotary_embedding')}({given}, {interleaved}, {heads}, {rotary_embedding_dim})"
-
-
-def _hidden(queries: int, keys: int, window: int | None) -> Array:
-    """The mask of the keys hidden from a causal query: those after it, and those `window` or more before it."""
-    ahead = np.arange(keys) - np.arange(queries)[:, None]
-    return (ahead > 0) | (ahead <= -window) if window else ahead > 0
-
-
-def _by_head(x: Array, heads: int | None) -> Array:
-    """The operand, in either layout, as (batch, heads, sequence, size)."""
-    if x.ndim == 4 or heads is None:
-        return x
-    batch, length, hidden = x.shape
-    return x.reshape(batch, length, heads, hidden // heads).swapaxes(1, 2)
-
-
-def _joined(x: Array) -> Array:
-    """From (batch, heads, sequence, size) to (batch, sequence, heads * size)."""
-    batch, heads, length, size = x.shape
-    return x.swapaxes(1, 2).reshape(batch, length, heads * size)
-
-
-def _split_heads(
-    name: str, x: Operand, heads: int | None, rank: int, op: str = "Attention", attribute: str | None = None
-) -> tuple[Dim, Dim, Dim, Dim]:
-    """Batch, heads, sequence and size of an operand in either layout. Raises Reject for an indivisible size."""
-    attribute = attribute or ("q_num_heads" if name == "q" else "kv_num_heads")
-    if heads is not None and heads < 1:
-        raise Reject(codes.BAD_VALUE, f"`{op}` expected at least 1 head, found {heads}", attribute)
-    if x.shape is None:
-        return (None, heads, None, None)
-    if rank == 4:
-        batch, found, length, size = x.shape
-        if heads is not None and isinstance(found, int) and found != heads:
-            message = f"`{op}` expected {heads} heads (`{attribute}`), found {found}"
-            raise Reject(codes.SHAPE_MISMATCH, message, name)
-        return (batch, found, length, size)
-    batch, length, hidden = x.shape
-    try:
-        return (batch, heads, length, dims.divide(hidden, heads))
-    except DimensionError as error:
-        raise Reject(codes.INDIVISIBLE, f"`{op}` cannot cut `{name}` into {heads} heads: {error}", attribute) from None
-
-
-def _check_heads(queries: Dim, keys: Dim) -> None:
-    if isinstance(queries, int) and isinstance(keys, int) and keys and queries % keys:
-        message = f"`Attention` expected a multiple of the {keys} heads of keys and values, found {queries}"
-        raise Reject(codes.INDIVISIBLE, message, "q")
-
-
-def _check_mask(mask: Operand, q: Operand, scores: Shape) -> None:
-    if None not in (mask.dtype, q.dtype) and mask.dtype not in (q.dtype, DTYPES["Bool"]):
-        message = f"`Attention` expected a mask of Bool or {q.dtype} elements, found {mask.dtype}"
-        raise Reject(codes.DTYPE_MISMATCH, message, "attn_mask")
-    if mask.shape is None:
-        return
-    try:
-        fits = broadcast(mask.shape, scores) == scores or None in (*scores, *mask.shape)
-    except DimensionError:
-        fits = False
-    if not fits:
-        message = f"`Attention` expected a mask that broadcasts to the scores {types.show_shape(scores)}"
-        raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
-
-
-def _heads_apart(g: Backward, x: Arg, heads: Any) -> Arg:
-    return g("Transpose", g("Reshape", x, (0, 0, heads, -1)), perm=(0, 2, 1, 3))
+    is_causal: bool,
+    kv_num_heads: int | None = None,
+    q_num_heads: int | None = None,
+    scale: float | None = None,
+    softcap: float,
+    window: int | None = None,
+) -> Unpacked:
+    heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
+    mask, sink = (None if x is None else x.tensor for x in (attn_mask, sinks))
+    factor = None if scale is None else write.number(scale)
+    settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}"
+    given = f"{dy}, {q}, {k}, {v}, {y}, {lse}, {mask}, {sink}"
+    return write.unpacked(f"{write.kernel('attention_gradient')}({given}, {settings})")

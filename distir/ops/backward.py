@@ -11,7 +11,7 @@ In these ops, known shapes are literals and unknown ones are `Shape(x)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from distir.ir import (
@@ -98,38 +98,21 @@ class Tape:
         return kept[::-1]
 
 
-class Backward:
-    """One op in the backward pass: its operands `x`, results `y`, and the gradients `dys` of the results.
+class Rewrite:
+    """One op as others: its operands `x`, None where omitted, and functions that write ops.
 
-    Omitted operands are None, and so are gradients of results on which the loss does not depend. `g("Op", *operands,
-    **attributes)` writes an op and returns its result, `g.several("Op", count, …)` returns all results.
+    `g("Op", *operands, **attributes)` writes an op and returns its result, `g.several("Op", count, …)` returns all
+    results.
     """
 
-    def __init__(self, statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> None:
+    def __init__(self, statement: Apply, tape: Tape) -> None:
         self.statement = statement
         self.op = OPS[statement.op]
         self.attrs = bind(self.op, statement.attrs)
         missing = 0 if self.op.variadic is not None else len(self.op.operands) - len(statement.args)
         self.x: tuple[Any, ...] = (*(None if a == DISCARD else a for a in statement.args), *[None] * missing)
         self.y = statement.results
-        self.dys = dys
-        self._active = frozenset(active)
         self._tape = tape
-
-    @property
-    def dy(self) -> Any:
-        """The gradient of the first result; zeros where it has none."""
-        return self.dy_or_zeros(0)
-
-    def dy_or_zeros(self, index: int) -> Any:
-        """The gradient of a result, or zeros of its shape where the loss does not depend on it."""
-        found = self.dys[index]
-        return self.zeros(self.y[index]) if found is None else found
-
-    def wants(self, index: int) -> bool:
-        """Whether the gradient of an operand is needed."""
-        arg = self.x[index] if index < len(self.x) else None
-        return arg is not None and not self._active.isdisjoint(names((arg,)))
 
     def definite(self, index: int) -> Any:
         """An operand with a fixed element type; a literal takes the one that this op gives it."""
@@ -293,13 +276,43 @@ class Backward:
         rank = self.rank(value)
         return self("Transpose", value, perm=(*range(rank - 2), rank - 1, rank - 2))
 
-    def through(self, y: Arg, dy: Arg, xs: Sequence[Arg | None]) -> list[Arg | None]:
-        """The gradients of `xs`, through the ops on this tape that compute `y`: an op differentiated as a composite."""
+
+class Backward(Rewrite):
+    """One op in the backward pass: its operands `x`, results `y`, and the gradients `dys` of the results.
+
+    Gradients of results on which the loss does not depend are None.
+    """
+
+    def __init__(self, statement: Apply, dys: Gradients, active: Iterable[str], tape: Tape) -> None:
+        super().__init__(statement, tape)
+        self.dys = dys
+        self._active = frozenset(active)
+
+    @property
+    def dy(self) -> Any:
+        """The gradient of the first result; zeros where it has none."""
+        return self.dy_or_zeros(0)
+
+    def dy_or_zeros(self, index: int) -> Any:
+        """The gradient of a result, or zeros of its shape where the loss does not depend on it."""
+        found = self.dys[index]
+        return self.zeros(self.y[index]) if found is None else found
+
+    def wants(self, index: int) -> bool:
+        """Whether the gradient of an operand is needed."""
+        arg = self.x[index] if index < len(self.x) else None
+        return arg is not None and not self._active.isdisjoint(names((arg,)))
+
+    def through(self, given: Mapping[str, Arg | None], xs: Sequence[Arg | None]) -> list[Arg | None]:
+        """The gradients of `xs`, through the ops on this tape: an op differentiated as a composite.
+
+        `given`: by value that they compute, its gradient; None where the loss does not depend on it.
+        """
         statements, active = list(self._tape.written), set(names(x for x in xs if x is not None)) & self._active
         for statement in statements:
             if not active.isdisjoint(names(statement.args)):
                 active.update(statement.results)
-        found: dict[str, list[Arg]] = {cast(str, y): [dy]}
+        found: dict[str, list[Arg]] = {y: [dy] for y, dy in given.items() if dy is not None}
         for statement in reversed(statements):
             dys = [self.total(found.get(name, [])) for name in statement.results]
             if active.isdisjoint(names(statement.args)) or not any(d is not None for d in dys):
@@ -321,6 +334,12 @@ def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], t
         message = f"`{statement.op}` has no gradient" + (f": {reason}" if reason else "")
         hint = f"remove it from the path to the loss, or define a gradient with `@{statement.op}.grad`"
         raise NotDifferentiable(message, hint)
+    saved = OPS[statement.op].saved
+    if len(statement.results) < saved:  # who keeps what the rule reads asks for it in the forward pass
+        again = tape.write(statement.op, statement.args, statement.attrs, saved)
+        results = (*statement.results, *again[len(statement.results) :])
+        statement = Apply(results, statement.op, statement.args, statement.attrs)
+        dys = [*dys, *[None] * (saved - len(dys))]
     return rule(Backward(statement, dys, active, tape))
 
 

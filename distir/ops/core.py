@@ -40,7 +40,8 @@ Amount = int | Callable[..., int]
 
 The function is called with keywords: each dimension letter, each segment letter and `batch` (the broadcast
 dimensions) as products, each `n_i` as their sum, each element type letter as the bytes of one element, `N`,
-`elements` (of all results), `inputs` (elements of all operands), `shapes` (of the operands), and the attributes.
+`elements` (of all results), `inputs` (elements of all operands), `moved` (bytes of both), `shapes` (of the operands),
+`given` (by operand, its type, or its value if that is known), and the attributes.
 """
 
 
@@ -70,6 +71,8 @@ class Op:
     """Operands that are added: with one that is present and not zero, the op is not linear in another one alone."""
     whole: tuple[str, ...] = ()
     """Letters of the signature whose dimensions must be replicated, besides those that an attribute names."""
+    saved: int = 0
+    """How many results the gradient reads, of an op that gives some of them only when asked: it is asked for them."""
     non_differentiable: str | None = None
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
@@ -191,6 +194,13 @@ class Op:
         It returns a list with the gradient of each operand, None for integers and host values.
         """
         return self._register("grad", rule)
+
+    def decomposition(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the op written out as others, for those who study it.
+
+        Its argument is a `backward.Rewrite`. It returns a list with the results, as many as the statement has.
+        """
+        return self._register("decomposition", rule)
 
     def torch(self, form: str | Callable[..., Any] | None = None, *, fresh: bool = False) -> Any:
         """Register the torch form of the op: a text, or a function (`torch_form`). Also a decorator.

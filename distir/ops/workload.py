@@ -34,8 +34,10 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
         message = f"`{op.name}` declares no work, so its time is unknown"
         raise Reject(codes.NO_COST_RULE, message, Part("callee"), help="give its definition `flops`")
     letters = _letters(op, matched.bindings, operands, results, bound)
+    letters["given"] = {op.operand_name(i): v for i, v in enumerate(matched.values) if v is not None}
     moved = [*operands, *results]
-    traffic = sum(_bytes(op, t) for t in moved) if op.bytes is None else _amount(op.bytes, letters)
+    letters["moved"] = sum(_bytes(op, t) for t in moved)
+    traffic = letters["moved"] if op.bytes is None else _amount(op.bytes, letters)
     floating = [t.dtype for t in moved if isinstance(t, TensorType) and t.device != HOST and t.dtype is not None]
     dtype = next((d for d in floating if d.kind == "float"), floating[0] if floating else None)
     return Work(_amount(op.flops, letters), traffic, dtype, temporary=_amount(op.temporary, letters))

@@ -12,6 +12,7 @@ from distir.transform import (
     rescheduling,
     sharding,
     training,
+    written_out,
     zero,
 )
 from distir.transform.steps import STEPS, parse_steps, transform
@@ -28,6 +29,7 @@ FAMILIES = (
     rescheduling,
     sharding,
     training,
+    written_out,
     zero,
 )
 """The modules whose import registers our steps."""

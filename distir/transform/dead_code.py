@@ -39,12 +39,14 @@ def live(statements: Sequence[Statement], wanted: Iterable[str]) -> list[Stateme
 
 
 def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | Call:
-    """The statement with other names for its results."""
+    """The statement with other names for its results, perhaps for more of them."""
     if renamed == statement.results:
         return statement
+    more = len(renamed) - len(statement.results)
+    claims = (*statement.claims, *[None] * more) if statement.claims else ()
     if isinstance(statement, Apply):
-        return Apply(renamed, statement.op, statement.args, statement.attrs, statement.claims)
-    return Call(renamed, statement.function, statement.args, statement.claims)
+        return Apply(renamed, statement.op, statement.args, statement.attrs, claims)
+    return Call(renamed, statement.function, statement.args, claims)
 
 
 def _dead_statements(module: Module) -> Module:

@@ -158,8 +158,9 @@ class Differentiation:
                 yield from self._step_back(way, tape, index, statement)
 
     def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
-        if DISCARD in statement.results:
-            statement = self.kept.all_named(way.function.name, index, statement)
+        saved = OPS[statement.op].saved if isinstance(statement, Apply) else 0
+        if DISCARD in statement.results or len(statement.results) < saved:
+            statement = self.kept.all_named(way.function.name, index, statement, saved)
             if isinstance(statement, Apply):
                 tape.learn(statement)
         dys: list[Gradient] = []

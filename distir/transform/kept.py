@@ -7,6 +7,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Return, Statement, results
 from distir.ir.builder import FunctionBuilder
@@ -50,17 +51,21 @@ class Kept:
         assert inside is not None
         return inside
 
-    def all_named(self, function: str, index: int, statement: Apply | Call) -> Apply | Call:
-        """The statement with a name for every result, so that others can speak of them."""
-        if DISCARD not in statement.results:
+    def all_named(self, function: str, index: int, statement: Apply | Call, least: int = 0) -> Apply | Call:
+        """The statement with a name for every result, so that others can speak of them.
+
+        `least`: how many results it is asked for at least, where it gives some only when asked.
+        """
+        given = (*statement.results, *[DISCARD] * (least - len(statement.results)))
+        if DISCARD not in given:
             return statement
         if (function, index) not in self._named:
-            hint = next((name for name in statement.results if name), "unused")
+            hint = next((name for name in given if name), "unused")
             fresh = self._namer(function).fresh
-            named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(statement.results))
+            named = tuple(name or fresh(f"{hint}.{i}") for i, name in enumerate(given))
             self._named[function, index] = named
             places = self._places.setdefault(function, {})
-            places.update((own, (index, None)) for name, own in zip(statement.results, named, strict=True) if not name)
+            places.update((own, (index, None)) for name, own in zip(given, named, strict=True) if not name)
         return with_results(statement, self._named[function, index])
 
     def names_with(self, function: str, builder: FunctionBuilder) -> None:
@@ -126,8 +131,7 @@ class Kept:
                 continue
             named = self._named.get((function.name, index))
             if named is not None and isinstance(statement, (Apply, Call)):
-                pairs = zip(statement.results, named, strict=True)
-                statement = with_results(statement, tuple(b if a or b in wanted else DISCARD for a, b in pairs))
+                statement = with_results(statement, _wanted(statement.results, named, wanted))
             if isinstance(statement, Call) and statement.function in orders:
                 statement = self._with_extras(function.name, index, statement, orders[statement.function])
             body.append(statement)
@@ -152,6 +156,14 @@ class Kept:
         if function not in self._names:
             self._names[function] = namer(self.module.functions[function])
         return self._names[function]
+
+
+def _wanted(results: tuple[str, ...], named: tuple[str, ...], wanted: set[str]) -> tuple[str, ...]:
+    """The names of results that had one or are wanted. What only the way back asks for is not given unless wanted."""
+    found = [name if own or name in wanted else DISCARD for own, name in zip_longest(results, named, fillvalue=DISCARD)]
+    while len(found) > len(results) and found[-1] == DISCARD:
+        found.pop()
+    return tuple(found)
 
 
 def namer(function: Function) -> FunctionBuilder:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from op_samples import FLOATS, apply, close, random_array, rejects, seeds
 
-import distir.ops.attention  # noqa: F401 - registers the ops
+import distir.ops.attention
+import distir.ops.rotary  # noqa: F401 - registers the ops
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Attributes, TensorType, dims
@@ -92,17 +93,60 @@ def test_attention_of_named_sizes():
     assert infer_types(OPS["Attention"], [unknown] * 3, Attributes(), 1) == (unknown,)
 
 
-def test_attention_works_as_its_parts_do():
-    b, h, s, e = 2, 12, 128, 64
+def forward_work(q, k, v, *others, lse=False, **attrs):
+    op, attributes = OPS["Attention"], Attributes(attrs)
+    operands = [q, k, v, *others]
+    return work(op, operands, infer_types(op, operands, attributes, 1 + lse), attributes)
+
+
+def backward_work(q, k, v, **attrs):
+    op, attributes = OPS["AttentionGrad"], Attributes(attrs)
+    y, lse = infer_types(OPS["Attention"], [q, k, v], attributes, 2)
+    operands = [y, q, k, v, y, lse]
+    return work(op, operands, infer_types(op, operands, attributes, 3), attributes), sum(o.nbytes for o in operands)
+
+
+def test_attention_costs_what_flash_kernels_cost():
+    b, h, s, e = 2, 12, 4096, 64
     x = tensor(b, h, s, e, dtype="Float16")
-    done = work(OPS["Attention"], [x, x, x], [x], Attributes())
-    products = 2 * (2 * b * h * s * s * e)
-    assert products < done.flops < 1.1 * products
-    assert done.temporary == 2 * b * h * s * s
-    assert done.bytes == 4 * x.nbytes + 4 * done.temporary
+    done = forward_work(x, x, x)
+    assert (done.flops, done.bytes, done.temporary) == (4 * b * h * s * s * e, 4 * x.nbytes, 0)
+    assert forward_work(x, x, x, is_causal=True).flops == done.flops // 2
+    assert forward_work(x, x, x, lse=True).bytes == done.bytes + 4 * b * h * s
+    mask = tensor(s, s, dtype="Bool")
+    assert forward_work(x, x, x, mask).bytes == done.bytes + s * s
     flat = tensor(b, s, h * e, dtype="Float16")
-    heads = Attributes({"q_num_heads": h, "kv_num_heads": h})
-    assert work(OPS["Attention"], [flat] * 3, [flat], heads) == done
+    heads = {"q_num_heads": h, "kv_num_heads": h}
+    assert forward_work(flat, flat, flat, **heads) == done
+    for causal in (False, True):
+        back, read = backward_work(x, x, x, is_causal=causal)
+        assert back.flops == 2.5 * forward_work(x, x, x, is_causal=causal).flops
+        assert back.bytes == read + 3 * x.nbytes
+        assert back.temporary < 3 * x.nbytes
+        assert backward_work(flat, flat, flat, is_causal=causal, **heads) == (back, read)
+
+
+def test_the_work_counts_shared_heads_widths_and_windows():
+    b, h, g, q, k, e, v = 2, 12, 3, 256, 512, 64, 32
+    operands = tensor(b, h, q, e), tensor(b, g, k, e), tensor(b, g, k, v)
+    done = forward_work(*operands)
+    assert done.flops == 2 * b * h * q * k * (e + v)
+    assert done.bytes == 4 * b * (h * q * e + g * k * (e + v) + h * q * v)
+    back, _ = backward_work(*operands)
+    assert back.flops == 2.5 * done.flops
+    x = tensor(1, 1, 4096, 8)
+    inside = sum(min(i + 1, 128) for i in range(4096))
+    assert forward_work(x, x, x, is_causal=True, window=128).flops == pytest.approx(4 * 8 * inside, rel=1e-3)
+    assert forward_work(x, x, x, is_causal=True, window=9999) == forward_work(x, x, x, is_causal=True)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 50) | st.none())
+def test_the_scores_counted_are_those_that_a_causal_mask_leaves(q, k, window):
+    """But for half of the diagonal."""
+    left = sum(j <= i and (window is None or j > i - window) for i in range(q) for j in range(k))
+    attrs = {} if window is None else {"window": window}
+    counted = forward_work(tensor(1, 1, q, 1), *[tensor(1, 1, k, 1)] * 2, is_causal=True, **attrs).flops / 4
+    assert left - min(q, k, window or k) / 2 <= counted <= left
 
 
 def test_attention_rejections():

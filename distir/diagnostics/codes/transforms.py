@@ -279,3 +279,15 @@ The program is already distributed. Activation checkpointing works on the statem
 distribute its result: apply it first, as in `distir transform grad checkpoint=block dp=2`.
 """,
 )
+
+NOT_WRITTEN_OUT = code(
+    "DIR690",
+    "not-written-out",
+    """
+An op cannot be written out as others.
+
+`attention=written` replaces each `Attention` by products, masks and a softmax. For this the number and the size of its
+heads must be known, and it comes before `grad`: `distir transform attention=written grad`. An `AttentionGrad` is the
+gradient of attention as one kernel.
+""",
+)

@@ -194,10 +194,6 @@ RECURRENT = {
         " Optional[Tensor[t:float, (b, _, _), d]] -> Tensor[t, (b, _, _), d], Tensor[_, (b, _, _, _), d]",
         flops=flops.linear_attention,
     ),
-    **_ops(
-        "TensorScatter",
-        "Tensor[t, (b, *s), d], Tensor[t, (b, *u), d], Optional[Tensor[Int64, (b,), d]] -> Tensor[t, (b, *o), d]",
-    ),
 }
 
 QUANTIZATION = {

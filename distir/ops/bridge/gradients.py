@@ -85,7 +85,7 @@ def global_maximum_pooling(g: Backward) -> Gradients:
     """The gradient goes to the greatest element; equal ones share it."""
     (x,) = g.x
     most = g("ReduceMax", x, tuple(range(2, g.rank(x))))
-    return g.through(most, g.dy, [x])
+    return g.through({most: g.dy}, [x])
 
 
 def batch_normalization(g: Backward) -> Gradients:

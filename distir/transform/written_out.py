@@ -1,0 +1,146 @@
+"""Ops written out as others: for those who study what a fused kernel saves.
+
+An op that has a decomposition is replaced by it, in every function. So gradients, sharding and simulation see what a
+framework without the kernel would run: of attention the products, masks and softmax, with the scores in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from distir.analysis import Analysis, State
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Call,
+    Function,
+    Module,
+    Part,
+    Site,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import OPS, type_of
+from distir.transform.checking import analysed
+from distir.transform.entry import entry_of
+from distir.transform.kept import namer
+from distir.transform.steps import StepError, step, tell
+
+if TYPE_CHECKING:  # decompositions are loaded only where something is written out
+    from distir.ops.backward import Tape
+
+FORMS = ("written",)
+
+
+@step(choices={"form": FORMS})
+def attention(module: Module, form: str) -> Module:
+    """Attention written out (`attention=written`): each `Attention` becomes products, masks and a softmax.
+
+    The scores are in memory then, in the gradient too, as where no flash kernel is used. Comes before `grad`.
+    """
+    if form not in FORMS:
+        message = f"`attention` expected `written`, found `{form}`; without this step, `Attention` is one kernel"
+        raise StepError(message)
+    for function in module:
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply) and statement.op == "AttentionGrad":
+                site = Site(function.name, index, Part("callee"))
+                message = "`AttentionGrad` is not written out: it is the gradient of attention as one kernel"
+                hint = "write attention out before its gradient is taken: `attention=written grad`"
+                raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, message, (), hint)])
+    return written_out(module, "Attention")
+
+
+def written_out(module: Module, op: str) -> Module:
+    """The module with an op replaced by its decomposition. Raises ProgramError, DIR690, where it has none there."""
+    found = [f.name for f in module if any(isinstance(s, Apply) and s.op == op for s in f.body)]
+    if not found:
+        tell(f"no `{op}` in the program")
+        return module
+    analysis = analysed(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    known = _known_types(analysis, found)
+    return Module(_written(f, op, known[f.name]) if f.name in known else f for f in module)
+
+
+def _written(function: Function, op: str, known: Mapping[str, Type]) -> Function:
+    from distir.ops.backward import NotDifferentiable, Rewrite, Tape
+
+    builder, tape = namer(function), Tape(dict(known))
+    body: list[Statement] = []
+    for index, statement in enumerate(function.body):
+        if not isinstance(statement, Apply) or statement.op != op:
+            body.append(statement)
+            continue
+        try:
+            results = OPS[op].rule("decomposition")(Rewrite(statement, tape))
+        except NotDifferentiable as reason:
+            site = Site(function.name, index, Part("callee"))
+            hint = reason.help or "annotate the parameters with their types"
+            raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, str(reason), (), hint)]) from None
+        body += _named(tape, builder, statement, results)
+    return Function(function.name, function.params, tuple(body), function.result_types)
+
+
+def _named(tape: Tape, builder: FunctionBuilder, statement: Apply, results: Iterable[str]) -> Iterable[Statement]:
+    """What a decomposition has written, under names that last."""
+    lasting = {r: name for r, name in zip(results, statement.results, strict=True) if name != DISCARD}
+    written = tape.take(lasting)
+    for each in written:
+        for name in each.results:
+            if name != DISCARD and name not in lasting:
+                lasting[name] = builder.fresh(f"{statement.results[0]}.{each.op.lower()}")
+    for each in written:
+        names = tuple(lasting.get(name, name) for name in each.results)
+        args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
+        yield Apply(names, each.op, args, each.attrs)
+
+
+# What is known of values in every call of a function.
+
+
+def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapping[str, Type]]:
+    """By function: the types of its values, as far as all its calls agree."""
+    entry = entry_of(analysis.module)
+    found: dict[str, dict[str, Type]] = {}
+    seen: set[object] = {entry.name}
+    waiting: list[tuple[Function, State]] = [(entry, analysis.states[entry.name])]
+    while waiting:
+        function, state = waiting.pop()
+        given = {name: type_of(value) for name, value in state.items() if name != DISCARD}
+        before = found.get(function.name)
+        found[function.name] = given if before is None else {n: _common(before[n], t) for n, t in given.items()}
+        for statement in function.body:
+            if not isinstance(statement, Call):
+                continue
+            vs = state(statement.args)
+            if (statement.function, vs) not in seen:
+                seen.add((statement.function, vs))
+                inner = analysis.domain.instance(statement.function, vs)
+                waiting.append((inner.function, inner.state))
+    for name in wanted:  # one that is not called from the entry function
+        state = analysis.states[name]
+        found.setdefault(name, {n: type_of(v) for n, v in state.items() if n != DISCARD})
+    return {name: found[name] for name in wanted}
+
+
+def _common(a: Type, b: Type) -> Type:
+    """What two types have in common."""
+    if a == b:
+        return a
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.items) == len(b.items):
+        return TupleType(tuple(_common(x, y) for x, y in zip(a.items, b.items, strict=True)))
+    if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
+        return types.UNKNOWN
+    shape = None
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+        shape = tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True))
+    return TensorType(a.dtype if a.dtype is b.dtype else None, shape, a.device)
