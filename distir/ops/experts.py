@@ -22,7 +22,7 @@ many rows as choices, and how many belong to an expert is data (`counts`, which 
 `Dispatch[num_experts = e, capacity = c]` each expert has c rows, of which `Permute[rows = e * c]` leaves empty ones 0,
 and the products are those of `MatMul` on (batch, e, c, width).
 
-Auxiliary losses are compositions, too (`docs/how-to/models.md`).
+Auxiliary losses are compositions, too (`docs/how-to/experts.md`).
 
 The work of `RaggedMatMul` is that of grouped kernels (Gale et al., *MegaBlocks*, MLSys 2023): each row once, and once
 the matrix of each expert that has rows. `GroupedMatMul` does both in one, for rows in token order: each is multiplied
