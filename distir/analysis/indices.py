@@ -67,7 +67,7 @@ DATA = frozenset(
 )
 """Ops whose results hold elements of their first operands."""
 
-PLACES = frozenset(("ArgMax", "ArgMin", "Mod", "NonZero", "Shape", "Size"))
+PLACES = frozenset(("ArgMax", "ArgMin", "Dispatch", "Mod", "NonZero", "Shape", "Size"))
 """Ops whose results are in a range of their own, whatever they are given."""
 
 ANY = frozenset(("Concat", "Max", "Min", "ScatterElements", "ScatterND", "TensorScatter"))
@@ -114,6 +114,34 @@ def _smallest(operand: int) -> Choice:
     return bound
 
 
+def _attribute(name: str) -> Choice:
+    """As many as an attribute says."""
+
+    def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
+        found = attrs.get(name)
+        return Bounds(0, found) if isinstance(found, int) else None
+
+    return bound
+
+
+def _rows_of_choices(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
+    """Rows of `Permute`: as many as it is given, or as there are choices."""
+    if len(vs) > 3:
+        return _number(3)(vs, attrs)
+    n, k = _at(_shape(vs[1]), -2), _at(_shape(vs[1]), -1)
+    return None if n is None or k is None else Bounds(0, n * k)
+
+
+def _share_of_rows(rows: int, counts: int) -> Choice:
+    """Counts whose sum is at most the number of rows, however they are drawn."""
+
+    def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
+        found, experts = _at(_shape(vs[rows]), -2), _at(_shape(vs[counts]), -1)
+        return Bounds(0, found // experts + 1) if found is not None and experts else None
+
+    return bound
+
+
 CHOOSING: dict[tuple[str, int], Choice] = {
     ("Gather", 1): _axis_of(0),
     ("GatherElements", 1): _axis_of(0),
@@ -124,6 +152,14 @@ CHOOSING: dict[tuple[str, int], Choice] = {
     ("OneHot", 0): _number(1),
     ("Mod", 0): _number(1),
     ("GroupedMatMul", 2): _axis_of(1, 0),
+    ("RouteGrad", 2): _axis_of(1, -1),
+    ("Dispatch", 0): _attribute("num_experts"),
+    ("Permute", 1): _rows_of_choices,
+    ("Unpermute", 1): _axis_of(0, -2),
+    ("UnpermuteGrad", 2): _axis_of(1, -2),
+    ("RaggedMatMul", 2): _share_of_rows(0, 2),
+    ("RaggedMatMulGrad", 2): _share_of_rows(0, 2),
+    ("RaggedSum", 1): _share_of_rows(0, 1),
     ("SoftmaxCrossEntropyLoss", 1): _axis_of(0, 1),
     ("SoftmaxCrossEntropyLossGrad", 2): _axis_of(1, 1),
     ("NegativeLogLikelihoodLoss", 1): _axis_of(0, 1),

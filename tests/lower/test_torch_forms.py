@@ -192,7 +192,7 @@ def value(stated, text, name):
     if stated.dtype.kind == "float":
         low = 0.2 if name in ("v", "m", "var", "s") or re.search(r"Log\(|Sqrt|Pow", text) else -2.0
         return np.asarray(generator.uniform(low, 2.0, stated.shape)).astype(dtype)
-    if re.search(r"Gather|Scatter|Loss|Rotary|OneHot|Adam", text):
+    if re.search(r"Gather|Scatter|Loss|Rotary|OneHot|Adam|Route|Dispatch|ermute|Ragged", text):
         low = 1 if "Adam" in text else 0
         return np.asarray(generator.integers(low, 2, stated.shape)).astype(dtype)
     low = 1 if stated.dtype.kind == "uint" else -3
