@@ -225,11 +225,14 @@ def _(write: Write, *data: Expr) -> str:
 @op(
     "*Tensor[t:number, (...), d] -> Tensor[t, (...), d]",
     flops=lambda N, elements, **_: (N - 1) * elements,
+    inplace={0: 0},
     leafwise=True,
     linear="jointly",
 )
 def Sum(*data: Array) -> Array:
     """The sum of the operands, left to right; of tuples, leaf by leaf. ONNX `Sum`.
+
+    It accumulates in the memory of the first operand, where that is needed no more: so gradients are added up.
 
     %c = Sum(%a: Tensor[Float32, (2, 3), 1], %b: Tensor[Float32, (2, 3), 1])
     %c = Sum(%a: Tuple[Tensor[Float32, (2, 3), 1], Float32[1]], %b: Tuple[Tensor[Float32, (2, 3), 1], Float32[1]])

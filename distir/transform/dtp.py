@@ -18,7 +18,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, pipeline_of
+from distir.transform.pipeline import SCHEDULES, SUMS, pipeline_of
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
@@ -29,7 +29,7 @@ AXES = "dtp"
 LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 
 
-@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS})
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS})
 def dtp(
     module: Module,
     value: tuple[int, ...],
@@ -46,6 +46,7 @@ def dtp(
     hardware: str = "dgx-a100",
     ends: bool = True,
     representative: bool = False,
+    sums: str = "stage",
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -76,7 +77,7 @@ def dtp(
     with paused_collection():
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()
-        options = (module, p, microbatches, schedule, virtual, balance, hardware)
+        options = (module, p, microbatches, schedule, virtual, balance, hardware, sums)
         if p > 1 and is_heard():
             for line in pipeline_of(*options).shares.lines:
                 tell(line)
@@ -106,21 +107,21 @@ def dtp(
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others
 def _pipeline(
-    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str, sums: str
 ) -> Module:
-    return pipeline_of(module, stages, microbatches, schedule, virtual, balance, hardware).written
+    return pipeline_of(module, stages, microbatches, schedule, virtual, balance, hardware, sums).written
 
 
 @kept_per_thread(16)
 def _analysed(
-    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+    module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str, sums: str
 ) -> tuple[Analysis, Flow, dict[str, Dim]]:
     """The pipeline checked, what is known of its dimensions, and what its batch is called.
 
     Here the batch of a microbatch is called `B` where the pipeline calls that of all of them so: then stages are the
     same for any number of microbatches. The names say what `B` is to be replaced by in the end.
     """
-    made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware)
+    made = _pipeline(module, stages, microbatches, schedule, virtual, balance, hardware, sums)
     names = _batch_names(made)
     smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
     analysis = checked_result(f"pp={stages}", module, smaller, entry_of(smaller).name)

@@ -9,11 +9,12 @@ the messages, and `filling` moves weight gradients; `placement` says what is whe
 
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import Steady, pipeline_of, pp, stage_shares, steady
+from distir.transform.pipeline.step import SUMS, Steady, pipeline_of, pp, stage_shares, steady
 from distir.transform.pipeline.validation import ScheduleError
 
 __all__ = [
     "SCHEDULES",
+    "SUMS",
     "Schedule",
     "ScheduleError",
     "Steady",

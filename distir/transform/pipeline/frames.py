@@ -139,6 +139,13 @@ class Frame:
         device = self.placement.device(task.stage)
         self._add_up(device)
         args = [self.find(self._operand(name, task.microbatch, device)) for name in outlined.takes]
+        adding = self.placement.accumulating.get((task.stage, task.kind))
+        if adding is not None and (adding.sums[0], device) in self.totals:
+            totals = [(name, TOTAL, device) for name in adding.sums]
+            args += map(self.find, totals)
+            keys = [*((name, task.microbatch, self.site.home(name, device)) for name in adding.gives), *totals]
+            self._define(keys, self.builder.call(adding.function.name, *args, results=self._hints(keys)))
+            return
         keys = [(name, task.microbatch, self.site.home(name, device)) for name in outlined.gives]
         self._define(keys, self.builder.call(outlined.function.name, *args, results=self._hints(keys)))
         self.pending.setdefault(device, []).extend(key for key in keys if key[0] in self.site.summed)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distir.ir import names
+from distir.transform.pipeline.accumulation import Accumulating
 from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.reading import Phase, Reading, Work
@@ -25,6 +26,8 @@ class Placement:
     stage_devices: Sequence[int]
     """By stage: its device, counted from 0, as the schedule says."""
     passes: Mapping[Place, Outlined]
+    accumulating: Mapping[Place, Accumulating]
+    """The same passes once there are sums, for those that give terms of sums over the microbatches."""
     made: dict[str, Place] = field(default_factory=dict[str, Place])
     """By value of a microbatch: where it is computed."""
     needed: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
@@ -41,9 +44,14 @@ class Placement:
         return self.reading.device + self.stage_devices[stage]
 
 
-def place(reading: Reading, stage_devices: Sequence[int], passes: Mapping[Place, Outlined]) -> Placement:
+def place(
+    reading: Reading,
+    stage_devices: Sequence[int],
+    passes: Mapping[Place, Outlined],
+    accumulating: Mapping[Place, Accumulating],
+) -> Placement:
     """Find where everything is."""
-    found = Placement(reading, stage_devices, passes)
+    found = Placement(reading, stage_devices, passes, accumulating)
     for where, outlined in passes.items():
         found.made.update(dict.fromkeys(outlined.gives, where))
     users = _users(found)

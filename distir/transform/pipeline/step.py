@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -12,8 +12,10 @@ from distir.diagnostics.spelling import nearest
 from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
+from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.costs import statement_costs
 from distir.transform.pipeline.emission import on_device
+from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline, reachable
 from distir.transform.pipeline.packing import pack
@@ -29,8 +31,11 @@ from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
 from distir.transform.steps import StepError, is_heard, step, tell
 
+SUMS = ("stage", "layer")
+"""When gradients of microbatches are added up: those of a stage together, or those of each layer as they are made."""
 
-@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES})
+
+@step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "sums": SUMS})
 def pp(
     module: Module,
     value: int,
@@ -40,6 +45,7 @@ def pp(
     virtual: int = 1,
     balance: str = "cost",
     hardware: str = "dgx-a100",
+    sums: str = "stage",
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -55,9 +61,14 @@ def pp(
     `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the backward
     pass.
 
+    `sums`: `stage` adds the gradients of a microbatch to their sums when its backward pass is done, and has sent what
+    the stage before waits for; so a stage holds the gradients of one microbatch beside the sums. With `layer` each
+    layer's are added as soon as they are there, as PyTorch and Megatron do it: there is no second copy, and each
+    gradient takes a launch of its own.
+
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
-    made = pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware)
+    made = pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware, sums)
     if is_heard():
         for line in made.shares.lines:
             tell(line)
@@ -79,10 +90,17 @@ def stage_shares(
 
 
 def pipeline_of(
-    module: Module, devices: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str
+    module: Module,
+    devices: int,
+    microbatches: int,
+    schedule: str,
+    virtual: int,
+    balance: str,
+    hardware: str,
+    sums: str = SUMS[0],
 ) -> Prepared:
     """The pipeline that `pp` makes with these options, and what is known of it. Raises ProgramError as `pp` does."""
-    return _prepared(module, devices, microbatches, _schedule(schedule), virtual, balance, load(hardware))
+    return _prepared(module, devices, microbatches, _schedule(schedule), virtual, balance, load(hardware), sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +153,22 @@ def steady(
 
 @kept_per_thread(16)
 def _prepared(
-    module: Module, devices: int, microbatches: int, chosen: Schedule, virtual: int, balance: str, machine: Hardware
+    module: Module,
+    devices: int,
+    microbatches: int,
+    chosen: Schedule,
+    virtual: int,
+    balance: str,
+    machine: Hardware,
+    sums: str = SUMS[0],
 ) -> Prepared:
     _check_options(devices, microbatches, virtual, balance)
+    if sums not in SUMS:
+        near = nearest(sums, SUMS)
+        raise StepError(
+            f"`sums` expected {' or '.join(f'`{s}`' for s in SUMS)}, found `{sums}`"
+            + (f"; did you mean `{near}`?" if near else "")
+        )
     reading = read(module, microbatches)
     cost = _cost(reading, machine)
     order = _order(reading, chosen, devices, virtual)
@@ -151,8 +182,10 @@ def _prepared(
         bodies, functions = split_backward(reading, bodies)
     reading, bodies, outside = pack(reading, bodies, used_outside(reading, bodies))
     passes = _outlined(reading, bodies, outside)
-    placement = place(reading, homes, passes)
+    adding = _accumulating(reading, passes) if sums == "layer" and microbatches > 1 else {}
+    placement = place(reading, homes, passes, adding)
     functions_left = [*_kept(functions, reading, passes), *(o.function for o in passes.values())]
+    functions_left += [a.function for a in adding.values()]
     lengths = _lengths(stages, chosen, cost)
     timed = machine if split and cost is not None else None
 
@@ -200,11 +233,7 @@ def _outlined(
     reading: Reading, bodies: Mapping[Place, Sequence[Work]], outside: Mapping[Place, set[str]]
 ) -> dict[Place, Outlined]:
     """The function of each stage and pass."""
-    whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
-
-    def type_of_part(name: str) -> Type:
-        return types.substitute(on_device(type_of(reading.part(name)), None), whole)
-
+    type_of_part = _types_of_parts(reading)
     found: dict[Place, Outlined] = {}
     taken = {*reading.module.functions}
     for where in sorted(bodies, key=lambda w: (w[0], list(Pass).index(w[1]))):
@@ -216,6 +245,29 @@ def _outlined(
         outlined = outline(name, bodies[where], outside[where], type_of_part)
         if outlined is not None:
             found[where] = outlined
+    return found
+
+
+def _types_of_parts(reading: Reading) -> Callable[[str], Type]:
+    """The types that values have in the functions of passes."""
+    whole = {name: dims.multiply(dims.named(name), reading.count) for name in reading.symbols}
+    return lambda name: types.substitute(on_device(type_of(reading.part(name)), None), whole)
+
+
+def _accumulating(reading: Reading, passes: Mapping[Place, Outlined]) -> dict[Place, Accumulating]:
+    """The functions that also add to sums over the microbatches, of the passes that give terms of some."""
+    summed = {name for name, value in reading.values.items() if is_sum(value.shares)}
+    used = {name for outlined in passes.values() for name in outlined.takes}
+    taken = {*reading.module.functions, *(outlined.function.name for outlined in passes.values())}
+    found: dict[Place, Accumulating] = {}
+    for (stage, kind), outlined in passes.items():
+        if summed.isdisjoint(outlined.gives):
+            continue
+        name = f"stage_{stage + 1}_accumulate_{kind.value}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        found[stage, kind] = accumulating(name, outlined, summed, used, _types_of_parts(reading))
     return found
 
 

@@ -1,0 +1,57 @@
+"""Gradients of microbatches, summed over microbatches: what they take of memory."""
+
+import pytest
+
+from distir.ir import types
+from distir.models import mlp
+from distir.simulate import simulate
+from distir.simulate.composition import GRADIENTS, WEIGHTS, compositions
+from distir.transform import StepError, transform, verify
+
+
+@pytest.fixture(scope="module")
+def training():
+    return mlp(8, 256, 64, training=True)
+
+
+def weight_bytes(module):
+    return sum(types.nbytes(p.type) for p in module.entry().params if "param" in p.roles)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_sums_of_gradients_take_over_the_memory_of_the_sums_before(training, schedule):
+    simulation = simulate(transform(training, "pp=2", microbatches=8, schedule=schedule))
+    for kinds in compositions(simulation).values():
+        assert kinds[GRADIENTS] <= 2 * kinds[WEIGHTS], kinds
+
+
+LAYERS = 8
+
+
+@pytest.mark.parametrize("strategy", ["pp=2", "dtp=1,1,1", "dtp=2,1,2", "dtp=1,2,2"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_by_layer_there_is_no_second_copy_of_a_stage(training, strategy, schedule):
+    """Beside the sums there are the gradients of one layer: where they are kept apart from activations, of two."""
+    made = transform(training, strategy, microbatches=8, schedule=schedule, sums="layer")
+    for kinds in compositions(simulate(made)).values():
+        assert kinds[GRADIENTS] <= kinds[WEIGHTS] * (1 + 2 * 2 / LAYERS), kinds
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
+@pytest.mark.parametrize("microbatches", [2, 4, 16])
+def test_by_layer_sums_are_the_same(schedule, microbatches):
+    module = mlp(8, 4, 32, "Float64", training=True)
+    options = {"virtual": 2} if schedule == "interleaved" else {}
+    made = transform(module, "pp=2", microbatches=microbatches, schedule=schedule, sums="layer", **options)
+    assert verify(module, made, seed=1).equal
+
+
+def test_by_layer_works_with_shards_and_replicas():
+    module = mlp(8, 4, 32, "Float64", training=True)
+    made = transform(module, "dtp=2,2,2", microbatches=4, sums="layer")
+    assert verify(module, made, seed=1).equal
+
+
+def test_an_unknown_time_for_sums_is_refused(training):
+    with pytest.raises(StepError, match="`sums` expected `stage` or `layer`, found `layers`; did you mean `layer`"):
+        transform(training, "pp=2", microbatches=2, sums="layers")
