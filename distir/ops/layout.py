@@ -69,6 +69,10 @@ class Layout:
     """The host operand with the shape of the first result."""
     relative: tuple[int, ...] = ()
     """Indices of sizes in that operand that refer to other operands' dimensions, and so are valid for parts, too."""
+    start: int | None = None
+    """The operand, a host value, that says where the first operand begins in the whole tensor along each dimension."""
+    located: frozenset[str] = frozenset()
+    """Letters for which it must say so if they are split: the op depends on positions in the whole tensor."""
     parted: str | None = None
     """The letter that can be split only by the decomposition that the op's rule `parted` writes."""
     others: tuple[Layout, ...] = ()
