@@ -126,7 +126,7 @@ def test_without_a_key_every_device_drops_for_all():
 
 
 def test_a_share_that_is_none_is_refused():
-    with pytest.raises(ModelError, match="expected `dropout` to be at least 0 and less than 1, found 1.5"):
+    with pytest.raises(ModelError, match=r"`dropout` to be at least 0 and less than 1, found 1\.5"):
         gpt(1.5)
     assert distir.format(gpt(0.0)) == distir.format(gpt(0))
     assert Literal(0.25) in {a for s in gpt().functions["layer"].body for a in getattr(s, "args", ())}
