@@ -1,8 +1,8 @@
 """GPT-2 of any size, as Hugging Face's `GPT2LMHeadModel` computes it, with the names and shapes of its weights.
 
 Radford et al., *Language Models are Unsupervised Multitask Learners*, 2019: a decoder with normalisation before each
-block, learned positions, the tanh form of Gelu, and logits from the token embedding. There is no dropout, which does
-nothing in inference.
+block, learned positions, the tanh form of Gelu, and logits from the token embedding. Dropout, which does nothing in
+inference, is there on request: of the embeddings, of the shares of attention, and of what each block adds.
 
 The arrangement is one that can be split. Activations are (batch, sequence, width) throughout, a dense layer is a
 `MatMul` over the width and an `Add`, and no constant names the batch or the number of heads: reshaping by the size of a
@@ -28,6 +28,9 @@ from distir.models.sizes import (
 EPSILON = 1e-5
 """What layer normalisation adds to the variance."""
 
+SEED = TensorType(DTYPES["Int64"], (), HOST)
+"""The seed of what is dropped."""
+
 POSITIONS = 1024
 """How many positions GPT-2 has an embedding for."""
 
@@ -46,6 +49,7 @@ def gpt2(
     *,
     positions: int | None = None,
     head: bool = True,
+    dropout: float = 0.0,
 ) -> Module:
     """The forward pass of a GPT-2: `layers` layers, `width` wide, with `heads` heads of attention each.
 
@@ -57,6 +61,10 @@ def gpt2(
 
     The causal mask is a host value of `sequence * sequence` truth values, made once for all layers.
 
+    With `dropout`, the share that is dropped, the last parameter is `%seed`, a host integer: each training step takes
+    another one. What is dropped follows from it, from the layer, and from the position of an element in the whole
+    batch (`distir ops Dropout`).
+
     Raises ModelError, for one where `heads` does not divide `width`.
     """
     check_sizes(layers=layers, width=width, heads=heads, sequence=sequence, vocabulary=vocabulary)
@@ -65,6 +73,8 @@ def gpt2(
     held = max(POSITIONS, sequence) if positions is None else positions
     if held < sequence:
         raise ModelError(f"expected `positions` to be {sequence} or more, as long as the sequence, found {held}")
+    if not 0 <= dropout < 1:
+        raise ModelError(f"expected `dropout` to be at least 0 and less than 1, found {dropout:g}")
     t = float_type(dtype)
     vector = TensorType(t, (width,))
     embeddings = {"wte.weight": TensorType(t, (vocabulary, width)), "wpe.weight": TensorType(t, (held, width))}
@@ -74,6 +84,10 @@ def gpt2(
     blocks = [add_weights(f, per_layer, f"h.{i}.", DEVICE) for i in range(layers)]
     last = add_weights(f, {"ln_f.weight": vector, "ln_f.bias": vector}, device=DEVICE)
     tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (batch_dimension(batch), sequence), DEVICE), batch=0)
+    dropping = None
+    if dropout:
+        (rows,) = f.apply("Positions", tokens, results=("rows",))
+        dropping = _Dropping(f, dropout, f.param("seed", SEED), rows)
 
     (position,) = f.apply("Range", 0, sequence, 1, results=("position",))
     (query,) = f.apply("Unsqueeze", position, Literal((1,)), results=("query",))
@@ -81,16 +95,19 @@ def gpt2(
     (embedded,) = f.apply("Gather", wte, tokens, axis=0, results=("embedded",))
     (placed,) = f.apply("Gather", wpe, position, axis=0, results=("placed",))
     (x,) = f.apply("Add", embedded, placed, results=("x0",))
+    if dropping:
+        x = dropping(x, 0, "x0_kept")
     for i, weights in enumerate(blocks, 1):
-        (x,) = f.call("layer", x, mask, *weights, results=(f"x{i}",))
+        given = (dropping.rows, dropping.key(i, f"seed_{i}")) if dropping else ()
+        (x,) = f.call("layer", x, mask, *weights, *given, results=(f"x{i}",))
     (hidden,) = f.apply("LayerNormalization", x, *last, epsilon=EPSILON, results=("hidden",))
     if not head:
-        return Module([_layer(width, heads, sequence, t), f.returns(hidden)])
+        return Module([_layer(width, heads, sequence, t, dropout), f.returns(hidden)])
     # `Gemm` reads the embedding transposed; a `Transpose` would copy it.
     (rows,) = f.apply("Reshape", hidden, Literal((-1, width)), results=("rows",))
     (scores,) = f.apply("Gemm", rows, wte, transB=True, results=("scores",))
     (logits,) = f.apply("Reshape", scores, Literal((-1, sequence, vocabulary)), results=("logits",))
-    return Module([_layer(width, heads, sequence, t), f.returns(logits)])
+    return Module([_layer(width, heads, sequence, t, dropout), f.returns(logits)])
 
 
 def _layer_weights(width: int, dtype: DType) -> dict[str, TensorType]:
@@ -112,21 +129,47 @@ def _layer_weights(width: int, dtype: DType) -> dict[str, TensorType]:
     return {name: TensorType(dtype, shape) for name, shape in shapes.items()}
 
 
-def _layer(width: int, heads: int, sequence: int, dtype: DType) -> Function:
+class _Dropping:
+    """Writes dropout: each time with another key, of the seed that a function is given."""
+
+    def __init__(self, f: FunctionBuilder, ratio: float, seed: str, rows: str) -> None:
+        self.f, self.ratio, self.seed, self.rows = f, ratio, seed, rows
+
+    def key(self, number: int, result: str) -> str:
+        """A key of its own for a layer, or a statement."""
+        return self.f.apply("FoldIn", self.seed, number, results=(result,))[0]
+
+    def __call__(self, x: str, number: int, result: str) -> str:
+        """What is kept of `x`; the mask of it is saved for the gradient."""
+        key = self.key(number, f"{result}_key")
+        return self.f.apply("Dropout", x, self.ratio, True, key, self.rows, results=(result, f"{result}_mask"))[0]
+
+
+def _layer(width: int, heads: int, sequence: int, dtype: DType, dropout: float) -> Function:
     """`@layer`: attention, then a perceptron, each normalised before and added to what came in."""
     f = FunctionBuilder("layer")
     x = f.param("x", TensorType(dtype, (BATCH, sequence, width)))
     mask = f.param("mask", TensorType(DTYPES["Bool"], (sequence, sequence), HOST))
     names = add_weights(f, _layer_weights(width, dtype))
+    dropping = None
+    if dropout:
+        rows = f.param("rows", TensorType(DTYPES["Int64"], (BATCH,)))
+        dropping = _Dropping(f, dropout, f.param("seed", SEED), rows)
     attention, perceptron = names[:6], names[6:]
-    (mixed,) = _attention(f, x, mask, attention, width // heads)
+    (mixed,) = _attention(f, x, mask, attention, width // heads, dropping)
+    if dropping:
+        mixed = dropping(mixed, 1, "mixed_kept")
     (attended,) = f.apply("Add", x, mixed, results=("attended",))
     (changed,) = _perceptron(f, attended, perceptron)
+    if dropping:
+        changed = dropping(changed, 2, "changed_kept")
     (y,) = f.apply("Add", attended, changed, results=("y",))
     return f.returns(y)
 
 
-def _attention(f: FunctionBuilder, x: str, mask: str, weights: list[str], size: int) -> tuple[str, ...]:
+def _attention(
+    f: FunctionBuilder, x: str, mask: str, weights: list[str], size: int, dropping: _Dropping | None
+) -> tuple[str, ...]:
     """Causal self-attention with heads of `size`."""
     scale, shift, w_qkv, b_qkv, w_out, b_out = weights
     (normal,) = f.apply("LayerNormalization", x, scale, shift, epsilon=EPSILON, results=("normal_1",))
@@ -140,6 +183,8 @@ def _attention(f: FunctionBuilder, x: str, mask: str, weights: list[str], size: 
     (scores,) = f.apply("Mul", products, 1 / math.sqrt(size), results=("scores",))
     (causal,) = f.apply("Where", mask, scores, -math.inf, results=("causal",))
     (shares,) = f.apply("Softmax", causal, axis=-1, results=("shares",))
+    if dropping:
+        shares = dropping(shares, 0, "shares_kept")
     (by_head,) = f.apply("MatMul", shares, values, results=("by_head",))
     (by_token,) = f.apply("Transpose", by_head, perm=(0, 2, 1, 3), results=("by_token",))
     (joined,) = f.apply("Reshape", by_token, Literal((0, 0, -1)), results=("joined",))

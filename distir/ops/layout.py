@@ -69,6 +69,10 @@ class Layout:
     """The host operand with the shape of the first result."""
     relative: tuple[int, ...] = ()
     """Indices of sizes in that operand that refer to other operands' dimensions, and so are valid for parts, too."""
+    start: int | None = None
+    """The host operand with the position, by dimension, at which the first operand begins in the whole tensor."""
+    located: frozenset[str] = frozenset()
+    """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: str | None = None
     """The letter that can be split only by the decomposition that the op's rule `parted` writes."""
     others: tuple[Layout, ...] = ()

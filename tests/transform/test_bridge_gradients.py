@@ -27,7 +27,6 @@ EXAMPLES = """
 %y = Cosh(%x: Tensor[Float64, (2, 3), 1])
 %y = DepthToSpace[blocksize = 2](%x: Tensor[Float64, (2, 8, 2, 3), 1])
 %y = DepthToSpace[blocksize = 2, mode = "CRD"](%x: Tensor[Float64, (2, 8, 2, 3), 1])
-%y = Dropout(%x: Tensor[Float64, (2, 3), 1])
 %y = Mish(%x: Tensor[Float64, (2, 3), 1])
 %y = PRelu(%x: Tensor[Float64, (2, 3, 4), 1], %s: Tensor[Float64, (3, 1), 1])
 %y = Selu(%x: Tensor[Float64, (2, 3), 1])

@@ -53,7 +53,6 @@ CASES = {
     '%y = DepthToSpace[blocksize = 2, mode = "CRD"](%x: Tensor[Float64, (2, 8, 2, 3), 1])': lambda x: F.pixel_shuffle(
         x, 2
     ),
-    "%y = Dropout(%x: Tensor[Float64, (2, 3), 1])": lambda x: F.dropout(x, training=False),
     "%y = PRelu(%x: Tensor[Float64, (2, 3, 4), 1], %s: Tensor[Float64, (3, 1), 1])": lambda x, s: F.prelu(
         x, s.flatten()
     ),

@@ -47,13 +47,6 @@ def _prelu(g: Backward) -> Gradients:
     return [dx, g.sum_to(g("Where", below, g("Mul", g.dy, x), 0.0), slope)]
 
 
-def _dropout(g: Backward) -> Gradients:
-    """In inference nothing is dropped."""
-    if len(g.x) > 2 and g.x[2] is not None and g.numbers(g.x[2]) not in ((0,), (False,)):
-        raise g.refuse("`Dropout` has a gradient in inference only", "import the model in evaluation mode")
-    return [g.dy, None, None]
-
-
 def _depth_to_space(g: Backward) -> Gradients:
     """The blocks are moved back to the depth dimension."""
     x, block = g.x[0], cast(int, g.attrs["blocksize"])
@@ -76,7 +69,6 @@ RULES: dict[str, Callable[[Backward], Gradients]] = {
     "Celu": _times(_celu),
     "Cosh": _times(lambda g, x: g("Sinh", x)),
     "DepthToSpace": _depth_to_space,
-    "Dropout": _dropout,
     "Mish": _times(_mish),
     "PRelu": _prelu,
     "Selu": _times(_selu),

@@ -52,12 +52,6 @@ ELEMENTWISE = {
     **_ops("Xor", "Tensor[Bool, (...), d], Tensor[Bool, (...), d] -> Tensor[Bool, (...), d]", flops=1),
     **_ops("BitCast", "Tensor[t, s, d] -> Tensor[to, s, d]"),
     **_ops("CastLike", "Tensor[t, s, d], Tensor[u, _, d] -> Tensor[u, s, d]"),
-    **_ops(
-        "Dropout",
-        "Tensor[t:float, s, d], Optional[Tensor[u:float, _, d]], Optional[Tensor[Bool, _, d]]"
-        " -> Tensor[t, s, d], *Tensor[Bool, s, d]",
-        flops=2,
-    ),
 }
 
 CONVOLUTION = {

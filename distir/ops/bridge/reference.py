@@ -101,7 +101,6 @@ def _defaults(name: str) -> dict[str, Any]:
 
 _SEEDED: dict[str, float | int] = {
     "Bernoulli": 0.0,
-    "Dropout": 0,
     "RandomNormal": 0.0,
     "RandomNormalLike": 0.0,
     "RandomUniform": 0.0,

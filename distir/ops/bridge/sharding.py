@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distir.ir import Attributes, Dense, Dim, Shape
+from distir.ir import Attributes, Dim, Shape
 from distir.ops.bridge.families import FAMILIES
 from distir.ops.core import Op
 from distir.ops.host import Operand, known_ints
@@ -64,7 +64,6 @@ def _only(split: set[str | None] | set[str], letters: Letters) -> Letters:
 
 def _whole(name: str, operands: Operands, attrs: Attributes) -> set[str]:
     """The letters that cannot be split for these operands and attributes."""
-    given = [operand is not None for operand in operands]
     match name:
         case "BatchNormalization" if attrs["training_mode"]:
             return {"b", *(f"*s{k}" for k in range(8))}  # the statistics depend on all of them
@@ -72,14 +71,8 @@ def _whole(name: str, operands: Operands, attrs: Attributes) -> set[str]:
             return {"m", "n"}  # a zero point for each row or column would have to be split as well
         case "QLinearMatMul" if any(o is not None and o.shape != () for o in (*operands[1:3], *operands[4:])):
             return {"m", "n"}
-        case "Dropout" if len(given) > 2 and given[2] and not _is_false(operands[2]):
-            return {f"*s{k}" for k in range(16)}  # each part would drop the same positions
         case _:
             return set()
-
-
-def _is_false(operand: Operand | None) -> bool:
-    return isinstance(operand, Dense) and not any(operand.values)
 
 
 def _resize(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:

@@ -94,14 +94,6 @@ def _(write: Write, x: Expr, *, alpha: float) -> str:
     return f"F.celu({x}, {write.number(alpha)})"
 
 
-@_form("Dropout")
-def _(write: Write, data: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, **_: Any) -> Any:
-    if training_mode is not None and training_mode.scalar("whether it is a training step"):
-        raise write.refuse("`Dropout` in training draws random numbers, which no two implementations share")
-    kept = data.tensor
-    return kept if len(write.results) == 1 else [kept, f"torch.ones_like({data}, dtype=torch.bool)"]
-
-
 @_form("Conv", fresh=True)
 def _(write: Write, x: Expr, w: Expr, b: Expr | None = None, *, group: int, **attrs: Any) -> str:
     count = dimensions(write, x, "Conv")

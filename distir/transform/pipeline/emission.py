@@ -161,7 +161,7 @@ class _Writer:
     def _split_batch(self) -> None:
         count = self.reading.count
         for name, axis in self.reading.batch.items():
-            devices = sorted(self.placement.needed[name])
+            devices = sorted(self.placement.needed.get(name, ()))
             for device in devices:
                 whole = self.there[name, device]
                 suffix = f".{device}" if len(devices) > 1 else ""

@@ -43,6 +43,17 @@ class Whole:
 
 WHOLE = Whole()
 
+
+class Unlocated(Reject):
+    """An op depends on the positions of a microbatch's examples in the batch, and takes nothing that tells them."""
+
+    def __init__(self, op: Apply, shares: Sequence[Shares]) -> None:
+        message = f"`{op.op}` cannot be computed by microbatches: it depends on positions in the whole batch"
+        super().__init__(codes.NOT_IN_MICROBATCHES, message, help="let it take `Positions` of an input as its `rows`")
+        self.shares = shares
+        """What the microbatches' parts of its results are, of those for the whole batch."""
+
+
 SOME_SIZE = 1009 * math.lcm(*range(1, 33), 1024)
 """Stands for a named dimension: what it is likely to be divided by divides it, and nothing else is as large."""
 
@@ -271,6 +282,8 @@ def _part_rule(
     blocks += [_letter(found.results, place) for place in found.result_blocks]
     if letter in blocks or letter == found.parted:
         raise _cannot(op, "it takes the batch apart, or joins several")
+    if letter in found.located:
+        raise Unlocated(op, [Share(own.index(letter)) if letter in own else WHOLE for own in found.results])
     scale = _scale(definition, op, args, shares)
     results: list[Shares] = []
     for own in found.results:

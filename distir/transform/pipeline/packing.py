@@ -44,9 +44,9 @@ class _Packer:
 
     def pack_weights(self) -> None:
         """The weights of a stage, and what is computed of weights alone, in the order of the program."""
-        early = [p.name for p in self.reading.entry.params if p.name not in self.reading.batch]
+        early = [p.name for p in self.reading.entry.params]
         early += [r for s, phase in self.statements if phase is Phase.BEFORE for r in s.results if r != DISCARD]
-        early = [n for n in early if not self.reading.is_host(n)]
+        early = [n for n in early if n not in self.reading.batch and not self.reading.is_host(n)]
         position = 1 + max((i for i, (_, phase) in enumerate(self.statements) if phase is Phase.BEFORE), default=-1)
         for stage in sorted({stage for stage, _ in self.bodies}):
             places = [where for where in self.bodies if where[0] == stage]

@@ -46,6 +46,7 @@ from distir.transform.pipeline.microbatches import (
     Microbatches,
     Share,
     Shares,
+    Unlocated,
     holds_sum,
     is_plain,
     is_whole,
@@ -80,7 +81,7 @@ class Reading:
     values: dict[str, Held]
     statements: list[tuple[Work, Phase]]
     batch: dict[str, int]
-    """The parameters that are split, and along which axis."""
+    """What is split in front of the microbatches, and along which axis: parameters, and positions in them."""
     symbols: set[str]
     """The named dimensions that the batch has."""
     postponed: ProgramError | None = None
@@ -204,7 +205,7 @@ class _Reader:
         """By statement: its number in the program as it was given."""
         self.full = full
         self.domain = Microbatches(module, analysis.domain, parts)
-        self.found = Reading(module, entry, analysis.domain, count, device, {}, [], batch, set())
+        self.found = Reading(module, entry, analysis.domain, count, device, {}, [], dict(batch), set())
         self.rho = State((), (), self.domain)
         self.after: set[str] = set()
         self.mixed: dict[str, ProgramError] = {}
@@ -284,6 +285,8 @@ class _Reader:
         try:
             held = self._held(plain)
         except Reject as reject:
+            if isinstance(reject, Unlocated) and self._split_ahead(index, plain, reject.shares):
+                return
             for kept in (self._parts(plain), ()):  # a part of the batch that the host holds may be meant, or all of it
                 again = replace(plain, args=self._with_whole_sizes(plain.args, kept))
                 with suppress(Reject):
@@ -303,6 +306,22 @@ class _Reader:
         self.rho.update(zip(statement.results, held, strict=True))
         host = all(types.device_of(type_of(v.full)) == HOST for v in held)
         self.found.statements.append((plain, Phase.HOST if host else Phase.BEFORE))
+
+    def _split_ahead(self, index: int, statement: Work, shares: Sequence[Shares]) -> bool:
+        """Compute something of inputs in front of the microbatches, for the whole batch, and split it as inputs are.
+
+        False where it takes anything else.
+        """
+        if not all(name in self.found.batch or is_plain(self.rho[name].shares) for name in names(statement.args)):
+            return False
+        for name, share in zip(statement.results, shares, strict=True):
+            if name != DISCARD and isinstance(share, Share) and share.axis is not None:
+                whole = type_of(self.full[name])
+                micro, _ = part(whole, share.axis, self.domain.count, Site(self.entry.name, index))
+                self.rho[name] = Held(whole, micro, share)
+                self.found.batch[name] = share.axis
+        self.found.statements.append((statement, Phase.BEFORE))
+        return True
 
     def _takes_terms(self, statement: Work, operands: Sequence[Held]) -> bool:
         """Whether a statement takes parts of the batch, and with them the terms of sums over it that they make."""

@@ -138,7 +138,7 @@ def _split(
     if needed is None or given is None:
         return None
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
-    if letter == found.parted and not all(_is_known(t, s) for t, s in pairs):
+    if (letter == found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None

@@ -49,7 +49,7 @@ class Ranked:
     """A constant that each device has its own value of."""
 
     result: str
-    values: tuple[int, ...]
+    values: tuple[Constant, ...]
 
 
 @dataclass(frozen=True, slots=True)

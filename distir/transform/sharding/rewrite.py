@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from distir.analysis import Checker
 from distir.ir import (
+    DISCARD,
+    UNKNOWN,
     Apply,
     Arg,
     Attributes,
@@ -21,7 +23,7 @@ from distir.ir import (
 )
 from distir.ops import OPS, Reject, Value, bind, type_of
 from distir.transform.sharding.decide import Decision
-from distir.transform.sharding.items import Each
+from distir.transform.sharding.items import Each, Ranked
 from distir.transform.sharding.parts import in_parts
 from distir.transform.sharding.reshard import Resharding
 from distir.transform.sharding.state import PARTIAL, WHOLE, Split, part_of
@@ -59,6 +61,8 @@ def rewritten(
         args[layout.scaled] = _scaled(body, args[layout.scaled])
     if layout.stated is not None:
         args[layout.stated] = _stated(body, statement, vs, layout.stated, type_of(ws[0]), decision)
+    if letter in layout.located:
+        _located(body, args, vs, decision)
     attrs = _attributes(own, vs, decision, body.size)
     results = list(statement.results)
     scaled = [j for j, given in enumerate(decision.given) if mean and layout.scaled is None and given is PARTIAL]
@@ -142,6 +146,27 @@ def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: i
             assert isinstance(dim, int)
             return dim
     return value // size
+
+
+def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Decision) -> None:
+    """State in `args` where the part of each device begins in the whole tensor."""
+    layout, state, whole = decision.layout, decision.needed[0], type_of(vs[0])
+    assert layout is not None
+    assert layout.start is not None
+    assert isinstance(state, Split)
+    assert isinstance(whole, TensorType)
+    part = part_of(whole, state, body.size)
+    assert isinstance(part, TensorType)
+    size = (part.shape or ())[state.axis]
+    assert isinstance(size, int), "or it is not decided so"
+    own = body.fresh("start")
+    rank = len(whole.shape or ())
+    body.items.append(
+        Ranked(own, tuple(tuple(n * size if k == state.axis else 0 for k in range(rank)) for n in range(body.size)))
+    )
+    args += [DISCARD] * (layout.start + 1 - len(args))
+    before = args[layout.start]
+    args[layout.start] = own if before == DISCARD else body.new("start", "Add", (before, own), UNKNOWN, WHOLE)
 
 
 def _scaled(body: Rewriting, arg: Arg) -> Arg:

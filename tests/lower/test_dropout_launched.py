@@ -1,0 +1,43 @@
+"""Dropout in PyTorch: processes drop, to the bit, what the reference executor drops, whichever parts they have."""
+
+import json
+
+import pytest
+
+import distir as api
+from distir.models import gpt2
+
+pytest.importorskip("torch")
+
+MASKS = """\
+func @main(
+  %x: Tensor[Float32, (8, 6), 1] {batch = 0}, %w: Tensor[Float32, (6, 4, 10), 1] {param}, %seed: Int64
+) {
+  %rows = Positions(%x)
+  %h = Einsum[equation = "bi,ihj->bhj"](%x, %w)
+  %key = FoldIn(%seed, 3)
+  %y, %mask = Dropout(%h, 0.4, true, %key, %rows)
+  return %mask
+}
+"""
+
+
+def launched(distir, folder, module, *words):
+    path = folder / "program.dir"
+    path.write_text(api.format(module))
+    ended = distir("launch", path, "--verify", "--json", "--timeout", "500s", *words)
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.mark.parametrize("steps", [[], ["tp=2", "shard=w:1", "dp=2"]], ids=["one process", "four processes"])
+def test_masks_are_those_of_the_reference(distir, tmp_path, steps):
+    module = api.transform(api.parse(MASKS), *steps)
+    assert launched(distir, tmp_path, module)["max_abs_error"] == 0
+
+
+@pytest.mark.parametrize("steps", ["dtp=2,2,1 sequence=true", "pp=2 microbatches=4"])
+def test_a_training_step_with_dropout_runs_on_several_processes(distir, tmp_path, steps):
+    module = gpt2(2, 16, 4, 8, batch=8, vocabulary=32, positions=8, dtype="Float32", dropout=0.25)
+    found = launched(distir, tmp_path, api.transform(module, "grad", *steps.split()))
+    assert found["max_abs_error"] < 1e-5
