@@ -17,6 +17,7 @@ from distir.ops import (
     optimizer,
     recurrent,
     reduce,
+    scaling,
     select,
     shape,
     tuples,
@@ -55,6 +56,7 @@ FAMILIES = (
     gradient_images,
     recurrent,
     optimizer,
+    scaling,
     communication,
     group,
 )
