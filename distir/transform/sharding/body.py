@@ -154,8 +154,9 @@ class Body(Rewriting):
                 self.single.add(name)
 
     def _partial_scalars_first(self, statement: Apply) -> Apply:
-        """A sum of scalars with those that are partial sums added up first: so they meet in one collective, not in one
-        each. Of larger values, adding them up costs more than it saves.
+        """A sum of scalars with those that are partial sums added up first, for one collective instead of one each.
+
+        Of larger values, adding them up takes longer than it saves.
         """
         own = [arg for arg in statement.args if self.state(arg) is PARTIAL]
         w = self.instance.state[statement.results[0]] if statement.results[0] != DISCARD else None
