@@ -140,7 +140,28 @@ def random_inputs(
         _require_shapes(param, found)
     generator = np.random.default_rng(seed)
     bounds, ones = _bounds(module, entry, sizes), near_one(module, entry)
-    return {p.name: _random(generator, p, found, 1.0 if p.name in ones else 0.0, bounds) for p, found in stated.items()}
+    values = {p.name: _random(generator, p, t, 1.0 if p.name in ones else 0.0, bounds) for p, t in stated.items()}
+    first = {p.name: _initial(p, t, values) for p, t in stated.items() if "initial" in p.roles}
+    return {**values, **first}
+
+
+def _initial(param: Param, type: Type, values: Mapping[str, Any]) -> Any:
+    """What state begins as: a number, or a weight of the program; as it was drawn where there is no such weight."""
+    first = param.roles["initial"]
+    if isinstance(first, str):
+        return _converted(values[first], type) if first in values else values[param.name]
+    assert isinstance(type, TensorType)
+    assert type.dtype is not None
+    return np.full([dim for dim in type.shape or () if isinstance(dim, int)], first).astype(numpy_dtype(type.dtype))
+
+
+def _converted(value: Any, type: Type) -> Any:
+    """The value in the element types of a type."""
+    if isinstance(type, TupleType):
+        return tuple(_converted(item, inner) for item, inner in zip(value, type.items, strict=True))
+    assert isinstance(type, TensorType)
+    assert type.dtype is not None
+    return value.astype(numpy_dtype(type.dtype))
 
 
 def _bounds(module: Module, function: Function, sizes: Mapping[str, int]) -> Mapping[Leaf, Bounds]:

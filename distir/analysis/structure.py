@@ -152,6 +152,10 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
             if not _is_dimension(value, param.type):
                 message = f"expected a dimension of `{param.type}` for `batch`, found {value}"
                 yield Diagnostic(codes.ROLE, site, message)
+        elif role == "initial":
+            if not isinstance(value, (int, float, str)) or isinstance(value, bool):
+                message = f"expected a number or the name of a weight for `initial`, found {value}"
+                yield Diagnostic(codes.ROLE, site, message)
         elif value is not True:
             yield Diagnostic(codes.ROLE, site, f"the role `{role}` takes no value, found {value}")
         elif role == "frozen" and "param" not in param.roles:

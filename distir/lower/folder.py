@@ -304,7 +304,7 @@ def _described(entry: EntryPoint, instance: Instance, emitted: EmittedFunction) 
         "function": emitted.name,
         "communicates": emitted.communicates,
         "params": [
-            {"name": p.name, "type": described(type_of(v), (p.name, ()), entry.bounds), "roles": list(p.roles)}
+            {"name": p.name, "type": described(type_of(v), (p.name, ()), entry.bounds), "roles": dict(p.roles)}
             for p, v in params
         ],
         "results": [

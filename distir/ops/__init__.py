@@ -20,6 +20,7 @@ from distir.ops import (
     recurrent,
     reduce,
     rotary,
+    scaling,
     select,
     shape,
     tuples,
@@ -61,6 +62,7 @@ FAMILIES = (
     gradient_images,
     recurrent,
     optimizer,
+    scaling,
     communication,
     group,
 )

@@ -2,15 +2,25 @@
 
 Tuples are updated leaf by leaf. The weights may be narrower than the state (mixed precision): a step is computed in the
 widest of the operands' element types, at least Float32, and rounded once.
+
+Each step takes two optional scalars. `rate` replaces the attribute `lr`, for a learning rate that changes from step to
+step. `factor` multiplies the gradient first, as clipping and loss scaling want it; with a factor of 0 the step is left
+out, and weights and state stay as they are.
+
+An op becomes an optimizer of `grad` by an entry in `OPTIMIZERS`, below it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import TensorType
-from distir.ops.core import op
+from distir.ir import Constant, Shape, TensorType
+from distir.ir.registry import Registry
+from distir.ops.core import Op, op
 from distir.ops.host import Operand, known_ints
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
@@ -22,6 +32,52 @@ if TYPE_CHECKING:
 
 UPDATE = "it updates weights or statistics, after the loss"
 """Why the ops of this family have no gradient."""
+
+
+@dataclass(frozen=True)
+class OptimizerRule:
+    """An optimizer of `grad`: its op, and the attributes that its name fixes.
+
+    All else follows from the op. Operands whose memory its results take are the state, one tensor per weight, as large
+    as the weight unless `shapes` says otherwise; an operand `step` is the number of the step, from 1; the remaining
+    attributes are options of `grad`.
+    """
+
+    op: Op
+    fixed: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
+    shapes: Callable[[Shape], Mapping[str, Shape]] | None = None
+    """By name, the shapes of the state of a weight of this shape, where they are not its own."""
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """The names of what is kept of each weight between steps, in the order of the op's operands."""
+        taken = self.op.inplace
+        assert not isinstance(taken, str)
+        return tuple(self.op.operand_name(taken[i]) for i in sorted(taken) if taken[i] != 0)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the op takes the number of the step."""
+        return any(operand.name == "step" for operand in self.op.operands)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The attributes that a user may give."""
+        return tuple(name for name in self.op.attributes if name not in self.fixed)
+
+
+OPTIMIZERS: Final[Registry[OptimizerRule]] = Registry()
+"""The optimizers by the names that `grad optimizer=` takes: built-in ones, and those of plugins."""
+
+
+def optimizer(name: str, op: Op, shapes: Callable[[Shape], Mapping[str, Shape]] | None = None, **fixed: Constant) -> Op:
+    """Register an op as an optimizer of `grad`. `fixed`: attributes that the name implies. Returns the op."""
+    OPTIMIZERS.register(name, OptimizerRule(op, fixed, shapes), op.body.__module__)
+    return op
+
+
+SCALARS = "Optional[Tensor[r:float, (), d]], Optional[Tensor[f:float, (), d]]"
+"""In signatures: `rate` and `factor`."""
 
 
 @op(
@@ -46,28 +102,54 @@ def _(write: Write, w: Expr, dw: Expr, *, lr: float) -> str:
 
 
 @op(
-    "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
+    f"Tensor[t:float, s, d], Tensor[u:float, s, d], {SCALARS} -> Tensor[t, s, d]",
     flops=lambda elements, weight_decay, **_: (4 if weight_decay else 2) * elements,
     inplace={0: 0},
     leafwise=True,
     non_differentiable=UPDATE,
 )
-def SGD(w: Array, dw: Array, *, lr: float = 0.01, weight_decay: float = 0.0) -> Array:
+def SGD(
+    w: Array,
+    dw: Array,
+    rate: Array | None = None,
+    factor: Array | None = None,
+    *,
+    lr: float = 0.01,
+    weight_decay: float = 0.0,
+) -> Array:
     """A step of gradient descent with weight decay: `w - lr * (dw + weight_decay * w)`.
 
     %w_new = SGD[lr = 0.1](%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1])
+    %w_new = SGD(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %r: Float32[1], %f: Float32[1])
     """
     wide_w = wide(w)
-    return (wide_w - lr * (wide(dw) + weight_decay * wide_w)).astype(w.dtype, copy=False)
+    new = wide_w - _rate(lr, rate) * (_scaled(dw, factor) + weight_decay * wide_w)
+    return _unless_skipped(factor, w, new)
 
 
 @SGD.torch(fresh=True)
-def _(write: Write, w: Expr, dw: Expr, *, lr: float, weight_decay: float) -> str:
-    return _descent(write, w, dw, lr, weight_decay)
+def _(
+    write: Write,
+    w: Expr,
+    dw: Expr,
+    rate: Expr | None = None,
+    factor: Expr | None = None,
+    *,
+    lr: float,
+    weight_decay: float,
+) -> str:
+    if rate is None and factor is None:
+        return _descent(write, w, dw, lr, weight_decay)
+    settings = f"{rate or write.number(lr)}, {write.number(weight_decay)}"
+    return f"{write.kernel('sgd')}({w}, {dw}, {settings}{_factor(factor)}{_overwritten(write, 0)})"
+
+
+optimizer("sgd", SGD)
 
 
 @op(
-    "Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d] -> Tensor[t, s, d], Tensor[v, s, d]",
+    f"Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d], {SCALARS}"
+    " -> Tensor[t, s, d], Tensor[v, s, d]",
     flops=lambda s, nesterov=False, weight_decay=0.0, **_: (4 + 2 * bool(nesterov) + 2 * bool(weight_decay)) * s,
     inplace={0: 0, 1: 2},
     leafwise=True,
@@ -77,6 +159,8 @@ def Momentum(
     w: Array,
     dw: Array,
     m: Array,
+    rate: Array | None = None,
+    factor: Array | None = None,
     *,
     lr: float = 0.01,
     momentum: float = 0.9,
@@ -90,10 +174,10 @@ def Momentum(
     %w_new, %m_new = Momentum(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %m: Tensor[Float32, (2, 3), 1])
     """  # noqa: E501 - an example is one line
     wide_w = wide(w)
-    gradient = wide(dw) + weight_decay * wide_w
+    gradient = _scaled(dw, factor) + weight_decay * wide_w
     velocity = momentum * wide(m) + gradient
     step = gradient + momentum * velocity if nesterov else velocity
-    return (wide_w - lr * step).astype(w.dtype, copy=False), velocity.astype(m.dtype, copy=False)
+    return _unless_skipped(factor, w, wide_w - _rate(lr, rate) * step), _unless_skipped(factor, m, velocity)
 
 
 @Momentum.torch(fresh=True)
@@ -102,19 +186,79 @@ def _(
     w: Expr,
     dw: Expr,
     m: Expr,
+    rate: Expr | None = None,
+    factor: Expr | None = None,
     *,
     lr: float,
     momentum: float,
     nesterov: bool,
     weight_decay: float,
 ) -> Unpacked:
-    settings = f"{write.number(lr)}, {write.number(momentum)}, {nesterov}, {write.number(weight_decay)}"
-    return write.unpacked(f"{write.kernel('momentum')}({w}, {dw}, {m}, {settings}{_overwritten(write, 0, 2)})")
+    settings = f"{rate or write.number(lr)}, {write.number(momentum)}, {nesterov}, {write.number(weight_decay)}"
+    settings += _factor(factor) + _overwritten(write, 0, 2)
+    return write.unpacked(f"{write.kernel('momentum')}({w}, {dw}, {m}, {settings})")
+
+
+optimizer("momentum", Momentum)
 
 
 @op(
-    "Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d], Tensor[v:float, s, d], Tensor[Int64, (), d]"
-    " -> Tensor[t, s, d], Tensor[v, s, d], Tensor[v, s, d]",
+    f"Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d], {SCALARS}"
+    " -> Tensor[t, s, d], Tensor[v, s, d]",
+    flops=lambda s, weight_decay, **_: (10 if weight_decay else 8) * s,
+    inplace={0: 0, 1: 2},
+    leafwise=True,
+    non_differentiable=UPDATE,
+)
+def Lion(
+    w: Array,
+    dw: Array,
+    m: Array,
+    rate: Array | None = None,
+    factor: Array | None = None,
+    *,
+    lr: float = 0.0001,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    weight_decay: float = 0.0,
+) -> tuple[Array, Array]:
+    """A step of Lion, by the sign of an average (Chen et al., arXiv:2302.06675), and the new average `m`.
+
+    `w' = w - lr * (sign(beta1 * m + (1 - beta1) * dw) + weight_decay * w)`, and `m' = beta2 * m + (1 - beta2) * dw`.
+
+    %w_new, %m_new = Lion(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %m: Tensor[Float32, (2, 3), 1])
+    """  # noqa: E501 - an example is one line
+    wide_w, average, gradient = wide(w), wide(m), _scaled(dw, factor)
+    direction = np.sign(beta1 * average + (1 - beta1) * gradient)
+    updated = wide_w - _rate(lr, rate) * (direction + weight_decay * wide_w)
+    return _unless_skipped(factor, w, updated), _unless_skipped(factor, m, beta2 * average + (1 - beta2) * gradient)
+
+
+@Lion.torch(fresh=True)
+def _(
+    write: Write,
+    w: Expr,
+    dw: Expr,
+    m: Expr,
+    rate: Expr | None = None,
+    factor: Expr | None = None,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+) -> Unpacked:
+    settings = ", ".join([str(rate or write.number(lr)), *map(write.number, (beta1, beta2, weight_decay))])
+    settings += _factor(factor) + _overwritten(write, 0, 2)
+    return write.unpacked(f"{write.kernel('lion')}({w}, {dw}, {m}, {settings})")
+
+
+optimizer("lion", Lion)
+
+
+@op(
+    "Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d], Tensor[v:float, s, d], Tensor[Int64, (), d],"
+    f" {SCALARS} -> Tensor[t, s, d], Tensor[v, s, d], Tensor[v, s, d]",
     flops=lambda s, weight_decay, **_: (16 if weight_decay else 14) * s,
     inplace={0: 0, 1: 2, 2: 3},
     leafwise=True,
@@ -126,32 +270,40 @@ def Adam(
     m: Array,
     v: Array,
     step: Array,
+    rate: Array | None = None,
+    factor: Array | None = None,
     *,
     lr: float = 0.001,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
+    decoupled: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """A step of Adam with decoupled weight decay (AdamW), and the new moments `m` and `v`. `step` counts from 1.
+    """A step of Adam, and the new moments `m` and `v`. `step` counts from 1.
 
     `m' = beta1 * m + (1 - beta1) * dw`, `v' = beta2 * v + (1 - beta2) * dw * dw`, and
     `w' = w - lr * (m' / (1 - beta1 ** step) / (sqrt(v' / (1 - beta2 ** step)) + epsilon) + weight_decay * w)`
-    (Kingma and Ba, arXiv:1412.6980; Loshchilov and Hutter, arXiv:1711.05101).
+    (Kingma and Ba, arXiv:1412.6980; Loshchilov and Hutter, arXiv:1711.05101: AdamW). If not `decoupled`,
+    `weight_decay * w` is added to `dw` instead, as the gradient of an L2 penalty (PyTorch's `Adam`).
 
     %w_new, %m_new, %v_new = Adam(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %m: Tensor[Float32, (2, 3), 1], %v: Tensor[Float32, (2, 3), 1], 1)
     """  # noqa: E501 - an example is one line
-    wide_w, gradient = wide(w), wide(dw)
+    wide_w, gradient = wide(w), _scaled(dw, factor)
+    if not decoupled:
+        gradient = gradient + weight_decay * wide_w
     first = beta1 * wide(m) + (1 - beta1) * gradient
     second = beta2 * wide(v) + (1 - beta2) * np.square(gradient)
     number = float(step)
     direction = first / (1 - beta1**number) / (np.sqrt(second / (1 - beta2**number)) + epsilon)
-    updated = wide_w - lr * (direction + weight_decay * wide_w)
-    return updated.astype(w.dtype, copy=False), first.astype(m.dtype, copy=False), second.astype(v.dtype, copy=False)
+    updated = wide_w - _rate(lr, rate) * (direction + (weight_decay * wide_w if decoupled else 0))
+    return _unless_skipped(factor, w, updated), _unless_skipped(factor, m, first), _unless_skipped(factor, v, second)
 
 
 @Adam.checks
-def _(w: TensorType, dw: TensorType, m: TensorType, v: TensorType, step: Operand, **attrs: object) -> None:
+def _(
+    w: TensorType, dw: TensorType, m: TensorType, v: TensorType, step: Operand, *scalars: Operand, **attrs: object
+) -> None:
     known = known_ints(step)
     if known is not None and known[0] < 1:
         raise Reject(codes.BAD_VALUE, f"`Adam` expected a step from 1, found {known[0]}", "step")
@@ -165,17 +317,83 @@ def _(
     m: Expr,
     v: Expr,
     step: Expr,
+    rate: Expr | None = None,
+    factor: Expr | None = None,
     *,
     lr: float,
     beta1: float,
     beta2: float,
     epsilon: float,
     weight_decay: float,
+    decoupled: bool,
 ) -> Unpacked:
-    settings = ", ".join(map(write.number, (lr, beta1, beta2, epsilon, weight_decay)))
-    return write.unpacked(
-        f"{write.kernel('adam')}({w}, {dw}, {m}, {v}, {step}, {settings}{_overwritten(write, 0, 2, 3)})"
-    )
+    settings = ", ".join([str(rate or write.number(lr)), *map(write.number, (beta1, beta2, epsilon, weight_decay))])
+    settings += ("" if decoupled else ", decoupled=False") + _factor(factor) + _overwritten(write, 0, 2, 3)
+    return write.unpacked(f"{write.kernel('adam')}({w}, {dw}, {m}, {v}, {step}, {settings})")
+
+
+optimizer("adam", Adam, decoupled=False)
+optimizer("adamw", Adam)
+
+
+@op(
+    "Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
+    flops=0,
+    inplace={0: 0},
+    leafwise=True,
+    non_differentiable=UPDATE,
+)
+def Assign(w: Array, source: Array) -> Array:
+    """`source` in the element type of `w`, in its memory: the weights that a model computes with, from master weights.
+
+    %w_new = Assign(%w: Tensor[BFloat16, (2, 3), 1], %master: Tensor[Float32, (2, 3), 1])
+    """
+    return source.astype(w.dtype)
+
+
+@Assign.torch(fresh=True)
+def _(write: Write, w: Expr, source: Expr) -> str:
+    return f"{w}.copy_({source})" if write.may_overwrite(0) else f"torch.empty_like({w}).copy_({source})"
+
+
+SCHEDULES = ("constant", "linear", "cosine")
+"""How a learning rate falls behind its warm-up."""
+
+
+@op("Tensor[Int64, (), d] -> Tensor[Float32, (), d]", flops=8, non_differentiable=UPDATE)
+def LearningRate(
+    step: Array, *, lr: float, schedule: str = "constant", warmup: int = 0, steps: int = 0, least: float = 0.0
+) -> Array:
+    """The learning rate at a step, counted from 1: a linear warm-up, then constant, or falling until `steps`.
+
+    With `s = step - 1`, it is `lr * s / warmup` while `s < warmup`. Then, with `p = (s - warmup) / (steps - warmup)`,
+    at most 1, it is `least + (lr - least) * (1 - p)` if `linear`, `least + (lr - least) * (1 + cos(pi * p)) / 2` if
+    `cosine`, and `lr` if `constant`: the schedules of `transformers`, for `least = 0`.
+
+    %lr = LearningRate[lr = 0.001, schedule = "cosine", warmup = 10, steps = 100](3)
+    """
+    done = float(step) - 1
+    if done < warmup:
+        return np.asarray(lr * done / warmup, np.float32)
+    share = min(1.0, (done - warmup) / max(1, steps - warmup))
+    left = {"constant": 1.0, "linear": 1 - share, "cosine": (1 + math.cos(math.pi * share)) / 2}[schedule]
+    return np.asarray(least + (lr - least) * left, np.float32)
+
+
+@LearningRate.checks
+def _(step: Operand, *, lr: float, schedule: str, warmup: int, steps: int, least: float) -> None:
+    if schedule not in SCHEDULES:
+        message = f"`LearningRate` expected a schedule of {', '.join(SCHEDULES)}, found `{schedule}`"
+        raise Reject(codes.BAD_VALUE, message, "schedule")
+    if warmup < 0 or (schedule != "constant" and steps <= warmup):
+        message = f"`LearningRate` expected more `steps` than `warmup`, found {steps} and {warmup}"
+        raise Reject(codes.BAD_VALUE, message, "steps")
+
+
+@LearningRate.torch(fresh=True)
+def _(write: Write, step: Expr, *, lr: float, schedule: str, warmup: int, steps: int, least: float) -> str:
+    numbers = f"{write.number(lr)}, {schedule!r}, {warmup}, {steps}, {write.number(least)}"
+    return f"{write.kernel('learning_rate')}({step.tensor}, {numbers})"
 
 
 @op(
@@ -209,6 +427,25 @@ def _descent(write: Write, w: Expr, dw: Expr, lr: float, weight_decay: float) ->
         return f"{w}.sub_({dw}, alpha={write.number(lr)})"
     cast = "" if w.dtype is dw.dtype else f".to({w}.dtype)"
     return f"torch.sub({w}, {dw}, alpha={write.number(lr)}){cast}"
+
+
+def _rate(lr: float, rate: Array | None) -> float | Array:
+    return lr if rate is None else rate
+
+
+def _scaled(dw: Array, factor: Array | None) -> Array:
+    return wide(dw) if factor is None else wide(dw) * factor
+
+
+def _unless_skipped(factor: Array | None, old: Array, new: Array) -> Array:
+    """The new value in the element type of the old one, which stays with a factor of 0."""
+    new = new.astype(old.dtype, copy=False)
+    return new if factor is None else np.where(factor != 0, new, old)
+
+
+def _factor(factor: Expr | None) -> str:
+    """The argument `factor` of a kernel."""
+    return "" if factor is None else f", factor={factor}"
 
 
 def _overwritten(write: Write, *operands: int) -> str:

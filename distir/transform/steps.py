@@ -227,6 +227,13 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _flag(text: str) -> bool:
     return {"true": True, "false": False, "1": True, "0": False}[text]
 
@@ -234,6 +241,7 @@ def _flag(text: str) -> bool:
 KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
     "float": ("a number", float),
+    "float | str": ("a number or a word", _number_or_word),
     "bool": ("true or false", _flag),
     "str": ("a word", str),
     "tuple[int, ...]": ("integers with commas between them", _integers),

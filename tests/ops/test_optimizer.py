@@ -94,8 +94,10 @@ def test_results_take_over_memory_of_their_own_type():
         "m": TensorType(DTYPES["Float32"], (2,), 1),
         "v": TensorType(DTYPES["Float32"], (2,), 1),
         "step": TensorType(DTYPES["Int64"], (), 1),
+        "rate": TensorType(DTYPES["Float32"], (), 1),
+        "factor": TensorType(DTYPES["Float32"], (), 1),
     }
-    for name, results in {"Optimizer": "w", "SGD": "w", "Momentum": "wm", "Adam": "wmv"}.items():
+    for name, results in {"Optimizer": "w", "SGD": "w", "Momentum": "wm", "Lion": "wm", "Adam": "wmv"}.items():
         op = OPS[name]
         operands = [types[o.name] for o in op.operands]
         inferred = infer_types(op, operands, Attributes(), len(results))

@@ -229,8 +229,8 @@ def test_a_loss_that_does_not_fit_is_refused():
         distir.transform(module, "grad", loss="none")
     with pytest.raises(StepError, match="did you mean `cross_entropy`"):
         distir.transform(module, "grad", loss="cross_entrpy")
-    with pytest.raises(StepError, match="expected one of sgd, momentum, adam, none"):
-        distir.transform(module, "grad", optimizer="lion")
+    with pytest.raises(StepError, match="expected one of sgd, momentum, lion, adam, adamw, none"):
+        distir.transform(module, "grad", optimizer="lamb")
 
 
 def test_a_broken_program_is_refused():

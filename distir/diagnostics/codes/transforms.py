@@ -63,6 +63,17 @@ plugin's: please report it with the program. Until it is fixed, try other steps 
 """,
 )
 
+NOT_IN_PRECISION = code(
+    "DIR607",
+    "not-in-precision",
+    """
+An op cannot be computed in the element type that `grad precision=` gives to the weights: it takes no such elements.
+
+Operands of other floating-point types are cast to that of the weights where they meet, and that did not help. Convert
+the operands in the program with `Cast`, or train in the element types that the program has: leave out `precision`.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",

@@ -14,6 +14,7 @@ from distir.ir import (
     HOST,
     UNKNOWN,
     AnyType,
+    Apply,
     Arg,
     Attributes,
     Call,
@@ -199,8 +200,29 @@ class _Writer:
 
     def _after(self) -> None:
         for i, (statement, phase) in enumerate(self.reading.statements):
-            if phase is Phase.AFTER:
+            devices = self.placement.shared.get(i)
+            if phase is Phase.AFTER and devices is None:
                 self._copy(statement, self.placement.at_the_end[i], "")
+            elif devices is not None and isinstance(statement, Apply) and statement.op == "Sum":
+                self._sum_over(statement, devices)
+            elif devices is not None:
+                for device in devices:
+                    self._copy(statement, device, f".{device}")
+
+    def _sum_over(self, statement: Apply, devices: Sequence[int]) -> None:
+        """A sum of scalars that are on several devices: of each device's own ones, then over the devices."""
+        (name,) = statement.results
+        for mentioned in names(statement.args):
+            if mentioned not in self.device_of:
+                self._join(mentioned)
+        parts: list[str] = []
+        for device in devices:
+            own = [self.there[n, device] for n in names(statement.args) if self.device_of[n] == device]
+            hints = (f"{name}_part.{device}",)
+            parts += own if len(own) == 1 else self.main.apply("Sum", *own, results=hints)
+        hints = tuple(f"{name}.{device}" for device in devices)
+        for device, total in zip(devices, self.main.apply("MPIAllreduce", *parts, results=hints), strict=True):
+            self._found(name, device, total)
 
     def _returned(self, arg: Arg) -> tuple[Arg, Type]:
         """A result, and its type."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from distir.ir import names
+from distir.ir import Apply, TensorType, Type, names
+from distir.ops import OPS, type_of
 from distir.transform.pipeline.accumulation import Accumulating
 from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Pass
@@ -36,6 +37,12 @@ class Placement:
     """By weight that is updated and needed on several devices: the one that has it and sends it to the others."""
     at_the_end: dict[int, int] = field(default_factory=dict[int, int])
     """By statement that runs when all microbatches are done: its device."""
+    shared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, "tuple[int, ...]"])
+    """By statement that several devices run at the end, each for itself: these devices.
+
+    A sum of scalars that are on several devices is one: each adds up its own, and these sums are added up over the
+    devices. So is what follows from such sums alone, rather than being sent from one device to all others.
+    """
     messages: dict[tuple[Place, Place], list[str]] = field(default_factory=dict[tuple[Place, Place], list[str]])
     """What is sent per microbatch, by the place where it is made and the first one on another device that needs it."""
 
@@ -135,9 +142,18 @@ def _place_the_end(found: Placement, trained: set[str]) -> None:
             if weights:
                 found.at_the_end[i] = goal
     device_of: dict[str, int] = {}
+    returned = set(names(reading.entry.returned))
     for i, statement in ending:
         sources = [found.device(found.made[n][0]) for n in taken[i] if n in found.made]
         sources += [device_of[n] for n in taken[i] if n in device_of]
+        if returned.isdisjoint(statement.results) and (devices := _shared_on(found, statement, taken[i], sources)):
+            found.shared[i] = devices
+            for name in taken[i]:
+                if name not in found.made and name not in device_of:
+                    found.home.setdefault(name, min(found.needed.get(name, devices)))
+                    found.needed.setdefault(name, set()).update(devices)
+            device_of.update(dict.fromkeys(statement.results, devices[0]))
+            continue
         goal = next((goals[r] for r in statement.results if r in goals), None)
         near = goal if goal is not None and goal in sources else next(iter(sources), reading.device)
         device = found.at_the_end.setdefault(i, near)
@@ -145,3 +161,28 @@ def _place_the_end(found: Placement, trained: set[str]) -> None:
         for name in taken[i]:
             if name not in found.made and name not in device_of and name not in found.home:
                 found.needed.setdefault(name, set()).add(device)
+    given = {p.name for p in reading.entry.params}
+    for i, statement in ending:  # of state that several devices need, the one has it that updates it
+        if i not in found.shared and not returned.isdisjoint(statement.results):
+            several = [n for n in taken[i] if n in given and n not in trained and len(found.needed.get(n, ())) > 1]
+            found.home.update(dict.fromkeys(several, found.at_the_end[i]))
+
+
+def _shared_on(found: Placement, statement: Work, taken: Sequence[str], sources: Sequence[int]) -> tuple[int, ...]:
+    """The devices that each run a statement of the end for themselves; none where one device does."""
+    scalars = all(_is_scalar(type_of(found.reading.values[name].full)) for name in (*taken, *statement.results))
+    if not isinstance(statement, Apply) or not scalars:
+        return ()
+    if statement.op == "Sum" and len(set(sources)) > 1:
+        return tuple(sorted(set(sources)))
+    spread = {r: devices for i, devices in found.shared.items() for r in found.reading.statements[i][0].results}
+    on = {spread[name] for name in taken if name in spread}
+    others = [name for name in taken if name not in spread]
+    if len(on) != 1 or OPS[statement.op].inplace or any(name in found.made for name in others):
+        return ()
+    params = {p.name for p in found.reading.entry.params}
+    return next(iter(on)) if params.issuperset(others) else ()
+
+
+def _is_scalar(type: Type) -> bool:
+    return isinstance(type, TensorType) and type.shape == ()

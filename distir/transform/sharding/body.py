@@ -132,6 +132,8 @@ class Body(Rewriting):
         args = tuple(map(self.settled, statement.args))
         if args != statement.args:
             statement = replace(statement, args=args)
+        if isinstance(statement, Apply) and statement.op == "Sum":
+            statement = self._partial_scalars_first(statement)
         form = self._form(statement)
         known = self._forms.get(form)
         if known is None:
@@ -150,6 +152,20 @@ class Body(Rewriting):
             self._values[name], self._states[name] = value, state
             if single:
                 self.single.add(name)
+
+    def _partial_scalars_first(self, statement: Apply) -> Apply:
+        """A sum of scalars with those that are partial sums added up first, for one collective instead of one each.
+
+        Of larger values, adding them up takes longer than it saves.
+        """
+        own = [arg for arg in statement.args if self.state(arg) is PARTIAL]
+        w = self.instance.state[statement.results[0]] if statement.results[0] != DISCARD else None
+        scalar = isinstance(w, TensorType) and w.shape == ()
+        if not scalar or len(own) < 2 or len(own) == len(statement.args):
+            return statement
+        name = self.fresh(f"{statement.results[0]}_part")
+        self._write(Apply((name,), "Sum", tuple(own)), [w], (PARTIAL,))
+        return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
 
     def _form(self, statement: Apply | Call) -> Form | None:
         """What a statement does with values in which states; None where its names count, too."""

@@ -12,6 +12,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.transform.kept import namer
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import Group, Uses, check_unused, needed_whole, uses_of
+from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
 
 
@@ -26,7 +27,7 @@ def rewritten(entry: Function, groups: Sequence[Group], partitions: Sequence[Par
             _update_in_parts(edits, group, partition, stage)
         if stage == 3:
             _fetch(edits, group, partition)
-    return edits.applied(entry)
+    return with_norms(edits.applied(entry), groups, partitions, edits.namer)
 
 
 @dataclass(slots=True)
@@ -68,12 +69,13 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
 
 def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> None:
     """One device updates the weight; before stage 3 it tells the others."""
-    edits.dropped.update(index for rank, index in enumerate(group.updates) if rank != owner.rank)
+    for indices in (group.updates, group.writes):
+        edits.dropped.update(index for rank, index in enumerate(indices) if rank != owner.rank)
     others = [rank for rank, name in enumerate(group.new) if rank != owner.rank and _needed(edits, name, stage)]
     if others:
         source = group.new[owner.rank]
         sent = {rank: group.new[rank] for rank in others}
-        edits.after[group.updates[owner.rank]].append(_spread(source, group.devices, owner, sent))
+        edits.after[group.writes[owner.rank]].append(_spread(source, group.devices, owner, sent))
 
 
 def _needed(edits: _Edits, name: str, stage: int) -> bool:
@@ -86,7 +88,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
     """Every device updates its part of the weight; before stage 3 they exchange them."""
     entry = edits.uses.entry
     parts: list[str] = []
-    for rank, index in enumerate(group.updates):
+    for rank, index in enumerate(group.writes):
         update = entry.body[index]
         assert isinstance(update, Apply)
         weight, new = group.weights[rank], group.new[rank]
@@ -101,7 +103,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
         edits.replaced[index] = Apply((new, *update.results[1:]), update.op, update.args, update.attrs)
     if stage < 3 and any(group.new):
         together = Apply(group.new, "MPIAllgather", tuple(parts), Attributes({"axis": along.axis}))
-        edits.after[max(group.updates)].append(together)
+        edits.after[max(group.writes)].append(together)
 
 
 def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Apply:
@@ -119,12 +121,12 @@ def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
 
     All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
     """
-    updates = set(group.updates)
+    writes = set(group.writes)
     last = len(edits.uses.entry.body) - 1
     for name in group.weights:
         if last in edits.uses.mentioned[name]:
             raise needed_whole(edits.uses.entry, last, name)
-    places = [[i for i in edits.uses.mentioned[name] if i not in updates] for name in group.weights]
+    places = [[i for i in edits.uses.mentioned[name] if i not in writes] for name in group.weights]
     owner = partition.rank if isinstance(partition, Owner) else None
     if owner is not None:
         places[owner] = []

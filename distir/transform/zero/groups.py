@@ -7,7 +7,7 @@ one value. Knows nothing of how they will be partitioned.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +17,12 @@ from distir.ir import Apply, Arg, Call, Function, Literal, Module, Part, Return,
 from distir.ops import OPS
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
+
+NORM = "SquaredNorm"
+"""The op that takes the squared norm of a gradient: it can do with parts."""
+
+ASSIGN = "Assign"
+"""The op that gives a weight the value of its master weight."""
 
 COPYING = frozenset({"MPIBroadcast", "Send"})
 """Ops whose results are their operand, elsewhere."""
@@ -45,7 +51,9 @@ class Group:
     reduce: int
     """The statement that sums them."""
     updates: tuple[int, ...]
-    """The statements that update the weights."""
+    """The statements that take the gradients: they update the weights, or their master weights."""
+    writes: tuple[int, ...]
+    """The statements that give the updated weights: the same, or those that take them from the master weights."""
     new: tuple[str, ...]
     """The updated weights."""
     kept: tuple[Kept, ...]
@@ -109,28 +117,57 @@ def _group(
     updates: list[int] = []
     for name, places in zip(reduce.results, users, strict=True):
         updating = [i for i in places if updated_by(entry, i, name) in weights]
-        others = [i for i in places if i not in updating]
+        others = [i for i in places if i not in updating and not takes_norm(entry, i)]
         if updating and (others or len(updating) > 1):
             raise needed_whole(entry, (others or updating[1:])[0], name)
         updates += updating
     if len(updates) != len(users) or len(gradients) != len(users):
         return None
+    masters = [entry.body[i] for i in updates]
+    writes = [_assigned(uses, s, weights) for s in masters if isinstance(s, Apply)]
+    has_masters = bool(writes) and all(i is not None for i in writes)
+    written = [i for i in writes if i is not None] if has_masters else updates
     statements = [s for i in updates if isinstance(s := entry.body[i], Apply)]
-    copies = tuple(s.args[0] for s in statements if isinstance(s.args[0], str))
+    writing = [s for i in written if isinstance(s := entry.body[i], Apply)]
+    copies = tuple(s.args[0] for s in writing if isinstance(s.args[0], str))
     devices = tuple(d for name in copies if (d := types.device_of(weights[name])) is not None)
     alike = len({(s.op, s.attrs) for s in statements}) == 1 and len({origins[name] for name in copies}) == 1
     if not alike or len(set(devices)) != len(users):
         return None
-    new = tuple(s.results[0] for s in statements)
+    new = tuple(s.results[0] for s in writing)
     kept = tuple(
-        _kept(uses, origins, updates, operand, result)
+        _kept(uses, origins, updates, operand, result, {*written} if result == 0 else set())
         for result, operand in _in_place(statements[0].op).items()
-        if result
+        if result or has_masters
     )
     _check_returned(uses, [new, *(k.results for k in kept)])
     return Group(
-        weights[copies[0]], devices, copies, gradients, reduce.results, index, tuple(updates), new, kept
-    )  # fmt: skip
+        weights[copies[0]],
+        devices,
+        copies,
+        gradients,
+        reduce.results,
+        index,
+        tuple(updates),
+        tuple(written),
+        new,
+        kept,
+    )
+
+
+def takes_norm(entry: Function, index: int) -> bool:
+    """Whether a statement takes the squared norm of a gradient, which parts of it have, too."""
+    statement = entry.body[index]
+    return isinstance(statement, Apply) and statement.op == NORM
+
+
+def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | None:
+    """The statement that gives a weight the updated value of its master weight; None if the update is the weight's."""
+    for index in uses.mentioned.get(update.results[0], ()):
+        statement = uses.entry.body[index]
+        if isinstance(statement, Apply) and statement.op == ASSIGN and statement.args[1] == update.results[0]:
+            return index if statement.args[0] in weights else None
+    return None
 
 
 def _in_place(op: str) -> Mapping[int, int]:
@@ -147,7 +184,15 @@ def updated_by(entry: Function, index: int, gradient: str) -> str:
     return statement.args[0] if isinstance(statement.args[0], str) else ""
 
 
-def _kept(uses: Uses, origins: Mapping[str, Hashable], updates: Sequence[int], operand: int, result: int) -> Kept:
+def _kept(
+    uses: Uses,
+    origins: Mapping[str, Hashable],
+    updates: Sequence[int],
+    operand: int,
+    result: int,
+    users: Collection[int],
+) -> Kept:
+    """`users`: the statements that may take the new value, besides the `return`."""
     params: list[str] = []
     results: list[str] = []
     for index in updates:
@@ -158,7 +203,7 @@ def _kept(uses: Uses, origins: Mapping[str, Hashable], updates: Sequence[int], o
             raise needed_whole(uses.entry, index, arg if isinstance(arg, str) else statement.results[result])
         params.append(arg)
         results.append(statement.results[result])
-        check_unused(uses, statement.results[result])
+        check_unused(uses, statement.results[result], users)
     if len({origins[name] for name in params}) > 1:
         raise needed_whole(uses.entry, updates[0], params[0])
     return Kept(tuple(params), tuple(results))
@@ -172,9 +217,9 @@ def _check_returned(uses: Uses, results: Sequence[Sequence[str]]) -> None:
             raise needed_whole(uses.entry, len(uses.entry.body) - 1, max(counts, key=lambda name: counts[name]))
 
 
-def check_unused(uses: Uses, name: str) -> None:
-    """Raise ProgramError where another statement than the `return` mentions a value."""
-    others = [i for i in uses.mentioned.get(name, ()) if i != len(uses.entry.body) - 1]
+def check_unused(uses: Uses, name: str, users: Collection[int] = ()) -> None:
+    """Raise ProgramError where another statement than the `return`, or one of `users`, mentions a value."""
+    others = [i for i in uses.mentioned.get(name, ()) if i != len(uses.entry.body) - 1 and i not in users]
     if others:
         raise needed_whole(uses.entry, others[0], name)
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.ir import Apply, Function, TensorType, Type, types
+from distir.ops import OPS
+from distir.ops.signature import Segment, TensorPattern
 from distir.transform.zero.groups import Group
-
-ELEMENTWISE = frozenset({"Optimizer", "SGD", "Momentum", "Adam"})
-"""Updates that treat each element by itself, so that a part of a weight can be updated alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
 def _split(entry: Function, stated: Mapping[str, Type], group: Group) -> Along | None:
     """The first dimension that divides, of the weight and of all that is kept of it."""
     update = entry.body[group.updates[0]]
-    if not isinstance(update, Apply) or update.op not in ELEMENTWISE:
+    if not isinstance(update, Apply) or not _is_elementwise(update.op):
         return None
     shapes = {_shape(stated[name]) for name in (group.weights[0], *(kept.params[0] for kept in group.kept))}
     shape = shapes.pop()
@@ -76,6 +75,17 @@ def _split(entry: Function, stated: Mapping[str, Type], group: Group) -> Along |
     axes = (i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % len(group.devices) == 0)
     axis = next(axes, None)
     return None if axis is None else Along(axis)
+
+
+def _is_elementwise(op: str) -> bool:
+    """Whether an update treats each element by itself, so that a part of a weight can be updated alone.
+
+    So its signature says: weight, gradient and state have one shape, and all else are scalars.
+    """
+    (signature,) = OPS[op].signatures
+    patterns = [place.pattern for place in (*signature.operands, *signature.results)]
+    shapes = {pattern.shape for pattern in patterns if isinstance(pattern, TensorPattern)} - {()}
+    return len(shapes) == 1 and all(len(shape) == 1 and isinstance(shape[0], Segment) for shape in shapes if shape)
 
 
 def _shape(type: Type) -> types.Shape | None:

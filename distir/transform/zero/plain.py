@@ -15,7 +15,7 @@ from distir.transform.dead_code import live
 from distir.transform.kept import namer
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
-from distir.transform.zero.groups import Uses, updated_by, uses_of
+from distir.transform.zero.groups import Uses, takes_norm, updated_by, uses_of
 
 
 def without_buckets(entry: Function) -> Function:
@@ -86,7 +86,7 @@ def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
             continue
         users = [uses.mentioned.get(name, []) for name in statement.results]
         updating = [
-            [i for i in places if updated_by(entry, i, name) in wanted]
+            [i for i in places if updated_by(entry, i, name) in wanted or takes_norm(entry, i)]
             for name, places in zip(statement.results, users, strict=True)
         ]
         if not all(updating) or updating == users:

@@ -43,7 +43,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     if value == 0:
         return module
     entry = without_buckets(entry_of(module))
-    entry = with_sums_for_updates(entry, (p.name for p in entry.params if "param" in p.roles))
+    entry = with_sums_for_updates(entry, (p.name for p in entry.params if not {"param", "state"}.isdisjoint(p.roles)))
     if value == 3:
         entry = with_weights_near(entry, (p.name for p in entry.params if "param" in p.roles))
     groups = groups_of(module, entry)

@@ -1,0 +1,272 @@
+"""In which element types a training step holds weights, computes, and adds up gradients.
+
+A precision is chosen for the weights. What is computed with them follows: where a value of another floating-point type
+meets one of theirs in an op, it is cast. So what a program computes of positions alone keeps its type until it meets
+an activation, as in frameworks, and what it casts to Float32 itself stays Float32. Ops such as normalisations, softmax
+and losses compute in Float32 whatever their operands are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from distir.analysis import Analysis, State
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.codes import types as type_codes
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Dense,
+    DType,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Part,
+    Return,
+    Site,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ir.calls import callees_first
+from distir.ops import OPS, Reject, Value, infer_types, type_of
+from distir.transform.kept import namer
+
+FLOAT32 = DTYPES["Float32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What a word after `precision=` means.
+
+    `weights`: the element type of weights and of what is computed with them; None: as the program says. `masters`:
+    whether the optimizer's state has the weights in Float32 too, which it updates. `gradients`: the element type in
+    which gradients are added up; None: as they come. `scaled`: whether the loss is scaled.
+    """
+
+    weights: DType | None
+    masters: bool = False
+    gradients: DType | None = None
+    scaled: bool = False
+
+
+PRECISIONS: Final[dict[str, Precision]] = {
+    "keep": Precision(None),
+    "fp32": Precision(FLOAT32),
+    "bf16": Precision(DTYPES["BFloat16"]),
+    "mixed": Precision(DTYPES["BFloat16"], masters=True, gradients=FLOAT32),
+    "fp16": Precision(DTYPES["Float16"], masters=True, gradients=FLOAT32, scaled=True),
+}
+"""By name. With Adam, bytes per parameter are 16 for `fp32`, 12 for `bf16`, 18 for `mixed` and `fp16`."""
+
+GRADIENTS: Final[dict[str, DType | None]] = {
+    "auto": None,
+    "fp32": FLOAT32,
+    "bf16": DTYPES["BFloat16"],
+    "fp16": DTYPES["Float16"],
+}
+"""The element types in which gradients are added up, by the words after `gradients=`."""
+
+
+def needs_master(type: Type) -> bool:
+    """Whether a weight is too narrow to be updated in small steps."""
+    leaves = [leaf for leaf in types.leaves(type) if isinstance(leaf, TensorType)]
+    return any(leaf.dtype is not None and leaf.dtype.bytes < FLOAT32.bytes for leaf in leaves)
+
+
+def widened(type: Type) -> Type:
+    """The type of what is kept of a weight: as wide as Float32 at least."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(widened, type.items)))
+    if isinstance(type, TensorType) and type.dtype is not None and type.dtype.bytes < FLOAT32.bytes:
+        return TensorType(FLOAT32, type.shape, type.device)
+    return type
+
+
+def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str], target: DType) -> Module:
+    """The program with the weights in another element type, and all that is computed with them.
+
+    `weights` are parameters of the entry function. Values that pass from function to function in the weights' own
+    element type get the new one. Raises ProgramError where an op does not take it.
+    """
+    state = analysis.states[entry.name]
+    leaves = [leaf for name in weights for leaf in types.leaves(type_of(state[name]))]
+    own = frozenset(dtype for leaf in leaves if (dtype := _float(leaf)) is not None)
+    if own <= {target}:
+        return analysis.module
+    retyped = _Retyped(own, target)
+    states = _states(analysis, entry)
+    for function in callees_first(analysis.module):
+        if function.name in states:
+            given = {p.name for p in function.params} if function.name != entry.name else frozenset(weights)
+            retyped.rewrite(function, states[function.name], given)
+    return Module(retyped.functions.get(f.name, f) for f in analysis.module)
+
+
+def _states(analysis: Analysis, entry: Function) -> dict[str, State]:
+    """What is known of the values of each function that the entry function reaches, as it is called first."""
+    found = {entry.name: analysis.states[entry.name]}
+    waiting = [entry]
+    while waiting:
+        caller = waiting.pop()
+        state = found[caller.name]
+        for statement in caller.body:
+            if isinstance(statement, Call) and statement.function not in found:
+                instance = analysis.domain.instance(statement.function, state(statement.args))
+                found[statement.function] = instance.state
+                waiting.append(instance.function)
+    return found
+
+
+@dataclass(slots=True)
+class _Retyped:
+    """Functions in the new element type, callees before callers. `own`: the element types that it replaces."""
+
+    own: frozenset[DType]
+    target: DType
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    params: dict[str, list[Type]] = field(default_factory=dict[str, "list[Type]"])
+    results: dict[str, list[Type]] = field(default_factory=dict[str, "list[Type]"])
+
+    def rewrite(self, function: Function, state: State, given: Collection[str]) -> None:
+        """Add a function, the parameters in `given` having the new element type."""
+        body = _Body(self, function, state, namer(function))
+        params: list[Param] = []
+        for param in function.params:
+            found = type_of(state[param.name])
+            if param.name in given:
+                found, param = self.renewed(found), replace(param, type=self.renewed(param.type))
+            body.types[param.name] = found
+            params.append(param)
+        self.params[function.name] = [body.types[p.name] for p in params]
+        returned: tuple[Arg, ...] = ()
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Return):
+                returned = statement.args
+            else:
+                body.statement(index, statement)
+        self.results[function.name] = [body.type(arg) for arg in returned]
+        self.functions[function.name] = Function(function.name, tuple(params), (*body.f.body, Return(returned)))
+
+    def renewed(self, found: Type) -> Type:
+        """The type with the new element type for the weights' own ones."""
+        return _with_dtypes(found, lambda dtype: self.target if dtype in self.own else dtype)
+
+
+@dataclass(slots=True)
+class _Body:
+    """One function's body as it is written again. `types`: of its values, in their new element types."""
+
+    of: _Retyped
+    function: Function
+    state: State
+    f: FunctionBuilder
+    types: dict[str, Type] = field(default_factory=dict[str, Type])
+    casts: dict[tuple[str, DType], str] = field(default_factory=dict[tuple[str, DType], str])
+
+    def type(self, arg: Arg) -> Type:
+        return type_of(self.value(arg))
+
+    def value(self, arg: Arg) -> Value:
+        """What is known of an argument, in its new element type."""
+        if isinstance(arg, tuple):
+            return tuple(map(self.value, arg))
+        if not isinstance(arg, str) or arg == DISCARD:
+            return self.state((arg,))[0]
+        held, found = self.state.get(arg), self.types[arg]
+        return held if type_of(held) == found else found
+
+    def statement(self, index: int, statement: Statement) -> None:
+        """Write a statement."""
+        if isinstance(statement, Call):
+            args = tuple(map(self.passed, statement.args, self.of.params[statement.function]))
+            self.f.body.append(Call(statement.results, statement.function, args))
+            self.define(statement.results, self.of.results[statement.function])
+        elif isinstance(statement, Apply):
+            op, attrs, args = OPS[statement.op], statement.attrs, statement.args
+            to = attrs.get("to")
+            if statement.op == "Cast" and isinstance(to, DType) and to in self.of.own and to.bytes < FLOAT32.bytes:
+                attrs = Attributes({**attrs, "to": self.of.target})
+            count = len(statement.results)
+            try:
+                found = infer_types(op, list(map(self.value, args)), attrs, count)
+            except Reject as reject:
+                if reject.code is not type_codes.DTYPE_MISMATCH:
+                    raise self.refused(index, statement, reject) from None
+                args = tuple(map(self.narrowed, args))
+                try:
+                    found = infer_types(op, list(map(self.value, args)), attrs, count)
+                except Reject as still:
+                    raise self.refused(index, statement, still) from None
+            self.f.body.append(Apply(statement.results, statement.op, args, attrs))
+            self.define(statement.results, found)
+
+    def define(self, results: Sequence[str], found: Sequence[Type]) -> None:
+        """What results are: as before, in the element types that are found."""
+        for name, new in zip(results, found, strict=True):
+            if name != DISCARD:
+                self.types[name] = _like(type_of(self.state[name]), new)
+
+    def narrowed(self, arg: Arg) -> Arg:
+        """An operand of an op that has operands of the new element type, and perhaps of others."""
+        found = self.type(arg)
+        return arg if _float(found) in (None, self.of.target) else self.cast(arg, self.of.target)
+
+    def passed(self, arg: Arg, wanted: Type) -> Arg:
+        """An argument of a call, as the function takes it."""
+        found, to = _float(self.type(arg)), _float(wanted)
+        return arg if found is None or to is None or found is to else self.cast(arg, to)
+
+    def cast(self, arg: Arg, to: DType) -> Arg:
+        if isinstance(arg, Literal):
+            value = arg.value
+            return Literal(Dense(to, value.shape, value.values)) if isinstance(value, Dense) else arg
+        if not isinstance(arg, str):
+            return arg
+        if (arg, to) not in self.casts:
+            (self.casts[arg, to],) = self.f.apply("Cast", arg, to=to, results=(f"{arg}_{to.compact}",))
+            self.types[self.casts[arg, to]] = _with_dtypes(self.types[arg], lambda _: to)
+        return self.casts[arg, to]
+
+    def refused(self, index: int, statement: Apply, reject: Reject) -> ProgramError:
+        site = Site(self.function.name, index, Part("callee"))
+        message = f"`{statement.op}` cannot be computed in {self.of.target}: {reject.message}"
+        hint = "cast its operands in the program, or leave out `precision`"
+        return ProgramError([Diagnostic(codes.NOT_IN_PRECISION, site, message, (), hint)])
+
+
+def _float(found: Type) -> DType | None:
+    """The floating-point type of a tensor's elements; None if it has none, or none that is known."""
+    dtype = found.dtype if isinstance(found, TensorType) else None
+    return dtype if dtype is not None and dtype.kind == "float" else None
+
+
+def _with_dtypes(found: Type, new: Callable[[DType], DType]) -> Type:
+    if isinstance(found, TupleType):
+        return TupleType(tuple(_with_dtypes(item, new) for item in found.items))
+    if isinstance(found, TensorType) and found.dtype is not None:
+        return TensorType(new(found.dtype), found.shape, found.device)
+    return found
+
+
+def _like(before: Type, new: Type) -> Type:
+    """What is known of a value before, with the element types that it has now."""
+    if isinstance(before, TupleType) and isinstance(new, TupleType) and len(before.items) == len(new.items):
+        return TupleType(tuple(map(_like, before.items, new.items)))
+    if isinstance(before, TensorType) and isinstance(new, TensorType):
+        return TensorType(new.dtype, before.shape, before.device)
+    return new
+
+
+__all__ = ["GRADIENTS", "PRECISIONS", "Precision", "needs_master", "widened", "with_weights_in"]

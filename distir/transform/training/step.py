@@ -1,0 +1,281 @@
+"""The step `grad`: the training step of a forward program.
+
+The forward program in the precision that is wanted, its loss, the way back, what is done to gradients, and updates, one
+after the other; each is a module of this package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from distir.analysis import Analysis, check
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
+from distir.ir import Arg, Attributes, Constant, Function, Module, Param, Part, Return, Site, Statement, names, operands
+from distir.ir.roles import is_trained
+from distir.ops import type_of
+from distir.ops.optimizer import OPTIMIZERS, SCHEDULES, OptimizerRule
+from distir.transform.batch_statistics import with_batch_statistics
+from distir.transform.dead_code import live
+from distir.transform.entry import ROLES, entry_of
+from distir.transform.gradient import Differentiation
+from distir.transform.kept import namer
+from distir.transform.steps import StepError, step
+from distir.transform.training import scaling
+from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss
+from distir.transform.training.precision import GRADIENTS, PRECISIONS, Precision, with_weights_in
+from distir.transform.training.scaling import FIRST_SCALE, LossScaling
+from distir.transform.training.updates import Chosen, Rate, Updates, device_of, updates, zeros
+from distir.transform.way_back import is_differentiable
+
+MODES = ("eval", "train")
+NO_DECAY = ("none", "1d")
+NO_OPTIMIZER = "none"
+
+
+class _Optimizers(Collection[str]):
+    """The names of optimizers, those of plugins too, and the word for none."""
+
+    def __contains__(self, name: object) -> bool:
+        return name == NO_OPTIMIZER or name in OPTIMIZERS
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*OPTIMIZERS, NO_OPTIMIZER)
+
+    def __len__(self) -> int:
+        return len(OPTIMIZERS) + 1
+
+
+CHOICES: Mapping[str, Collection[str]] = {
+    "loss": LOSSES,
+    "optimizer": _Optimizers(),
+    "reduction": REDUCTIONS,
+    "mode": MODES,
+    "precision": PRECISIONS,
+    "gradients": GRADIENTS,
+    "no_decay": NO_DECAY,
+    "lr_schedule": SCHEDULES,
+}
+
+
+@step(after=("attention", "cse"), choices=CHOICES)
+def grad(
+    module: Module,
+    *,
+    loss: str = "auto",
+    optimizer: str = "sgd",
+    lr: float | str | None = None,
+    reduction: str = "mean",
+    mode: str = "eval",
+    precision: str = "keep",
+    gradients: str = "auto",
+    clip: float | None = None,
+    loss_scale: float | str | None = None,
+    weight_decay: float | None = None,
+    no_decay: str = "none",
+    momentum: float | None = None,
+    nesterov: bool | None = None,
+    beta1: float | None = None,
+    beta2: float | None = None,
+    epsilon: float | None = None,
+    lr_schedule: str = "constant",
+    warmup: int = 0,
+    steps: int | None = None,
+    lr_min: float = 0.0,
+) -> Module:
+    """Derive the training step of a forward program: loss, gradients, and new weights.
+
+    The weights are the parameters marked `{param}`, but not `{param, frozen}`; if none is marked, all floating-point
+    parameters. `loss` is `mse`, `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first
+    result is the loss); the default is `none` for a scalar, `cross_entropy` for integer inputs, else `mse`.
+
+    `optimizer` is `sgd`, `momentum`, `adam`, `adamw`, `lion` or `none`, which returns gradients. Its options are
+    those of its op (`distir ops Adam`): `weight_decay`, `momentum`, `nesterov`, `beta1`, `beta2`, `epsilon`.
+    `no_decay=1d` exempts biases and scales of normalisations from weight decay.
+
+    `lr` is the learning rate, or `input`: then the step takes it as a parameter. `warmup` is a number of steps in which
+    it rises, and `lr_schedule` says how it falls from there to `lr_min` in step number `steps`: `constant`, `linear` or
+    `cosine`.
+
+    `precision`: `keep` computes in the element types of the program, `fp32` in Float32, `bf16` in BFloat16 throughout,
+    but for the optimizer's state. `mixed` is Megatron's mixed precision: weights and computation in BFloat16, master
+    weights in Float32 as optimizer state, gradients added up in Float32. `fp16` is the same in Float16, with loss
+    scaling. `gradients=fp32` or `gradients=bf16` states the element type in which gradients of microbatches and
+    replicas are added up. Normalisations, softmax and losses compute in Float32 in any precision.
+
+    `clip` is the greatest norm of all gradients together, beyond which they are scaled down. `loss_scale` is a number,
+    or `dynamic`, which `fp16` implies: it begins with 65536, is halved where gradients are not finite, and doubled
+    after 2000 steps in which they are. A step whose gradients are not finite changes no weights.
+
+    The training step takes a target and the optimizer's state as further parameters, and returns the loss, the new
+    weights (or gradients) and the new state, in the order of the parameters.
+
+    `mode`: with `train`, each `BatchNormalization` uses batch statistics, and the step returns the updated running
+    statistics last, as after `model.train()` in PyTorch; with `eval`, only those already in training mode do.
+    """
+    given = {"loss": loss, "optimizer": optimizer, "reduction": reduction, "mode": mode, "precision": precision}
+    given |= {"gradients": gradients, "no_decay": no_decay, "lr_schedule": lr_schedule}
+    for option, word in given.items():
+        _one_of(option, word, tuple(CHOICES[option]))
+    decided = PRECISIONS[precision]
+    attributes = {
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "beta1": beta1,
+        "beta2": beta2,
+        "epsilon": epsilon,
+    }
+    scaled = _loss_scaling(loss_scale, decided)
+    rate = _rate(lr, lr_schedule, warmup, steps, lr_min)
+    chosen = _chosen(optimizer, {k: v for k, v in attributes.items() if v is not None}, rate, decided, no_decay)
+    if clip is not None and not (clip > 0 and math.isfinite(clip)):
+        raise StepError(f"`clip` expected a number above 0, found {clip:g}")
+    if chosen is None and (clip is not None or loss_scale is not None):
+        word = "clip" if clip is not None else "loss_scale"
+        raise StepError(f"`{word}` needs an optimizer: with `optimizer=none` the step returns gradients as they are")
+    scaled = None if chosen is None else scaled
+    entry = entry_of(module)
+    for role in ROLES:
+        if f"{entry.name}.{role}" in module.functions:
+            site = Site(f"{entry.name}.{role}", None, Part("name"))
+            message = f"`@{entry.name}` is distributed already: its parameters come from `@{entry.name}.{role}`"
+            raise ProgramError([Diagnostic(codes.ALREADY_DISTRIBUTED, site, message, (), "take the gradient first")])
+    analysis = _checked(module)
+    if decided.weights is not None:
+        known = [p.name for p in entry.params if "param" in p.roles] or [p.name for p in _weights(entry)]
+        module = with_weights_in(analysis, entry, known, decided.weights)
+        analysis, entry = _checked(module), entry_of(module)
+    module, statistics = with_batch_statistics(analysis, entry, mode == "train")
+    if statistics:
+        analysis, entry = _checked(module), entry_of(module)
+    state = analysis.states[entry.name]
+    weights = _weights(entry)
+    found = Differentiation(analysis)
+    builder = namer(entry)
+    scored = entry.returned[0] if entry.returned else None
+    if not isinstance(scored, str):
+        raise bad_loss(entry, "the entry function returns no value to compute a loss from")
+    kind = chosen_loss(loss, entry, type_of(state[scored]))
+    held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
+    scale = None if held is None else held.scale
+    slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
+    derived = found.gradients(entry, builder, {scored: slope.seed}, [w.name for w in weights])
+    dws = {w.name: derived[w.name] if w.name in derived else zeros(builder, w.name, w.type) for w in weights}
+    summed_in = GRADIENTS[gradients] or decided.gradients
+    dws = scaling.added_up_in(builder, dws, {w.name: w.type for w in weights}, summed_in)
+    if chosen is None:
+        updated = Updates(tuple(dws.values()), ())
+    else:
+        factor = None
+        if clip is not None or scale is not None:
+            factor = scaling.gradient_factor(builder, [(dws[w.name], w.type) for w in weights], clip, scale)
+        updated = updates(builder, weights, dws, chosen, factor, skips=scale is not None)
+        if held is not None and factor is not None:
+            after = scaling.next_scale(builder, held, factor)
+            updated = Updates((*updated.results, *after), (*updated.params, *held.params))
+    returned: list[Arg] = [slope.loss, *updated.results, *statistics.values()]
+    tail = live(builder.body, names(returned))
+    axis = batch_axis(analysis, entry, scored)
+    targets = [replace(p, roles=Attributes({"batch": axis})) if "batch" in p.roles else p for p in slope.params]
+    return found.module_with(_whole(entry, found, tail, returned, [*targets, *updated.params]))
+
+
+# Options.
+
+
+def _chosen(
+    optimizer: str, options: Mapping[str, Constant], rate: Rate, precision: Precision, no_decay: str
+) -> Chosen | None:
+    """The optimizer with its options; None where gradients are returned. Raises StepError for what it lacks."""
+    rule: OptimizerRule | None = OPTIMIZERS[optimizer] if optimizer != NO_OPTIMIZER else None
+    has = rule.options if rule is not None else ()
+    for name in options:
+        if name not in has:
+            hint = f"it has {', '.join(f'`{own}`' for own in has)}" if has else "it returns gradients"
+            raise StepError(f"`optimizer={optimizer}` has no option `{name}`: {hint}")
+    if rule is None:
+        if rate != Rate():
+            raise StepError("`optimizer=none` has no learning rate: it returns gradients")
+        return None
+    for name, low, high in (("beta1", 0, 1), ("beta2", 0, 1), ("momentum", 0, math.inf), ("epsilon", 0, math.inf)):
+        value = options.get(name)
+        if isinstance(value, float) and not low <= value < high:
+            expected = f"from {low} to below {high}" if high == 1 else f"of {low} or more"
+            raise StepError(f"`{name}` expected a number {expected}, found {value:g}")
+    return Chosen(rule, options, rate, precision.masters, no_decay == "1d")
+
+
+def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None, least: float) -> Rate:
+    if isinstance(lr, str) and lr != "input":
+        raise StepError(f"`lr` expected a number or `input`, found `{lr}`")
+    if warmup < 0:
+        raise StepError(f"`warmup` expected 0 steps or more, found {warmup}")
+    if schedule == "constant" and (steps is not None or least):
+        word = "steps" if steps is not None else "lr_min"
+        raise StepError(f"`{word}` says where the learning rate falls to: choose `lr_schedule=linear` or `cosine`")
+    if schedule == "constant" and not warmup:
+        return Rate(None, is_input=True) if isinstance(lr, str) else Rate(lr)
+    if isinstance(lr, str):
+        raise StepError("`lr=input` takes the learning rate from outside: leave out `lr_schedule` and `warmup`")
+    if schedule != "constant" and (steps is None or steps <= warmup):
+        shown = "none" if steps is None else str(steps)
+        raise StepError(f"`lr_schedule={schedule}` needs `steps`, a number above `warmup` ({warmup}), found {shown}")
+    found: dict[str, Constant] = {"warmup": warmup} if warmup else {}
+    if schedule != "constant":
+        found |= {"schedule": schedule, "steps": steps or 0} | ({"least": least} if least else {})
+    return Rate(lr, schedule=found)
+
+
+def _loss_scaling(given: float | str | None, precision: Precision) -> LossScaling | None:
+    if given == "dynamic" or (given is None and precision.scaled):
+        return LossScaling(FIRST_SCALE, dynamic=True)
+    if given is None:
+        return None
+    if isinstance(given, str) or not (given > 0 and math.isfinite(given)):
+        raise StepError(f"`loss_scale` expected a number above 0 or `dynamic`, found `{given}`")
+    return LossScaling(given, dynamic=False)
+
+
+# Programs.
+
+
+def _checked(module: Module) -> Analysis:
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return analysis
+
+
+def _whole(
+    entry: Function, found: Differentiation, tail: list[Statement], returned: list[Arg], params: list[Param]
+) -> Function:
+    """The entry function: the forward program, then what was written behind it."""
+    used = {name for s in tail for name in names(operands(s))} | set(names(returned))
+    forward = found.kept.forward(entry.name, used)[:-1]
+    body = live([*forward, *tail], names(returned))
+    return Function(entry.name, (*entry.params, *params), (*body, Return(tuple(returned))))
+
+
+def _weights(entry: Function) -> list[Param]:
+    marked = [p for p in entry.params if is_trained(p)]
+    if not marked and not any(p.roles for p in entry.params):
+        marked = [p for p in entry.params if is_differentiable(p.type)]
+    marked = [p for p in marked if is_differentiable(p.type)]
+    if not marked:
+        site = Site(entry.name, None, Part("name"))
+        message = f"`@{entry.name}` has no parameter to train"
+        frozen = any("frozen" in p.roles for p in entry.params)
+        hint = "its weights are all `frozen`" if frozen else "mark the weights `{param}`"
+        raise ProgramError([Diagnostic(codes.NO_WEIGHTS, site, message, (), hint)])
+    return marked
+
+
+def _one_of(option: str, found: str, allowed: tuple[str, ...]) -> None:
+    if found not in allowed:
+        near = nearest(found, allowed)
+        hint = f"; did you mean `{near}`?" if near else ""
+        raise StepError(f"`{option}` expected one of {', '.join(allowed)}, found `{found}`{hint}")

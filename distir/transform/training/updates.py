@@ -1,0 +1,176 @@
+"""The optimizer's updates: new weights and state, from gradients.
+
+Weights narrower than Float32 may have master weights, state in Float32 that the optimizer updates; the weights are then
+these, rounded. Which state an optimizer has follows from its op (`distir.ops.optimizer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distir.ir import (
+    DTYPES,
+    HOST,
+    NO_ATTRIBUTES,
+    Arg,
+    Attributes,
+    Constant,
+    Device,
+    Param,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops.optimizer import OptimizerRule
+from distir.transform.steps import StepError
+from distir.transform.training.precision import needs_master, widened
+
+FLOAT32, INT64 = DTYPES["Float32"], DTYPES["Int64"]
+STATE = Attributes({"state": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The learning rate. `given`: the number, or None for the op's own; `schedule`: attributes of `LearningRate`."""
+
+    given: float | None = None
+    is_input: bool = False
+    schedule: Mapping[str, Constant] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An optimizer and its options. `no_decay`: whether weights of one dimension or none are left undecayed."""
+
+    rule: OptimizerRule
+    options: Mapping[str, Constant]
+    rate: Rate
+    masters: bool
+    no_decay: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What the step returns besides the loss, and the parameters that it takes: the state, and then others."""
+
+    results: tuple[Arg, ...]
+    params: tuple[Param, ...]
+
+
+def updates(
+    f: FunctionBuilder,
+    weights: Sequence[Param],
+    gradients: Mapping[str, Arg],
+    chosen: Chosen,
+    factor: str | None,
+    skips: bool,
+) -> Updates:
+    """Write the updates of weights.
+
+    `factor`: what gradients are multiplied with; `skips`: whether it may be 0, and the step then does not count.
+    """
+    rule = chosen.rule
+    masters = {w.name: _master(f, w) for w in weights if chosen.masters and needs_master(w.type)}
+    state = {(w.name, k): param for k in rule.state for w in weights for param in [_state(f, w, k, rule)]}
+    counts = rule.counts or chosen.rate.schedule is not None
+    device: Device = device_of(weights) if skips else HOST
+    step = Param(f.fresh("step"), TensorType(INT64, (), device), STATE) if counts else None
+    rate, inputs = _rate(f, chosen, step)
+    new: dict[object, Arg] = {}
+    for w in weights:
+        held = [state[w.name, k] for k in rule.state]
+        master = masters.get(w.name)
+        updated = master or w
+        operands = [updated.name, gradients[w.name], *(p.name for p in held)]
+        operands += [step.name] if rule.counts and step is not None else []
+        operands += [rate or "", factor or ""] if factor is not None else [rate] if rate is not None else []
+        hints = (f"{updated.name}_new", *(f"{p.name}_new" for p in held))
+        attrs = _options(chosen, w)
+        results = f.apply(rule.op.name, *operands, results=hints, **attrs)
+        new.update(zip([updated.name, *(p.name for p in held)], results, strict=True))
+        if master is not None:
+            (new[w.name],) = f.apply("Assign", w.name, results[0], results=(f"{w.name}_new",))
+    kept = [*masters.values(), *state.values()]
+    ordered = [new[p.name] for p in [*weights, *kept]]
+    if step is not None:
+        ordered.append(_counted(f, step, factor if skips else None))
+    return Updates(tuple(ordered), (*kept, *(() if step is None else (step,)), *inputs))
+
+
+def zeros(f: FunctionBuilder, name: str, type: Type) -> Arg:
+    """The gradient of a weight that the loss does not hang on."""
+    if isinstance(type, TupleType):
+        items = f.apply("UnpackTuple", name, results=len(type.items))
+        parts = [zeros(f, item, t) for item, t in zip(items, type.items, strict=True)]
+        return f.apply("MakeTuple", *parts, results=(f"d{name}",))[0]
+    return f.apply("Where", False, name, 0.0, results=(f"d{name}",))[0]
+
+
+def _master(f: FunctionBuilder, w: Param) -> Param:
+    return Param(f.fresh(f"{w.name}.master"), widened(w.type), Attributes({"state": True, "initial": w.name}))
+
+
+def _state(f: FunctionBuilder, w: Param, kind: str, rule: OptimizerRule) -> Param:
+    found = widened(w.type)
+    if rule.shapes is not None:
+        found = _reshaped(found, kind, rule)
+    return Param(f.fresh(f"{w.name}.{kind}"), found, STATE)
+
+
+def _reshaped(found: Type, kind: str, rule: OptimizerRule) -> Type:
+    if isinstance(found, TupleType):
+        return TupleType(tuple(_reshaped(item, kind, rule) for item in found.items))
+    if isinstance(found, TensorType) and found.shape is not None and rule.shapes is not None:
+        return TensorType(found.dtype, rule.shapes(found.shape).get(kind, found.shape), found.device)
+    return found
+
+
+def device_of(weights: Sequence[Param]) -> Device:
+    """Where the weights are, and so the scalars that go with them."""
+    return types.device_of(weights[0].type)
+
+
+def _rate(f: FunctionBuilder, chosen: Chosen, step: Param | None) -> tuple[str | None, tuple[Param, ...]]:
+    """The value that is the learning rate, if it is one, and the parameter that holds it."""
+    if chosen.rate.is_input:
+        param = Param(f.fresh("lr"), TensorType(FLOAT32, (), HOST), NO_ATTRIBUTES)
+        return param.name, (param,)
+    if chosen.rate.schedule is None or step is None:
+        return None, ()
+    greatest = chosen.rate.given
+    if greatest is None:
+        default = chosen.rule.op.attributes["lr"].default
+        assert isinstance(default, float)
+        greatest = default
+    return f.apply("LearningRate", step.name, lr=greatest, results=("lr",), **chosen.rate.schedule)[0], ()
+
+
+def _options(chosen: Chosen, w: Param) -> dict[str, Constant]:
+    """The attributes of a weight's update, without those that are as the op has them."""
+    found = {**chosen.rule.fixed, **chosen.options}
+    if chosen.rate.given is not None and chosen.rate.schedule is None:
+        found["lr"] = chosen.rate.given
+    if chosen.no_decay and _is_flat(w):
+        found.pop("weight_decay", None)
+    if not found.get("weight_decay"):
+        found.pop("decoupled", None)  # it says how weights decay
+    return found
+
+
+def _is_flat(w: Param) -> bool:
+    """Whether a weight has one dimension or none, as biases and scales of normalisations have."""
+    if isinstance(w.type, TensorType) and w.type.shape is not None:
+        return len(w.type.shape) < 2
+    raise StepError(f"`no_decay=1d` needs the number of dimensions of `%{w.name}`, found `{w.type}`")
+
+
+def _counted(f: FunctionBuilder, step: Param, factor: str | None) -> Arg:
+    """The number of the next step; one that is left out does not count."""
+    if factor is None:
+        return f.apply("Add", step.name, 1, results=(f"{step.name}_new",))[0]
+    (taken,) = f.apply("Greater", factor, 0.0, results=("taken",))
+    (one,) = f.apply("Cast", taken, to=INT64, results=("taken_once",))
+    return f.apply("Add", step.name, one, results=(f"{step.name}_new",))[0]

@@ -1,0 +1,122 @@
+"""The norm of all gradients where they are partitioned: what each replica has of its square is added up over them.
+
+A gradient that only some replicas hold, or each a part of, has its square on none of them whole. Sums of squares, also
+over the shards of a replica, are kept as they are, terms of a sum over the replicas, until something needs the number;
+so one scalar is communicated. What all replicas hold whole counts once: with the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.ir import Apply, Attributes, Statement, names, operands
+from distir.ir.builder import FunctionBuilder
+from distir.transform.operands import with_operands
+from distir.transform.zero.groups import NORM, Group
+from distir.transform.zero.partition import Owner, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A value of one replica that is a term of a sum over all of them. `what`: the same for these terms.
+
+    `devices`: those of the replicas; `there`: whether the replica has such a term at all.
+    """
+
+    what: Hashable
+    rank: int
+    devices: tuple[int, ...]
+    there: bool
+
+    @property
+    def key(self) -> Hashable:
+        return self.what, self.devices
+
+
+@dataclass(slots=True)
+class _Norms:
+    namer: FunctionBuilder
+    body: list[Statement] = field(default_factory=list[Statement])
+    terms: dict[str, _Term] = field(default_factory=dict[str, _Term])
+    siblings: dict[Hashable, dict[int, str]] = field(default_factory=dict[Hashable, "dict[int, str]"])
+    """By key of terms: the name of each replica's, empty for one that has none."""
+    totals: dict[Hashable, dict[int, str]] = field(default_factory=dict[Hashable, "dict[int, str]"])
+    """By key of terms: their sum on each replica."""
+
+    def add(self, name: str, term: _Term) -> None:
+        self.terms[name] = term
+        self.siblings.setdefault(term.key, {})[term.rank] = name if term.there else ""
+
+    def is_everywhere(self, name: str) -> bool:
+        """Whether each replica has a term like this one."""
+        term = self.terms[name]
+        named = self.siblings[term.key]
+        return len(named) == len(term.devices) and all(named.values())
+
+    def total(self, name: str) -> str:
+        """The sum over the replicas, where a term is; written where the first replica needs it."""
+        term = self.terms[name]
+        if term.key not in self.totals:
+            named = self.siblings[term.key]
+            assert len(named) == len(term.devices), "replicas take their steps one after the other"
+            own = {rank: named[rank] for rank in sorted(named) if named[rank]}
+            hint = next(iter(own.values()))
+            found = dict(own)
+            if len(own) > 1:
+                results = tuple(self.namer.fresh(f"{each}_total") for each in own.values())
+                self.body.append(Apply(results, "MPIAllreduce", tuple(own.values())))
+                found = dict(zip(own, results, strict=True))
+            source = next(iter(found.values()))
+            for rank, device in enumerate(term.devices):
+                if rank not in found:
+                    found[rank] = self.namer.fresh(f"{hint}_total")
+                    self.body.append(Apply((found[rank],), "Send", (source,), Attributes({"device": device})))
+            self.totals[term.key] = found
+        return self.totals[term.key][term.rank]
+
+
+def with_norms(
+    body: Sequence[Statement], groups: Sequence[Group], partitions: Sequence[Partition], namer: FunctionBuilder
+) -> list[Statement]:
+    """The statements with the squares of partitioned gradients added up over the replicas."""
+    gradients: dict[str, _Term] = {}
+    for number, (group, partition) in enumerate(zip(groups, partitions, strict=True)):
+        for rank, name in enumerate(group.sums):
+            there = not isinstance(partition, Owner) or rank == partition.rank
+            gradients[name] = _Term(number, rank, group.devices, there)
+    found = _Norms(namer)
+    for statement in body:
+        _statement(found, gradients, statement)
+    return found.body
+
+
+def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement) -> None:
+    args = list(names(operands(statement)))
+    mine = [name for name in args if name in found.terms]
+    if isinstance(statement, Apply) and statement.op == NORM and args[0] in gradients:
+        own = gradients[args[0]]
+        found.add(statement.results[0], replace(own, what=(NORM, own.what)))
+        if own.there:
+            found.body.append(statement)
+    elif isinstance(statement, Apply) and statement.op == "Sum" and mine:
+        first = found.terms[mine[0]]
+        kept = [a for a in args if (found.terms[a].there if a in found.terms else first.rank == 0)]
+        what = tuple(found.terms[name].what for name in mine)
+        found.add(statement.results[0], _Term(what, first.rank, first.devices, bool(kept)))
+        if kept:
+            found.body.append(replace(statement, args=tuple(kept)))
+    elif (
+        isinstance(statement, Apply)
+        and statement.op == "MPIAllreduce"
+        and mine == args
+        and all(map(found.is_everywhere, args))
+    ):
+        what = tuple(found.terms[name].what for name in args)
+        for result, arg in zip(statement.results, args, strict=True):
+            term = found.terms[arg]
+            found.add(result, _Term(("MPIAllreduce", what), term.rank, term.devices, there=True))
+        found.body.append(statement)
+    else:
+        totals = {name: found.total(name) for name in mine}
+        found.body.append(with_operands(statement, totals) if totals else statement)
