@@ -49,6 +49,10 @@ class Flow:
         self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
+    def entry(self, function: Function) -> Settled:
+        """The classes of an entry function's dimensions."""
+        return self.function(function, [p.type for p in function.params])
+
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
         """The classes of a function's dimensions, for these arguments."""
         key = (function.name, tuple(vs))
