@@ -1,6 +1,7 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
-from distir.analysis.checker import Analysis, Checker, check, check_entry
+from distir.analysis.checker import Checker
+from distir.analysis.checking import Analysis, check, check_entry
 from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
 from distir.analysis.executor import (
     InputError,

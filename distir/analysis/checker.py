@@ -6,18 +6,16 @@ then, and only then, is reported at the call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
-from distir.analysis.interpreter import State
+from distir.analysis.blame import UNFIT, argument_to_blame, reason
+from distir.analysis.domains import Instance, Types
 from distir.analysis.parameters import parameters
-from distir.analysis.repairs import UNFIT, advised, argument_to_blame, reason
 from distir.analysis.replicas import Replicas
-from distir.analysis.revision_instances import Earlier, take_over
-from distir.analysis.structure import Structure, structure, unused
-from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
+from distir.analysis.structure import Structure
+from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import types as codes
 from distir.ir import (
     UNKNOWN,
@@ -38,73 +36,6 @@ from distir.ops import OPS, Reject, Value
 
 FINISHED = Types(Module())
 """What is left of the semantics in a final state: literals. The checker itself would be kept alive by what it found."""
-
-MOST_ADVISED = 100
-"""Of more diagnostics, what would mend the statement is looked for in the first ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """What checking a module gives."""
-
-    module: Module
-    diagnostics: tuple[Diagnostic, ...]
-    domain: Checker = field(compare=False)
-
-    @property
-    def errors(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that are errors, not warnings."""
-        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
-
-    @property
-    def states(self) -> Mapping[str, State]:
-        """The values of each function for its own parameters' types, by name."""
-        return {name: own.state for name, own in self.domain.own.items()}
-
-    def instance(self, function: Function, args: Sequence[Value]) -> Instance:
-        """The function for certain arguments. Raises ProgramError if it does not check for them."""
-        return self.domain.entered(function, tuple(args))
-
-
-def check(module: Module, earlier: Analysis | None = None, *, late: bool = False) -> Analysis:
-    """Check a module: names, single assignment, arity, attributes, types, devices.
-
-    `earlier`, of another version of the module, makes no difference but in time: what did not change is taken from it.
-    `late`: what an instance runs is checked when that is asked for, the rest never, and no lint is looked for.
-    """
-    with paused_collection():
-        found = structure(module, earlier.domain.structure if earlier is not None else None)
-        domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found, late=late)
-        if earlier is not None:
-            take_over(domain, earlier.domain)
-        diagnostics = list(found.diagnostics)
-        for function in module if not late else ():
-            diagnostics += domain.own_problems(function.name)
-            diagnostics += unused(function, found.names[function.name])
-        diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
-    order = {name: i for i, name in enumerate(module.functions)}
-    diagnostics.sort(key=lambda d: _position(d, order))
-    return Analysis(module, tuple(diagnostics), domain)
-
-
-def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:
-    """The entry function (or `function`) of a module without errors, and the module's analysis.
-
-    Raises LookupError if there is no such function, ProgramError if the module does not check.
-    """
-    entry = module.entry(function)
-    if entry is None:
-        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
-    analysis = check(module)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
-    return entry, analysis
-
-
-def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:
-    assert isinstance(diagnostic.site, Site)
-    index = diagnostic.site.index
-    return order[diagnostic.site.function], -1 if index is None else index
 
 
 @dataclass(slots=True)
@@ -140,8 +71,6 @@ class Checker(Types):
     )
     """What is wrong in each instance."""
     report: Report = field(default_factory=Report)
-    earlier: Earlier = field(default_factory=Earlier)
-    """Instances of earlier versions of the module."""
 
     @cached_property
     def replicas(self) -> Replicas:
@@ -200,13 +129,13 @@ class Checker(Types):
 
     def interpreted(self, name: str, vs: tuple[Value, ...]) -> Deep[Instance]:
         """A function analysed for these arguments; its diagnostics are kept with it."""
-        known = self._known(name, vs)
+        known = self.known(name, vs)
         if known is not None:
             return known
         outer, report = self.report, Report(self.module.functions[name])
         self.report = report
         try:
-            instance = (yield self.earlier.instance(self, name, vs)) or (yield super().interpreted(name, vs))
+            instance = yield self.made(name, vs)
             instance.state.semantics = FINISHED
             if not report.found:
                 self.replicas.add(name, vs, instance)
@@ -215,10 +144,17 @@ class Checker(Types):
             self.report = outer
         return instance
 
-    def _known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
+    def made(self, name: str, vs: tuple[Value, ...]) -> Deep[Instance]:
+        """An instance that is not known; the report gets what is wrong in it."""
+        return super().interpreted(name, vs)
+
+    def forget(self) -> None:
+        """Let go of what is known of earlier versions of the module."""
+
+    def known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
         """An instance that need not be interpreted: it has been, or one on other devices has."""
         known = self.instances.get((name, vs))
-        if known is not None or (name, vs) in self.earlier.kept:
+        if known is not None:
             return known
         known = self.replicas.following(name, vs)
         if known is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distir.analysis.checker import check, check_entry
+from distir.analysis.checking import check, check_entry
 from distir.analysis.footprint import footprint
 from distir.analysis.indices import Bounds, Leaf, index_bounds
 from distir.analysis.initial import deviation, near_one

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from distir.analysis.checker import Analysis, check
+from distir.analysis.checking import Analysis, check
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
 from distir.ir import Module, Part, Site, Statement

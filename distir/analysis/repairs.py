@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from distir.analysis.blame import UNFIT
+from distir.analysis.checker import Checker
 from distir.analysis.parameters import parameters
-from distir.diagnostics import Diagnostic, Note, Span
+from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
@@ -31,20 +32,12 @@ from distir.ir import (
     TupleType,
     Type,
     names,
-    operands,
-    results,
     types,
 )
 from distir.ops import OPS, Reject, Value, type_of
 
-if TYPE_CHECKING:
-    from distir.analysis.checker import Checker
-
 MISPLACED = (device_codes.DEVICE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)
 MISTYPED = (type_codes.DTYPE_MISMATCH, type_codes.BAD_CALL, type_codes.BAD_ARGUMENT)
-
-UNFIT = "does not check for these arguments"
-"""What is said of a call, before the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,36 +139,6 @@ def moved_to(value: Value, device: int) -> Type:
             return TensorType(dtype, shape, device)
         case _:
             return AnyType(device)
-
-
-def argument_to_blame(function: Function, site: Site | Span | None) -> int | None:
-    """The parameter that what is wrong at a site of a function comes from: the nearest one along its data.
-
-    None where none leads there.
-    """
-    if not isinstance(site, Site) or site.function != function.name or site.index is None:
-        return None
-    statement = function.body[site.index]
-    args = operands(statement)
-    key = site.part.key if site.part is not None and site.part.kind == "operand" else None
-    if isinstance(key, int) and key < len(args):
-        args = (args[key],)
-    numbers = {param.name: number for number, param in enumerate(function.params)}
-    makers = {name: made for made in function.body[: site.index] for name in results(made)}
-    here, seen = list(names(args)), set[str]()
-    while here:
-        number = next((numbers[name] for name in here if name in numbers), None)
-        if number is not None:
-            return number
-        seen |= set(here)
-        before = (name for at in here if at in makers for name in names(operands(makers[at])))
-        here = list(dict.fromkeys(name for name in before if name not in seen))
-    return None
-
-
-def reason(message: str) -> str:
-    """Why a call does not check, from the headline of what is wrong in the function that it calls."""
-    return message.rpartition(f"{UNFIT}: ")[2]
 
 
 def _to_send(found: Mistake, way: Sending) -> Diagnostic:

@@ -9,9 +9,10 @@ A test compares what this gives with what checking the module alone gives.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import InitVar, dataclass, field
+from typing import Any
 
+from distir.analysis.checker import Checker
 from distir.analysis.domains import Instance
 from distir.analysis.interpreter import State
 from distir.analysis.revision import Change, Hunk, affected, change, moved
@@ -20,9 +21,6 @@ from distir.diagnostics import Diagnostic
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Return, Site, Statement, results
 from distir.ir.deep import Deep
 from distir.ops import Value
-
-if TYPE_CHECKING:
-    from distir.analysis.checker import Checker
 
 Key = tuple[str, tuple[Value, ...]]
 
@@ -46,57 +44,59 @@ class Kept:
     """The functions that have come to mean something else since."""
 
 
-@dataclass(slots=True)
-class Earlier:
-    """What earlier versions found. Released as soon as the new version has been typed as far as the old one was."""
+@dataclass
+class Revised(Checker):
+    """The checker of a new version of a module, which knows what those of earlier versions found."""
 
-    kept: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
+    before: InitVar[Checker] = field(kw_only=True)
+    """Of the version before."""
+    earlier: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
+    """Released as soon as the new version has been typed as far as the old one was."""
 
-    def instance(self, checker: Checker, name: str, vs: tuple[Value, ...]) -> Deep[Instance | None]:
-        """An instance made from an earlier one, or None. The checker's report gets what is wrong in it."""
-        old = self.kept.get((name, vs))
+    def __post_init__(self, before: Checker) -> None:
+        if len(before.memo) <= MEMO_KEPT:
+            self.memo = before.memo
+        recursive = before.structure.recursive ^ self.structure.recursive
+        calls = {name: facts.calls for name, facts in self.structure.names.items()}
+        changed = affected(before.module, self.module, calls, recursive)
+        older = before.earlier if isinstance(before, Revised) else {}
+        waiting = [(key, k) for key, k in older.items() if key not in before.instances]
+        found = list(before.instances.items())  # at once: the old version may be being simulated, in another thread
+        room = max(VALUES_KEPT, 2 * sum(instance.size for _, instance in found))
+        for key, k in waiting:  # the oldest first: that is what was simulated
+            room -= k.instance.size
+            if room < 0:
+                break
+            self.earlier[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
+        for key, instance in found:
+            if key not in before.problems:
+                continue  # it is being typed
+            facts = before.structure.names[key[0]]
+            self.earlier[key] = Kept(instance, before.problems[key], facts.is_plain, facts.unsure, changed)
+
+    def known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
+        """An instance that need not be interpreted; what an earlier version had is not made from others."""
+        return self.instances.get((name, vs)) if (name, vs) in self.earlier else super().known(name, vs)
+
+    def made(self, name: str, vs: tuple[Value, ...]) -> Deep[Instance]:
+        """An instance made from an earlier one, or anew; the report gets what is wrong in it."""
+        old = self.earlier.get((name, vs))
         if old is None:
-            return None
-        function = checker.module.functions[name]
+            return (yield super().made(name, vs))
+        function = self.module.functions[name]
         if old.instance.function is function and name not in old.affected:
-            checker.report.found += old.problems
-            checker.instances[name, vs] = old.instance
-            return old.instance
-        if not old.is_plain or not checker.structure.names[name].is_plain:
-            return None
-        if function.params != old.instance.function.params:
-            return None
-        revision = _Revision(checker, old, function)
-        instance = yield revision.instance()
-        checker.instances[name, vs] = instance
+            self.report.found += old.problems
+            instance = old.instance
+        elif old.is_plain and self.structure.names[name].is_plain and function.params == old.instance.function.params:
+            instance = yield _Revision(self, old, function).instance()
+        else:
+            return (yield super().made(name, vs))
+        self.instances[name, vs] = instance
         return instance
 
     def forget(self) -> None:
         """Let go of earlier versions."""
-        self.kept = {}
-
-
-def take_over(new: Checker, old: Checker) -> None:
-    """Let the checker of a new version of a module know what that of an old version found."""
-    if len(old.memo) <= MEMO_KEPT:
-        new.memo = old.memo
-    recursive = old.structure.recursive ^ new.structure.recursive
-    calls = {name: facts.calls for name, facts in new.structure.names.items()}
-    changed = affected(old.module, new.module, calls, recursive)
-    kept = new.earlier.kept
-    waiting = [(key, k) for key, k in old.earlier.kept.items() if key not in old.instances]
-    found = list(old.instances.items())  # at once: the old version may be being simulated, in another thread
-    room = max(VALUES_KEPT, 2 * sum(instance.size for _, instance in found))
-    for key, k in waiting:  # the oldest first: that is what was simulated
-        room -= k.instance.size
-        if room < 0:
-            break
-        kept[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
-    for key, instance in found:
-        if key not in old.problems:
-            continue  # it is being typed
-        facts = old.structure.names[key[0]]
-        kept[key] = Kept(instance, old.problems[key], facts.is_plain, facts.unsure, changed)
+        self.earlier = {}
 
 
 @dataclass

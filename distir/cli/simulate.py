@@ -82,10 +82,8 @@ def simulate(
 
 def _export(program: Program, simulation: Simulation, trace: str | None, html: str | None) -> None:
     if trace is not None:
-        from distir.simulate.trace import write_chrome_trace
-
         with judged(program):
-            write_with(trace, lambda path: write_chrome_trace(simulation, path, lambda site: _place(program, site)))
+            write_with(trace, lambda path: simulation.to_chrome_trace(path, lambda site: _place(program, site)))
     if html is not None:
         from distir.cli.files import replace_file
         from distir.simulate.page import timeline_page

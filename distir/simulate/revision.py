@@ -208,7 +208,7 @@ def replan(
             raise ProgramError([cannot(unplanned)]) from None
         storages.pause = go_on
         _let_go(storages, bodies, finish(storages.found(instance)))
-        domain.earlier.forget()
+        domain.forget()
     return Plan(Simulation(module, instance, machine, body, effects), cut, storages, bodies)
 
 

@@ -32,9 +32,11 @@ from distir.simulate.body import Bodies, Body
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
+from distir.simulate.phases import Phases
 from distir.simulate.storage import StorageMap, Unplanned
 from distir.simulate.timeline import Timeline
 from distir.simulate.tokens import tokens
+from distir.simulate.trace import Locate, Traced, write_chrome_trace
 from distir.simulate.working_set import timed_on
 
 LARGEST_SHOWN = 5
@@ -192,11 +194,15 @@ class Simulation:
         ]
         return MemoryProfile(self._timeline, self.body.parameters, names)
 
-    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the timeline to a file that Perfetto and Chrome open. Raises OSError."""
-        from distir.simulate.trace import write_chrome_trace
+    def to_chrome_trace(self, path: str | os.PathLike[str], locate: Locate | None = None) -> None:
+        """Write the timeline to a file that Perfetto and Chrome open, with the places of statements from `locate`.
 
-        write_chrome_trace(self, path)
+        Raises OSError; ProgramError where there are more than two million ops.
+        """
+        title = f"@{self.function.name} on {self.hardware.name}"
+        memories = {device: self.memory_of(device) for device in self.devices}
+        phases = Phases(self.module, self.body)
+        write_chrome_trace(Traced(title, self._timeline, phases, self.memory(), memories), path, locate)
 
     def memory_of(self, device: int) -> int:
         """The physical memory of the machine that a device of the program uses."""

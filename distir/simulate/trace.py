@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Function, Site
+from distir.simulate.memory import MemoryProfile
 from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
 from distir.syntax import print_statement
-
-if TYPE_CHECKING:
-    from distir.simulate.simulation import Simulation
 
 PID = 1
 INWARDS = ("gather", "reduce")
@@ -39,25 +37,36 @@ Record = dict[str, Any]
 """One trace event."""
 
 
-def write_chrome_trace(
-    simulation: Simulation, path: str | os.PathLike[str], locate: Callable[[Site], str | None] | None = None
-) -> None:
-    """Write the simulation's timeline to a file, which appears only when it is whole.
+Locate = Callable[[Site], str | None]
+"""Where a statement stands, for example `mlp.dir:12`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What a trace shows of a simulated program. `memories`: by device, in order, the machine's memory that it uses."""
+
+    title: str
+    timeline: Timeline
+    phases: Phases
+    memory: MemoryProfile
+    memories: Mapping[int, int]
+
+
+def write_chrome_trace(traced: Traced, path: str | os.PathLike[str], locate: Locate | None = None) -> None:
+    """Write a timeline to a file, which appears only when it is whole.
 
     Times are rounded to nanoseconds and written in microseconds, as the format wants; `duration_us` among an op's
-    arguments is exact. `locate` says where a statement stands, for example `mlp.dir:12`. Raises OSError; ProgramError
-    where there are more than two million ops.
+    arguments is exact. Raises OSError; ProgramError where there are more than two million ops.
     """
-    refuse_beyond(
-        simulation.ops, MOST_TRACED, simulation.function.name, "a trace lists", "`--html` shows the beginning"
-    )
+    body = traced.timeline.body
+    refuse_beyond(body.ops, MOST_TRACED, body.instance.function.name, "a trace lists", "`--html` shows the beginning")
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
             separator = ""
-            for record in _records(simulation, locate):
+            for record in _records(traced, locate):
                 file.write(separator)
                 file.write(json.dumps(record, separators=(",", ":")))
                 separator = ",\n"
@@ -67,16 +76,15 @@ def write_chrome_trace(
         draft.unlink(missing_ok=True)
 
 
-def _records(simulation: Simulation, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
-    yield from _threads(simulation)
-    yield from _slices(simulation, locate)
-    yield from _counters(simulation)
+def _records(traced: Traced, locate: Locate | None) -> Iterator[Record]:
+    yield from _threads(traced)
+    yield from _slices(traced.timeline, traced.phases, locate)
+    yield from _counters(traced)
 
 
-def _threads(simulation: Simulation) -> Iterator[Record]:
-    title = f"@{simulation.function.name} on {simulation.hardware.name}"
-    yield {"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": title}}
-    for device in simulation.devices:
+def _threads(traced: Traced) -> Iterator[Record]:
+    yield {"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": traced.title}}
+    for device in traced.memories:
         thread = {"ph": "M", "pid": PID, "tid": _thread(device)}
         yield thread | {"name": "thread_name", "args": {"name": f"device {device}"}}
         yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
@@ -122,10 +130,9 @@ def _enter(open_calls: list[_Open], event: Event, device: int, start: int) -> It
         }
 
 
-def _slices(simulation: Simulation, locate: Callable[[Site], str | None] | None) -> Iterator[Record]:
-    timeline = simulation.timeline()
+def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterator[Record]:
     inside: dict[int, list[_Open]] = {}
-    placed = _Placing(Phases(simulation.module, simulation.body))
+    placed = _Placing(phases)
 
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
@@ -254,9 +261,9 @@ def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:
             yield arrow | {"bp": "e"} if phase == "f" else arrow
 
 
-def _counters(simulation: Simulation) -> Iterator[Record]:
-    names = memory_names(simulation)
-    for memory, moment, nbytes in memory_steps(simulation):
+def _counters(traced: Traced) -> Iterator[Record]:
+    names = _memory_names(traced.memories)
+    for memory, moment, nbytes in _memory_steps(traced.memory):
         yield {
             "ph": "C",
             "pid": PID,
@@ -267,10 +274,10 @@ def _counters(simulation: Simulation) -> Iterator[Record]:
         }
 
 
-def memory_steps(simulation: Simulation) -> Iterator[tuple[int, int, int]]:
+def _memory_steps(profile: MemoryProfile) -> Iterator[tuple[int, int, int]]:
     """Memory, nanoseconds and the bytes in use from then on. Of changes at one moment, the highest and the last."""
     pending: dict[int, tuple[int, int, int]] = {}
-    for point in simulation.memory().points():
+    for point in profile.points():
         moment = nanoseconds(point.time)
         before = pending.get(point.memory)
         highest = point.nbytes
@@ -289,11 +296,11 @@ def _steps(memory: int, moment: int, highest: int, last: int) -> Iterator[tuple[
     yield memory, moment, last
 
 
-def memory_names(simulation: Simulation) -> dict[int, str]:
+def _memory_names(memories: Mapping[int, int]) -> dict[int, str]:
     """By physical memory: `device 1`, or `devices 1, 4` for streams that share one."""
     users: dict[int, list[int]] = {}
-    for device in simulation.devices:
-        users.setdefault(simulation.memory_of(device), []).append(device)
+    for device, memory in memories.items():
+        users.setdefault(memory, []).append(device)
     return {m: f"device{'s' if len(ds) > 1 else ''} {', '.join(map(str, ds))}" for m, ds in users.items()}
 
 

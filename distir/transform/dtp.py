@@ -1,7 +1,8 @@
 """The step `dtp`: data, tensor and pipeline parallelism in one, and how their groups are laid out over the devices.
 
-The pipeline is made first, of the program on one device; then each of its devices becomes several. Nothing here knows
-how any of this is done: only the order, and the numbers of the devices.
+The pipeline is made first, of the program on one device; then each of its devices becomes several. Which dimensions of
+the weights can be split is found in the program on one device, as a pipeline does the same to each microbatch. Nothing
+here knows how any of this is done: only the order, and the numbers of the devices.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from distir.transform.entry import entry_of
 from distir.transform.pipeline import SCHEDULES, SUMS, pipeline_of
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
-from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.state import State
 from distir.transform.steps import StepError, is_heard, step, tell
 
@@ -83,13 +83,14 @@ def dtp(
                 tell(line)
         if piped and d == t == 1:
             return _pipeline(*options)
+        analysis, flow = sequential(module)
+        shards = TensorPlan(t, shard, strict, representative)
+        if t > 1 and not shard:
+            shards.settled = flow.entry(entry_of(module))
         if piped:
-            analysis, flow, batch = _analysed(*options)
+            analysis, batch = _analysed(*options)
             made = analysis.module
-        else:
-            analysis, flow = sequential(module)
-
-        shards = TensorPlan(t, shard, strict, flow, representative)
+            shards.settled = shards.settled and shards.settled.of(_sources(made))
 
         def replicas(analysis: Analysis, entry: Function) -> Sequence[State]:
             return batch_states(analysis, entry, d)
@@ -115,8 +116,8 @@ def _pipeline(
 @kept_per_thread(16)
 def _analysed(
     module: Module, stages: int, microbatches: int, schedule: str, virtual: int, balance: str, hardware: str, sums: str
-) -> tuple[Analysis, Flow, dict[str, Dim]]:
-    """The pipeline checked, what is known of its dimensions, and what its batch is called.
+) -> tuple[Analysis, dict[str, Dim]]:
+    """The pipeline checked, and what its batch is called.
 
     Here the batch of a microbatch is called `B` where the pipeline calls that of all of them so: then stages are the
     same for any number of microbatches. The names say what `B` is to be replaced by in the end.
@@ -126,7 +127,15 @@ def _analysed(
     smaller = _resized(made, {name: dims.multiply(dims.named(name), microbatches) for name in names})
     analysis = checked_result(f"pp={stages}", module, smaller, entry_of(smaller).name)
     back = {name: dims.divide(dims.named(name), microbatches) for name in names}
-    return analysis, Flow(analysis.domain), back
+    return analysis, back
+
+
+def _sources(module: Module) -> dict[str, str]:
+    """By parameter of a pipeline: the parameter of the program on one device that it holds."""
+    entry = entry_of(module)
+    scatter = module.functions[f"{entry.name}.scatter"]
+    sent = {s.results[0]: str(s.args[0]) for s in scatter.body if isinstance(s, Apply)}
+    return {p.name: sent.get(str(arg), str(arg)) for p, arg in zip(entry.params, scatter.returned, strict=True)}
 
 
 def _batch_names(module: Module) -> set[str]:

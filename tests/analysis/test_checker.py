@@ -424,7 +424,7 @@ def calls_of_rules(module, monkeypatch):
         count += 1
         return domains.infer_types(*args)
 
-    monkeypatch.setattr(sys.modules["distir.analysis.checker"], "MOST_PRECISE_FIRST", (counted,))
+    monkeypatch.setattr(sys.modules["distir.analysis.checking"], "MOST_PRECISE_FIRST", (counted,))
     check(module)
     return count
 

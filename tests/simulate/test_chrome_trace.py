@@ -15,7 +15,6 @@ import distir
 from distir.analysis import check
 from distir.models import mlp
 from distir.simulate import simulate
-from distir.simulate.trace import write_chrome_trace
 from distir.syntax import parse, print_statement
 
 MACHINE = machine()
@@ -46,7 +45,7 @@ def folder(tmp_path_factory):
 
 def written(simulation, folder, **options):
     path = folder / "trace.json"
-    write_chrome_trace(simulation, path, **options)
+    simulation.to_chrome_trace(path, **options)
     assert [p.name for p in folder.iterdir()] == ["trace.json"], "nothing else is left behind"
     return json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)["traceEvents"]
 
@@ -195,7 +194,7 @@ def test_a_trace_that_fails_leaves_no_file(folder, tmp_path):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        write_chrome_trace(simulate(parse(PIPELINE).module, MACHINE), tmp_path / "t.json", fail)
+        simulate(parse(PIPELINE).module, MACHINE).to_chrome_trace(tmp_path / "t.json", fail)
     assert not list(tmp_path.iterdir())
 
 

@@ -125,8 +125,10 @@ def test_degrees_of_one_leave_their_part_out():
     assert transform(module, "dtp=1,1,4", "microbatches=4") == transform(module, "pp=4", "microbatches=4")
 
 
-def test_it_is_the_three_steps_in_turn():
-    module = MODELS["mlp training"]()
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_the_three_steps_in_turn(name):
+    """Which dimensions are split is found in the program on one device by `dtp`, in its pipeline by `tp`."""
+    module = MODELS[name]()
     found = transform(module, "dtp=2,2,2", "microbatches=4", "layout=dpt")
     assert found == transform(module, "pp=2", "microbatches=4", "tp=2", "dp=2")
 

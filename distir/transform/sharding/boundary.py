@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.ir import Arg, Function
-from distir.transform.sharding.classes import Pieces, Place, Settled, Traits, is_one
+from distir.transform.sharding.classes import Pieces, Place, Settled, Traits
 
 Sides = Sequence[tuple[tuple[tuple[int, ...], int], Pieces]]
 """The dimensions of a parameter or result: the way to the leaf and the axis, and the classes that it consists of."""
@@ -24,13 +24,6 @@ class Summary:
     classes: tuple[Traits, ...]
     conflicts: frozenset[frozenset[int]]
     """Classes of which at most one can be split: a value has them, or an op."""
-
-    @property
-    def makes_no_dimension(self) -> bool:
-        """Whether every dimension of the results is one with some of the parameters, and none consists of blocks."""
-        given = {of for rows in self.params.values() for _, pieces in rows for of, _ in pieces}
-        made = [pieces for rows in self.results.values() for _, pieces in rows]
-        return all(is_one(pieces) and pieces[0][0] in given for pieces in made)
 
 
 def summary_of(function: Function, settled: Settled) -> Summary:

@@ -233,6 +233,18 @@ class Settled:
     conflicts: frozenset[frozenset[int]]
     """Classes that one value has, or that one op has in values apart: of these, at most one can be split."""
 
+    def of(self, sources: Mapping[str, str]) -> Settled:
+        """The dimensions of values that are copies of these: `sources` gives the value that each is a copy of."""
+        by_name: dict[str, list[Place]] = {}
+        for place in self.places:
+            by_name.setdefault(place[0], []).append(place)
+        places = {
+            (name, path, axis): self.places[source, path, axis]
+            for name, source in sources.items()
+            for _, path, axis in by_name.get(source, ())
+        }
+        return Settled(places, self.traits, self.conflicts)
+
     def name(self, same: Mapping[str, str]) -> None:
         """Add values that have the same dimensions as others, by those."""
         by_name: dict[str, list[str]] = {}

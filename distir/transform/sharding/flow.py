@@ -6,18 +6,17 @@ and results belong together, so the work is that of the calls, not of the inline
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
 from distir.analysis import Checker, Instance
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, SymbolicDim, TensorType, TupleType, Type
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, SymbolicDim, TensorType, TupleType, Type, names
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
-from distir.transform.sharding.boundary import Boundary, Sides, Summary, summary_of
+from distir.transform.sharding.boundary import Sides, Summary, summary_of
 from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
 from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.leaves import (
@@ -49,6 +48,10 @@ class Flow:
         self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
+    def entry(self, function: Function) -> Settled:
+        """The classes of an entry function's dimensions."""
+        return self.function(function, [p.type for p in function.params])
+
     def function(self, function: Function, vs: Sequence[Value]) -> Settled:
         """The classes of a function's dimensions, for these arguments."""
         key = (function.name, tuple(vs))
@@ -61,8 +64,8 @@ class Flow:
         body = _Body(self, self._domain, function, instance)
         yield from body.follow()
         settled = body.classes.settled()
-        returned = {name: body.same[name] for name in function.returned if isinstance(name, str) and name in body.same}
-        settled.name(returned)
+        asked = body.same if self.likeliest else filter(body.same.__contains__, names(function.returned))
+        settled.name({name: body.same[name] for name in asked})
         return settled
 
     def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[Summary]:
@@ -82,18 +85,6 @@ _SUMMARIES: Final[Findings[Hashable, Summary]] = Findings()
 """Of all programs: those of a search have most of their functions in common."""
 
 
-Rows = Sequence[tuple[int, Pieces]]
-"""Nodes in the caller, each with the classes that it consists of in the callee."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a call has said of one argument: a row for each dimension, and nodes of classes without blocks."""
-
-    rows: Rows
-    own: dict[int, int]
-
-
 Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
 """What a statement does, to which values by the names of those that have their dimensions, and results it discards."""
 
@@ -103,15 +94,11 @@ class _Body:
         self.flow, self.domain, self.function, self.instance = flow, domain, function, instance
         self.classes = Classes()
         self.choices: list[tuple[Apply, Sequence[Leaf], Sequence[Leaf], Layout]] = []
-        self._seen: dict[tuple[str, int, int], Seen] = {}
-        """By argument of a call, its number, and the callee's boundary."""
-        self._apart: set[tuple[int, ...]] = set()
-        """The conflicts of callees' classes, as nodes."""
         self.same: dict[str, str] = {}
         """By value: an earlier one with the same dimensions, and no more of its own. Not where all are asked for."""
         self._forms: dict[Form, tuple[str, ...]] = {}
-        """By form of a statement: the results of the first one that has it."""
-        self._repeated: dict[Form, tuple[Summary, dict[int, int], int]] = {}
+        """By form of a statement: the results of the first one that has it. A pipeline calls each stage many times."""
+        self._repeated: dict[Form, tuple[Summary, Sequence[int], int]] = {}
         """By form of a call: the callee, a node for each of its classes, and how often it is called again."""
 
     def follow(self) -> Deep[None]:
@@ -124,8 +111,8 @@ class _Body:
             elif isinstance(statement, Call):
                 yield from self._call(statement)
         for summary, own, times in self._repeated.values():
-            for of, traits in enumerate(summary.classes):
-                self.classes.traits(own[of]).sums += times * traits.sums
+            for node, traits in zip(own, summary.classes, strict=True):
+                self.classes.traits(node).sums += times * traits.sums
         for choice in self.choices:  # what must be whole is known by now
             self._choose(*choice)
 
@@ -166,7 +153,7 @@ class _Body:
             return
         ws = self.domain.answer(statement, vs)
         leaves = self._leaves(statement, vs, ws)
-        if not self.flow.likeliest and makes_no_dimension(statement, leaves):
+        if makes_no_dimension(statement, leaves):
             self._forms[form] = statement.results
             if changes_no_dimension(statement, leaves):
                 (operand, *_), (result,) = form[1], statement.results
@@ -330,74 +317,39 @@ class _Body:
             summary, own, times = self._repeated[form]
             self._repeated[form] = summary, own, times + 1
             return
-        summary = yield self.flow.summary(self.domain.module.functions[statement.function], vs)
-        args = tuple([self.same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args])
-        boundaries: tuple[tuple[Sequence[Arg], Boundary], ...]
-        boundaries = ((args, summary.params), (statement.results, summary.results))
-        own = self._own(summary, boundaries)
-        if not self.flow.likeliest and summary.makes_no_dimension:
+        summary: Summary = yield self.flow.summary(self.domain.module.functions[statement.function], vs)
+        args = [self.same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args]
+        own = [self.classes.new() for _ in summary.classes]
+        for node, traits in zip(own, summary.classes, strict=True):
+            self.classes.traits(node).absorb(traits)
+        if any(summary.params.values()):
             self._forms[form] = statement.results
             self._repeated[form] = summary, own, 0
-        for args, places in boundaries:
-            for position, arg in enumerate(args):
-                made = args is statement.results and arg != DISCARD
-                rows = self._made(str(arg), places[position], own) if made else self._nodes(arg, position, places, own)
-                for node, pieces in rows:
-                    if is_one(pieces):
-                        self.classes.unite(node, own[pieces[0][0]])
-                    else:
-                        self.classes.link(node, [own[of] for of, _ in pieces], tuple(block for _, block in pieces))
-        groups = {tuple(sorted(own[of] for of in group)) for group in summary.conflicts} - self._apart
-        self._apart |= groups
-        for group in groups:
-            self.classes.conflict(group)
+        rows: list[tuple[int, Pieces]] = []
+        for position, arg in enumerate(args):
+            rows += self._given(arg, summary.params[position])
+        for position, name in enumerate(statement.results):
+            rows += self._made(name, summary.results[position], own)
+        for node, pieces in rows:
+            if is_one(pieces):
+                self.classes.unite(node, own[pieces[0][0]])
+            else:
+                self.classes.link(node, [own[of] for of, _ in pieces], tuple(block for _, block in pieces))
+        for group in summary.conflicts:
+            self.classes.conflict([own[of] for of in group])
 
-    def _own(self, summary: Summary, boundaries: Iterable[tuple[Sequence[Arg], Boundary]]) -> dict[int, int]:
-        """A node for each class of the callee.
-
-        The one of an earlier call where the class was united with the same argument in the same place: a pipeline calls
-        a stage with the same weights for each microbatch.
-        """
-        own: dict[int, int] = {}
-        for args, places in boundaries:
-            for position, arg in enumerate(args):
-                if isinstance(arg, str) and (arg, position, id(places)) in self._seen:
-                    own |= self._seen[arg, position, id(places)].own
-        for of, traits in enumerate(summary.classes):
-            if of not in own:
-                own[of] = self.classes.new()
-                self.classes.traits(own[of]).absorb(traits)
-            elif traits.sums:
-                self.classes.traits(own[of]).sums += traits.sums
-        return own
-
-    def _made(self, name: str, rows: Sides, own: Mapping[int, int]) -> Rows:
+    def _made(self, name: str, sides: Sides, own: Sequence[int]) -> Iterator[tuple[int, Pieces]]:
         """The dimensions of a call's result: those that consist of blocks; the others are the callee's classes."""
-        found: list[tuple[int, Pieces]] = []
-        for (path, axis), pieces in rows:
+        for (path, axis), pieces in sides if name != DISCARD else ():
             if is_one(pieces):
                 self.classes.put((name, path, axis), own[pieces[0][0]])
             else:
-                found.append((self.classes.node((name, path, axis)), pieces))
-        return found
+                yield self.classes.node((name, path, axis)), pieces
 
-    def _nodes(self, arg: Arg, position: int, places: Boundary, own: Mapping[int, int]) -> Rows:
-        """The dimensions of an argument or result, with their classes and blocks in the callee.
-
-        Of those that an earlier call has united already, one is enough.
-        """
-        found: Rows
-        if not isinstance(arg, str) or arg == DISCARD:
-            found = [(self.classes.new(), pieces) for _, pieces in places[position]]
-            for node, _ in found if arg != DISCARD else ():
+    def _given(self, arg: Arg, sides: Sides) -> Iterator[tuple[int, Pieces]]:
+        """The dimensions of an argument, with their classes and blocks in the callee."""
+        for (path, axis), pieces in sides:
+            node = self._node(arg, path, axis)
+            if not isinstance(arg, str):
                 self.classes.traits(node).whole = "a constant has it"
-            return found
-        seen = self._seen.get((arg, position, id(places)))
-        if seen is not None:
-            return [row for row in seen.rows if not is_one(row[1]) or seen.own[row[1][0][0]] != own[row[1][0][0]]]
-        node = self.classes.node
-        found = [(node((arg, path, axis)), pieces) for (path, axis), pieces in places[position]]
-        rows = {pieces: (node, pieces) for node, pieces in found}
-        united = {of: own[of] for pieces in rows if is_one(pieces) for of, _ in pieces}
-        self._seen[arg, position, id(places)] = Seen([*rows.values()] if all(map(is_one, rows)) else found, united)
-        return found
+            yield node, pieces

@@ -129,7 +129,8 @@ class Partition:
     def _written(self, name: str, vs: tuple[Value, ...], states: tuple[State, ...]) -> Deep[Written]:
         """A function for arguments in these states, with all that it calls, found once."""
         closure = self.closures.of(name)
-        key = (closure, vs, states, closure.split_by(self.mesh))
+        place = self.analysis.domain.replicas.key(name, vs)
+        key = (closure, vs if place is None else place[0], states, closure.split_by(self.mesh))
         known = self.findings.get(key)
         if known is None:
             inner = Partition(self.analysis, self.mesh, self.tokens)

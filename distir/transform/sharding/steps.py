@@ -14,6 +14,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import analysed, checked
 from distir.transform.sharding.batch import tokens
+from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.ends import gather, scatter
 from distir.transform.sharding.flow import Flow
@@ -74,17 +75,20 @@ class TensorPlan:
     size: int
     by_hand: tuple[str, ...] = ()
     strict: bool = False
-    flow: Flow | None = None
     representative: bool = False
+    settled: Settled | None = None
+    """The dimensions of the parameters, where they are known already."""
 
     def __call__(self, analysis: Analysis, entry: Function) -> Sequence[State]:
         """The placement of the entry function's parameters. Raises ProgramError where nothing can be split."""
-        self.flow = self.flow or Flow(analysis.domain)
-        return parameter_states(analysis, entry, self.size, self.by_hand, self.flow)
+        if self.settled is None:
+            self.settled = Flow(analysis.domain).entry(entry)
+        return parameter_states(entry, self.size, self.by_hand, self.settled)
 
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """What came of it."""
-        why = reasons(analysis, entry, states, self.size, self.by_hand, self.flow or Flow(analysis.domain))
+        assert self.settled is not None
+        why = reasons(entry, states, self.size, self.by_hand, self.settled)
         return shares(analysis, made, entry, states, self.size, 1 if self.representative else self.size, why)
 
     def report(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:
@@ -109,7 +113,9 @@ def tensor_shares(module: Module, size: int) -> Shares:
     """Each device's share of FLOPs and weights after `tp=size`. Raises ProgramError as `tp` does."""
     found: list[Shares] = []
     analysis, flow = sequential(module)
-    plan = TensorPlan(size, flow=flow, representative=True)
+    entry = module.entry()
+    settled = flow.entry(entry) if entry is not None else None
+    plan = TensorPlan(size, representative=True, settled=settled)
 
     def report(analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:
         found.append(plan.shares(analysis, entry, states, check(made, late=True)))

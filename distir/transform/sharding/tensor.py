@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import cast
 
-from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
@@ -21,7 +20,6 @@ from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
 from distir.ir.roles import is_held
 from distir.ops.layout import Block, Blocks, Repeated, Shared
 from distir.transform.sharding.classes import Pieces, Place, Settled, Traits, is_one
-from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.shares import Reasons
 from distir.transform.sharding.sizes import check_divides, divisors
 from distir.transform.sharding.state import WHOLE, Split, State
@@ -38,15 +36,9 @@ class Candidate:
     """How many numbers the parameters hold that would be split."""
 
 
-def parameter_states(
-    analysis: Analysis, entry: Function, size: int, by_hand: Sequence[str], flow: Flow | None = None
-) -> list[State]:
-    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so.
-
-    `flow`: one over the same analysis, which may know the functions that are called.
-    """
+def parameter_states(entry: Function, size: int, by_hand: Sequence[str], settled: Settled) -> list[State]:
+    """A state for each parameter of the entry function. Raises ProgramError where nothing can be split so."""
     stated = _stated(entry, by_hand)
-    settled = (flow or Flow(analysis.domain)).function(entry, [p.type for p in entry.params])
     if stated:
         split = _stated_places(entry, stated, settled, size)
     else:
@@ -73,11 +65,8 @@ def _blocks(pieces: Pieces, chosen: Collection[int]) -> Blocks | None:
     return tuple(found)
 
 
-def reasons(
-    analysis: Analysis, entry: Function, states: Sequence[State], size: int, by_hand: Sequence[str], flow: Flow
-) -> Reasons:
+def reasons(entry: Function, states: Sequence[State], size: int, by_hand: Sequence[str], settled: Settled) -> Reasons:
     """Why `parameter_states` has split no more than it has."""
-    settled = flow.function(entry, [p.type for p in entry.params])
     split = {p.name: state for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
     chosen = frozenset(
         of

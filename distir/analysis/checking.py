@@ -1,0 +1,85 @@
+"""Checking a module: what is wrong in it, and all that was found on the way, for a first or a later version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distir.analysis.checker import Checker
+from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
+from distir.analysis.interpreter import State
+from distir.analysis.repairs import advised
+from distir.analysis.revision_instances import Revised
+from distir.analysis.structure import structure, unused
+from distir.diagnostics import Diagnostic, ProgramError, Severity
+from distir.ir import Function, Module, Site
+from distir.ir.collection import paused_collection
+from distir.ops import Value
+
+MOST_ADVISED = 100
+"""Of more diagnostics, what would mend the statement is looked for in the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What checking a module gives."""
+
+    module: Module
+    diagnostics: tuple[Diagnostic, ...]
+    domain: Checker = field(compare=False)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors, not warnings."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """The values of each function for its own parameters' types, by name."""
+        return {name: own.state for name, own in self.domain.own.items()}
+
+    def instance(self, function: Function, args: Sequence[Value]) -> Instance:
+        """The function for certain arguments. Raises ProgramError if it does not check for them."""
+        return self.domain.entered(function, tuple(args))
+
+
+def check(module: Module, earlier: Analysis | None = None, *, late: bool = False) -> Analysis:
+    """Check a module: names, single assignment, arity, attributes, types, devices.
+
+    `earlier`, of another version of the module, makes no difference but in time: what did not change is taken from it.
+    `late`: what an instance runs is checked when that is asked for, the rest never, and no lint is looked for.
+    """
+    with paused_collection():
+        found = structure(module, earlier.domain.structure if earlier is not None else None)
+        if earlier is None:
+            domain = Checker(module, rules=MOST_PRECISE_FIRST, structure=found, late=late)
+        else:
+            domain = Revised(module, rules=MOST_PRECISE_FIRST, structure=found, late=late, before=earlier.domain)
+        diagnostics = list(found.diagnostics)
+        for function in module if not late else ():
+            diagnostics += domain.own_problems(function.name)
+            diagnostics += unused(function, found.names[function.name])
+        diagnostics[:MOST_ADVISED] = [advised(domain, diagnostic) for diagnostic in diagnostics[:MOST_ADVISED]]
+    order = {name: i for i, name in enumerate(module.functions)}
+    diagnostics.sort(key=lambda d: _position(d, order))
+    return Analysis(module, tuple(diagnostics), domain)
+
+
+def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:
+    """The entry function (or `function`) of a module without errors, and the module's analysis.
+
+    Raises LookupError if there is no such function, ProgramError if the module does not check.
+    """
+    entry = module.entry(function)
+    if entry is None:
+        raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    analysis = check(module)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return entry, analysis
+
+
+def _position(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int]:
+    assert isinstance(diagnostic.site, Site)
+    index = diagnostic.site.index
+    return order[diagnostic.site.function], -1 if index is None else index
