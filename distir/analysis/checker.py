@@ -12,6 +12,7 @@ from functools import cached_property
 
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance, Types
 from distir.analysis.interpreter import State
+from distir.analysis.kernels import in_kernel
 from distir.analysis.parameters import parameters
 from distir.analysis.repairs import UNFIT, advised, argument_to_blame, reason
 from distir.analysis.replicas import Replicas
@@ -208,6 +209,8 @@ class Checker(Types):
         try:
             instance = (yield self.earlier.instance(self, name, vs)) or (yield super().interpreted(name, vs))
             instance.state.semantics = FINISHED
+            if instance.function.kernel:
+                report.found += [d for d in in_kernel(instance) if d not in report.found]
             if not report.found:
                 self.replicas.add(name, vs, instance)
         finally:

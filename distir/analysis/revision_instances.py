@@ -64,7 +64,8 @@ class Earlier:
             return old.instance
         if not old.is_plain or not checker.structure.names[name].is_plain:
             return None
-        if function.params != old.instance.function.params:
+        before = old.instance.function
+        if function.params != before.params or function.kernel != before.kernel:
             return None
         revision = _Revision(checker, old, function)
         instance = yield revision.instance()

@@ -138,7 +138,7 @@ def simulated_run(name: str, program: Program, simulation: Simulation) -> Run:
     found: list[Piece] = []
     for event in simulation.timeline().events():
         names = frozenset(name for name in event.statement.results if name != DISCARD)
-        own = (event.function.name, event.statement.op, names, line_of(event))
+        own = (event.function.name, event.op, names, line_of(event))
         found += [Piece(d, *own, event.start, event.effect.cost.seconds) for d in event.effect.devices]
     return Run(name, False, _by_device(found))
 

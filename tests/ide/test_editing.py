@@ -152,7 +152,7 @@ def test_the_likeliest_value_comes_first():
 
 
 def test_templates_stand_where_what_they_write_may_stand():
-    assert {"func", "main", "dense"} == {i.label for i in completions(*at_cursor("<|>")).items}
+    assert {"func", "kernel", "main", "dense"} == {i.label for i in completions(*at_cursor("<|>")).items}
     for item in completions(*at_cursor("<|>")).items:
         plain = re.sub(r"\$\{\d+(?::|\|)([^},|]*)[^}]*\}", r"\1", item.snippet)
         plain = re.sub(r"\$([12])", lambda m: {"1": "Float32", "2": "1024"}[m[1]], plain).replace("$0\n", "\n")
