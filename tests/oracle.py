@@ -262,7 +262,8 @@ class _Walk:
         if is_send and len(devices) > 1 and len(memories) == 1 and None not in operands:
             view = True
         first = len(self.storages)
-        results = _split(operands, ws) if view else [self._made(w) for w in ws]
+        whole = operands[: types.width(ts[0])] * len(ws) if definition.view == "first" else operands
+        results = _split(whole, ws) if view else [self._made(w) for w in ws]
         measured = len(devices) == 1 and self.machine.measured(statement.op, positions)
         if (definition.view or done == NO_WORK) and not measured:
             devices = ()

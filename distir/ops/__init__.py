@@ -20,6 +20,7 @@ from distir.ops import (
     select,
     shape,
     tuples,
+    views,
 )
 from distir.ops.attributes import bind, canonical
 from distir.ops.core import OPS, REQUIRED, Op, Ops, op
@@ -57,6 +58,7 @@ FAMILIES = (
     optimizer,
     communication,
     group,
+    views,
 )
 """The modules of the built-in ops, registered on import."""
 

@@ -254,7 +254,7 @@ class Effects:
             to_ticks(cost.seconds),
             sizes,
             tuple(map(types.width, ws)),
-            tuple(range(len(sizes))) if view else (),
+            _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _takeovers(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
         )
@@ -298,6 +298,12 @@ class Effects:
             enough = larger.devices_in_words(self.hardware, first + (size - 1) * stride + 1)
             raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message, help=enough)
         return tuple(range(first, first + size * stride, stride))
+
+
+def _shared(op: Op, inputs: Sequence[Type], count: int) -> tuple[int, ...]:
+    """Of a view, by leaf of the results: the leaf of the operands that it shares memory with."""
+    width = types.width(inputs[0]) if op.view == "first" else max(count, 1)
+    return tuple([leaf % width for leaf in range(count)])
 
 
 def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:

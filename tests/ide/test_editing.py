@@ -183,7 +183,7 @@ def test_types_are_offered_where_types_stand():
     document, offset = at_cursor("func @f(%x: D1 {<|>")
     assert [i.label for i in completions(document, offset).items] == ["batch", "param", "frozen", "buffer", "state"]
     document, offset = at_cursor("fu<|>")
-    assert [i.label for i in completions(document, offset).items] == ["func", "main", "dense"]
+    assert [i.label for i in completions(document, offset).items] == ["func", "kernel", "main", "dense"]
 
 
 def test_attributes_come_with_their_defaults():
