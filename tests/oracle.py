@@ -15,7 +15,7 @@ from itertools import pairwise
 from distir.analysis import lookup
 from distir.analysis.domains import MOST_PRECISE_FIRST, Types
 from distir.ir import DISCARD, HOST, Apply, Call, Module, Return, TensorType, types
-from distir.ops import NO_WORK, dense, type_of, work
+from distir.ops import NO_WORK, Work, dense, type_of, work
 
 TICK = Fraction(1, 1 << 80)
 
@@ -26,7 +26,8 @@ class Op:
 
     function: str
     index: int
-    statement: Apply
+    statement: Apply | Call
+    """A call of a kernel is one op."""
     devices: tuple
     """The devices that it occupies; none for views and host ops."""
     operands: list
@@ -41,6 +42,11 @@ class Op:
     temporary: int
     takeovers: list
     """Leaves of results, and the leaves of operands whose memory they may take over."""
+    work: Work = NO_WORK
+
+    @property
+    def name(self):
+        return self.statement.op if isinstance(self.statement, Apply) else f"@{self.statement.function}"
 
 
 @dataclass
@@ -227,7 +233,10 @@ class _Walk:
                 return operands
             if isinstance(statement, Call):
                 callee = self.domain.module.functions[statement.function]
-                results = self._run(callee, rho(statement.args), operands)
+                run = self._kernel if callee.kernel and self.place else self._run
+                results = run(callee, rho(statement.args), operands)
+                if run == self._kernel:
+                    self.ops[-1].function, self.ops[-1].index, self.ops[-1].statement = function.name, index, statement
             else:
                 results = self._op(function.name, index, statement, rho, [leaf for arg in operands for leaf in arg])
             where |= {name: leaves for name, leaves in zip(statement.results, results, strict=True) if name != DISCARD}
@@ -253,7 +262,8 @@ class _Walk:
         if is_send and len(devices) > 1 and len(memories) == 1 and None not in operands:
             view = True
         first = len(self.storages)
-        results = _split(operands, ws) if view else [self._made(w) for w in ws]
+        whole = operands[: types.width(ts[0])] * len(ws) if definition.view == "first" else operands
+        results = _split(whole, ws) if view else [self._made(w) for w in ws]
         measured = len(devices) == 1 and self.machine.measured(statement.op, positions)
         if (definition.view or done == NO_WORK) and not measured:
             devices = ()
@@ -261,7 +271,65 @@ class _Walk:
         self.ops.append(Op(
             function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
             [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
-            done.temporary, [] if view else _takeovers(definition, ts, ws),
+            done.temporary, [] if view else _takeovers(definition, ts, ws), done,
+        ))  # fmt: skip
+        return results
+
+    def _kernel(self, function, args, given):
+        """Run a kernel: its ops together are one, which reads what is given, and writes what it returns."""
+        outside, self.ops, first = self.ops, [], len(self.storages)
+        inner_results = self._run(function, args, given)
+        inside, self.ops = self.ops, outside
+        sizes = self.storages[:]
+        del self.storages[first:]
+
+        leaves = [leaf for arg in args for leaf in types.leaves(type_of(arg))]
+        operands = [storage for arg in given for storage in arg]
+        used = {storage for op in inside for storage in op.operands}
+        read = {}
+        for leaf, storage in zip(leaves, operands, strict=True):
+            if storage is not None and storage in used:
+                read[storage] = max(read.get(storage, 0), leaf.nbytes)
+        ws = [type_of(w) for w in self.domain.instance(function.name, args).returned]
+        results, written = [], 0
+        for w, storages in zip(ws, inner_results, strict=True):
+            results.append([])
+            for leaf, storage in zip(types.leaves(w), storages, strict=True):
+                mine = storage is None or storage < first  # an operand, or a view of one
+                results[-1] += [storage] if mine else self._made(leaf)
+                written += 0 if mine else leaf.nbytes
+        flops = Counter()
+        for op in inside:
+            for dtype, count in op.work.arithmetic:
+                flops[dtype] += count
+        (dtype, most), *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
+        others = tuple((dtype, count) for dtype, count in others if count)
+        alone = sum(op.work.bytes for op in inside)
+        done = Work(most, min(alone, sum(read.values()) + written), dtype, others=others)
+        devices = tuple(sorted({d for t in [*map(type_of, args), *ws] for d in types.devices(t)}))
+        devices = devices if done.flops or done.bytes else ()
+        spent = self._seconds(f"@{function.name}", done, [self.place[d] for d in devices]) if devices else 0.0
+
+        returned = [storage for storages in inner_results for storage in storages]
+        heirs = {}
+        for number, op in enumerate(inside):
+            later = {s for other in inside[number + 1 :] for s in other.operands} | set(returned)
+            for result, operand in op.takeovers:
+                new, old = op.results[result], op.operands[operand]
+                free = None not in (new, old) and old not in later and old not in heirs.values()
+                if free and sizes[new] == sizes[old]:
+                    heirs[new] = old
+        takeovers = []
+        for leaf, storage in enumerate(returned):
+            held = storage
+            while held in heirs:
+                held = heirs[held]
+            if held != storage and held in operands:
+                takeovers.append((leaf, operands.index(held)))
+        made = [*range(first, len(self.storages))]
+        flat = [storage for storages in results for storage in storages]
+        self.ops.append(Op(
+            "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, takeovers, done,
         ))  # fmt: skip
         return results
 

@@ -153,7 +153,8 @@ params = st.builds(Param, names, st.just(UNKNOWN) | types, roles)
 def functions(draw, name=names):
     body = (*draw(st.lists(statements(), max_size=5)), Return(draw(args)))
     result_types = draw(st.none() | st.lists(types, max_size=2).map(tuple))
-    return Function(draw(name), tuple(draw(st.lists(params, max_size=4))), body, result_types)
+    params_drawn = tuple(draw(st.lists(params, max_size=4)))
+    return Function(draw(name), params_drawn, body, result_types, draw(st.booleans()))
 
 
 modules = st.lists(functions(), max_size=3, unique_by=lambda function: function.name).map(Module)

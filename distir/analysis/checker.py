@@ -12,6 +12,7 @@ from functools import cached_property
 
 from distir.analysis.blame import UNFIT, argument_to_blame, reason
 from distir.analysis.domains import Instance, Types
+from distir.analysis.kernels import in_kernel
 from distir.analysis.parameters import parameters
 from distir.analysis.replicas import Replicas
 from distir.analysis.structure import Structure
@@ -137,6 +138,8 @@ class Checker(Types):
         try:
             instance = yield self.made(name, vs)
             instance.state.semantics = FINISHED
+            if instance.function.kernel:
+                report.found += [d for d in in_kernel(instance) if d not in report.found]
             if not report.found:
                 self.replicas.add(name, vs, instance)
         finally:

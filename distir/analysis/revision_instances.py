@@ -87,7 +87,7 @@ class Revised(Checker):
         if old.instance.function is function and name not in old.affected:
             self.report.found += old.problems
             instance = old.instance
-        elif old.is_plain and self.structure.names[name].is_plain and function.params == old.instance.function.params:
+        elif old.is_plain and self.structure.names[name].is_plain and _same_head(function, old.instance.function):
             instance = yield _Revision(self, old, function).instance()
         else:
             return (yield super().made(name, vs))
@@ -225,3 +225,7 @@ def _is_same_in(a: State, b: State, name: str) -> bool:
 
 def _same(a: Value, b: Value) -> bool:
     return a is b or a == b
+
+
+def _same_head(new: Function, old: Function) -> bool:
+    return new.params == old.params and new.kernel == old.kernel

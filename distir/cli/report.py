@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.output import table
 from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
-from distir.ir import Apply, Site
+from distir.ir import Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
 from distir.simulate.composition import KINDS, compositions
@@ -286,9 +286,7 @@ def lines(program: Program) -> Callable[[Event], int | None]:
 
 def _named(event: Event) -> str:
     """`%x_1 = Split`, as in the program, with only the first result."""
-    statement = event.statement
-    assert isinstance(statement, Apply)
-    return statement.op if event.label == statement.op else f"{event.label} = {statement.op}"
+    return event.op if event.label == event.op else f"{event.label} = {event.op}"
 
 
 def placed(event: Event, line_of: Callable[[Event], int | None]) -> str:

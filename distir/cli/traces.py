@@ -138,7 +138,7 @@ def simulated_run(name: str, program: Program, simulation: Simulation) -> Traced
     found: list[TracedOp] = []
     for event in simulation.timeline().events():
         names = frozenset(name for name in event.statement.results if name != DISCARD)
-        own = (event.function.name, event.statement.op, names, line_of(event))
+        own = (event.function.name, event.op, names, line_of(event))
         found += [TracedOp(d, *own, event.start, event.effect.cost.seconds) for d in event.effect.devices]
     return TracedRun(name, False, _by_device(found))
 
@@ -272,7 +272,7 @@ def _matched(first: TracedRun, second: TracedRun, device: int) -> list[tuple[Tra
 def _is_view(op: str) -> bool:
     from distir.ops import OPS
 
-    return op in OPS and OPS[op].view
+    return op in OPS and bool(OPS[op].view)
 
 
 def _different(first: TracedRun, second: TracedRun, why: str) -> Refused:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.cost.price import Price
@@ -147,7 +147,11 @@ class DeviceKind:
         return own or self.ops.get((op, "other"))
 
 
-def roofline(kind: DeviceKind, flops: float, nbytes: float, dtype: DType | None) -> tuple[float, float]:
-    """Seconds of arithmetic and seconds of memory traffic; the slower counts, after `kind.launch`."""
-    rate = kind.other if dtype is None else kind.rates[dtype]
-    return (flops / rate.achieved(flops) if flops else 0.0), nbytes / kind.bandwidth
+def roofline(kind: DeviceKind, arithmetic: Iterable[tuple[DType | None, float]], nbytes: float) -> tuple[float, float]:
+    """Seconds of arithmetic and seconds of memory traffic; the slower counts, after `kind.launch`.
+
+    `arithmetic`: FLOPs by element type, each at its rate. Several types are several ops in one kernel, one after the
+    other.
+    """
+    rates = ((kind.other if dtype is None else kind.rates[dtype], flops) for dtype, flops in arithmetic if flops)
+    return sum((flops / rate.achieved(flops) for rate, flops in rates), 0.0), nbytes / kind.bandwidth

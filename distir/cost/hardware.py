@@ -237,7 +237,7 @@ def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
         bound: Bound = "compute" if spent.arithmetic >= spent.traffic else "memory"
         bound = "latency" if spent.launch > spent.arithmetic + spent.traffic else bound
         return Cost(spent.seconds, bound, spent.uncertainty)
-    arithmetic, traffic = roofline(kind, work.flops, work.bytes, work.dtype)
+    arithmetic, traffic = roofline(kind, work.arithmetic, work.bytes)
     running = max(arithmetic, traffic)
     bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"
     return Cost(kind.launch + running, bound, kind.uncertainty)

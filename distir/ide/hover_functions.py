@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distir.cost import show_bytes, show_seconds
 from distir.ide.hover_ops import signature_here
 from distir.ide.hover_values import line_of
@@ -36,7 +38,7 @@ def about_function(view: View, name: str, asked_at: tuple[Function, int] | None)
 
 def head(function: Function) -> str:
     """The head of a function as the language spells it; of many parameters the first ones."""
-    few = Function(function.name, function.params[:16], (), function.result_types)
+    few = replace(function, params=function.params[:16], body=())
     text = print_function(few).partition("{\n")[0].rstrip(" {\n}")
     return text if len(function.params) <= 16 else f"{text}  // and {len(function.params) - 16} more parameters"
 

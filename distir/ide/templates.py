@@ -17,6 +17,9 @@ class Template:
 FUNCTIONS = (
     Template("func", "a function", "func @${1:main}(%${2:x}) {\n  $0\n  return %${2:x}\n}"),
     Template(
+        "kernel", "a function that is one kernel", "func @${1:fused}(%${2:x}) kernel {\n  $0\n  return %${2:x}\n}"
+    ),
+    Template(
         "main",
         "an entry function whose roles transforms understand",
         "func @main(\n"

@@ -16,7 +16,7 @@ from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
-from distir.syntax.tokens import NAME
+from distir.syntax.tokens import KERNEL, NAME
 
 TYPES = ("variable", "parameter", "function", "method", "type", "property", "number", "string", "keyword", "comment",
          "typeParameter")  # fmt: skip
@@ -314,6 +314,8 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _TYPE
     if following in ("(", "[") and not is_head:
         return _METHOD
+    if word == KERNEL and is_head and text[: match.start()].rstrip()[-1:] in (")", "]"):
+        return _KEYWORD
     if word in ROLES and is_head:
         return _PROPERTY
     return _PROPERTY if text[match.end() :].lstrip(" ")[:1] == "=" else _DIM

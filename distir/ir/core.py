@@ -49,7 +49,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`%r: T, ... = @function(args)`. It means the same as the inlined body."""
+    """`%r: T, ... = @function(args)`. It means the same as the inlined body; one of a kernel costs what one op does."""
 
     results: tuple[str, ...]
     function: str
@@ -85,21 +85,26 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A straight-line body in SSA form. `result_types` is empty where the program does not state them."""
+    """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
+
+    `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
+    body means; only what it costs differs.
+    """
 
     name: str
     params: tuple[Param, ...]
     body: tuple[Statement, ...]
     result_types: tuple[Type, ...] | None = None
+    kernel: bool = False
     _hash: int | None = field(init=False, repr=False, compare=False, default=None)
 
     def __hash__(self) -> int:
         if self._hash is None:  # found when asked for: it visits every statement
-            object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types)))
+            object.__setattr__(self, "_hash", hash((self.name, self.params, self.body, self.result_types, self.kernel)))
         return self._hash  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Function, (self.name, self.params, self.body, self.result_types)
+        return Function, (self.name, self.params, self.body, self.result_types, self.kernel)
 
     @property
     def returned(self) -> tuple[Arg, ...]:
@@ -135,11 +140,15 @@ class Module:
         return f"Module({list(self.functions)})"
 
     def entry(self, name: str | None = None) -> Function | None:
-        """The function named, else `@main`, else the last one that is not `@main.scatter` or `@main.gather`."""
+        """The function named, else `@main`, else the last one.
+
+        Neither a kernel, if there are others, nor `@main.scatter` or `@main.gather`.
+        """
         if name is not None:
             return self.functions.get(name.removeprefix("@"))
         helpers = {f"{f}.{role}" for f in self.functions for role in ("scatter", "gather")}
         candidates = [f for name, f in self.functions.items() if name not in helpers]
+        candidates = [f for f in candidates if not f.kernel] or candidates
         return self.functions.get("main") or (candidates[-1] if candidates else None)
 
 

@@ -198,7 +198,7 @@ class _Rank:
         yield from writer.add(Return(tuple(function.returned[i] for i in returned)))
         stated = None if function.result_types is None else tuple(function.result_types[i] for i in returned)
         added = tuple(Param(n, t if is_entry else AnyType(_one_device(t)), REMOTE) for n, t in writer.added)
-        whole = Function(name, (*heads, *added), tuple(writer.body), stated)
+        whole = Function(name, (*heads, *added), tuple(writer.body), stated, function.kernel)
         if is_entry:  # the types of remote parameters have the bound sizes, so all other types need them too
             whole = _sized(whole, parameters(function, instance.args)[1])
         return _Projected(whole, params, tuple(returned), tuple(writer.added))

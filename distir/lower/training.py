@@ -160,7 +160,7 @@ def sliced(function: Function, wanted: Sequence[int], name: str) -> Function:
             needed.update(names(statement.args))
     params = tuple(p for p in function.params if p.name in needed)
     stated = None if function.result_types is None else tuple(function.result_types[i] for i in wanted)
-    return Function(name, params, (*reversed(body), Return(returned)), stated)
+    return Function(name, params, (*reversed(body), Return(returned)), stated, function.kernel)
 
 
 def _mentioned(function: Function, arg: Arg) -> list[str]:

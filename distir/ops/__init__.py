@@ -24,6 +24,7 @@ from distir.ops import (
     select,
     shape,
     tuples,
+    views,
 )
 from distir.ops.attributes import bind, canonical
 from distir.ops.core import OPS, REQUIRED, Op, Ops, op
@@ -65,6 +66,7 @@ FAMILIES = (
     scaling,
     communication,
     group,
+    views,
 )
 """The modules of the built-in ops, registered on import."""
 

@@ -57,8 +57,8 @@ class Op:
     bytes: Amount | None = None
     """Memory traffic in bytes; None: every operand is read and every result is written once."""
     communication: Pattern | None = None
-    view: bool = False
-    """The results alias the operands: they take no time and no memory."""
+    view: bool | Literal["first"] = False
+    """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""
     inplace: Mapping[int, int] | Literal["each"] = field(default_factory=dict[int, int])
     """Result -> the operand whose buffer is donated to it, if this is the operand's last use."""
     temporary: Amount = 0

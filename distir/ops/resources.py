@@ -35,7 +35,8 @@ class Work:
     """The work of one execution of an op, on each device that computes and between devices.
 
     `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
-    bytes on each device while the op runs, in addition to its inputs and outputs.
+    bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
+    kernel of several ops does in other element types, by type.
     """
 
     flops: int = 0
@@ -43,6 +44,12 @@ class Work:
     dtype: DType | None = None
     communication: Communication | None = None
     temporary: int = 0
+    others: tuple[tuple[DType | None, int], ...] = ()
+
+    @property
+    def arithmetic(self) -> tuple[tuple[DType | None, int], ...]:
+        """The operations, by element type."""
+        return ((self.dtype, self.flops), *self.others)
 
     def on(self, devices: Mapping[int, int]) -> Work:
         """The work with its devices renamed."""

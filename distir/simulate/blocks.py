@@ -19,7 +19,7 @@ from distir.ir import DISCARD, UNKNOWN, Call, Function, Param, Return, Statement
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.late import Late, LateMapping
-from distir.simulate.storage import Leaves
+from distir.simulate.leaves import Leaves
 
 LEAST = 24
 """How many statements a block has at least, when a body is cut."""

@@ -14,14 +14,17 @@ from functools import cached_property
 from itertools import accumulate
 
 from distir.analysis import Instance, Replica
+from distir.diagnostics.codes import simulation as codes
 from distir.ir.deep import Deep, finish
+from distir.ops import Reject
 from distir.ops.devices import renamed
 from distir.simulate.algebra import clocks, usage
 from distir.simulate.algebra.clocks import Step, Summary
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.effects import Effect, Relocation
 from distir.simulate.late import Late
-from distir.simulate.storage import NO_STORAGE, STATEMENTS_BETWEEN_PAUSES, Called, Leaves, StorageMap, Storages
+from distir.simulate.leaves import NO_STORAGE, Leaves
+from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
 
 
 class Fate(Enum):
@@ -237,7 +240,14 @@ class Bodies:
     """By identity, bodies that follow from another one on other devices."""
 
     def entry(self, instance: Instance) -> Body:
-        """The body of a program's entry function: its parameters live throughout, its results to the end."""
+        """The body of a program's entry function: its parameters live throughout, its results to the end.
+
+        Raises Unplanned for a kernel, which takes time where it is called, and what cannot be simulated.
+        """
+        name = instance.function.name
+        if instance.function.kernel:
+            message = f"`@{name}` is a kernel: it is simulated where a function calls it"
+            raise Unplanned(name, None, Reject(codes.KERNEL_ALONE, message, help="simulate a function that calls it"))
         found = self.storages.of(instance)
         returned = set(found.returned)
         fates = tuple(Fate.KEPT if s in returned else Fate.PINNED for s in range(found.parameters))
@@ -305,10 +315,14 @@ class Builder:
             return (yield from self._call(index, statement)), NOTHING, NOTHING
         if statement is None:
             return None, NOTHING, NOTHING
-        takes = NOTHING if statement.view else self.found.created[index]
+        created = self.found.created[index]
+        takes = created
+        if statement.shares:
+            pairs = zip(created, statement.shares, strict=True)
+            takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
         gives = self._dying(index)
         if statement.takeovers:
-            takes, gives = self._take_over(index, statement, takes, gives)
+            takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
         if self.pinned and gives:
@@ -375,7 +389,9 @@ class Builder:
         heirs = {ours[inherited[theirs]]: mine for theirs, mine in self.created[index] if theirs in inherited}
         return {ours[parameter] for parameter in released}, heirs
 
-    def _take_over(self, index: int, effect: Effect, takes: Leaves, gives: Leaves) -> tuple[Leaves, Leaves]:
+    def _take_over(
+        self, index: int, effect: Effect, created: Leaves, takes: Leaves, gives: Leaves
+    ) -> tuple[Leaves, Leaves]:
         """Let results take over the memory of operands that die here; gives what is still taken and given back."""
         if not gives:
             return takes, gives
@@ -383,7 +399,7 @@ class Builder:
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
         for w, v in effect.takeovers:
-            old, new = operands[v], takes[w]
+            old, new = operands[v], created[w]
             if old not in free or new == NO_STORAGE or sizes[old] != sizes[new]:
                 continue
             moved[new] = old

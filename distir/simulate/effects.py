@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from distir.analysis import Checker, State, lookup
 from distir.cost import Cost, Hardware, larger
 from distir.diagnostics.codes import simulation as codes
-from distir.ir import DISCARD, HOST, AnyType, Apply, TensorType, Type, types
+from distir.ir import DISCARD, HOST, AnyType, Apply, Arg, TensorType, Type, types
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
 from distir.ops.group import REPRESENTATIVE_OPS
@@ -41,12 +41,18 @@ class Effect:
     """Memory and bytes of each leaf of the results; None for host values."""
     widths: tuple[int, ...]
     """How many of these leaves each result has."""
-    view: bool
-    """The results are where the operands are."""
+    shares: tuple[int | None, ...]
+    """By leaf of the results: the leaf of the operands that it is a view of; None for one with memory of its own. Empty
+    where all have."""
     takeovers: tuple[tuple[int, int], ...]
     """Leaves of the results that may take over the memory of a leaf of the operands."""
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
+
+    @property
+    def view(self) -> bool:
+        """The results are where the operands are."""
+        return bool(self.shares) and None not in self.shares
 
     @property
     def communicates(self) -> bool:
@@ -72,7 +78,7 @@ class Relocation:
             effect.ticks,
             tuple([None if size is None else (memories[size[0]], size[1]) for size in effect.sizes]),
             effect.widths,
-            effect.view,
+            effect.shares,
             effect.takeovers,
             tuple([(memories[memory], size) for memory, size in effect.temporary]),
         )
@@ -92,6 +98,33 @@ def to_ticks(seconds: float) -> int:
 def to_seconds(ticks: int) -> float:
     """The double next to so many ticks."""
     return ticks / TICKS_PER_SECOND
+
+
+class Launched(Protocol):
+    """What a device does at once although it is no op: a kernel (`kernels`)."""
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        ...
+
+    @property
+    def args(self) -> tuple[Arg, ...]:
+        """Its operands."""
+        ...
+
+    @property
+    def same(self) -> object:
+        """Equal for those that do the same to equal operands."""
+        ...
+
+    def results_in(self, domain: Checker, vs: tuple[Value, ...]) -> list[Type]:
+        """The types of the results."""
+        ...
+
+    def found(self, effects: Effects, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        """What it does. Raises Reject where that cannot be determined."""
+        ...
 
 
 @dataclass
@@ -126,11 +159,11 @@ class Effects:
             known = self.shapes[devices] = self.hardware.shape(fitting)
         return known
 
-    def of(self, op: Apply, rho: State) -> Effect:
+    def of(self, op: Apply | Launched, rho: State) -> Effect:
         """The effect of an op in this state. Raises Reject where it cannot be determined."""
         vs = rho(op.args)
-        key = (op.op, op.attrs, vs, len(op.results))
-        if op.claims:  # what is claimed may say more than what is inferred
+        key = (op.op, op.attrs, vs, len(op.results)) if isinstance(op, Apply) else (op.same, vs)
+        if isinstance(op, Apply) and op.claims:  # what is claimed may say more than what is inferred
             key = (*key, *map(rho.__getitem__, op.results))
         effect = self.known.get(key)
         if effect is None:
@@ -160,12 +193,14 @@ class Effects:
             raise Reject(codes.UNKNOWN_COST, f"the size of `{leaf}` is unknown", help=hint)
         return self.memory(leaf.device), size
 
-    def _find(self, op: Apply, vs: tuple[Value, ...], rho: State) -> Effect:
+    def _find(self, op: Apply | Launched, vs: tuple[Value, ...], rho: State) -> Effect:
+        if not isinstance(op, Apply):
+            return self.effect(op, vs, op.results_in(self.domain, vs))
         raw = self.domain.answer(op, vs)
         ws = [type_of(w if name == DISCARD else rho[name]) for name, w in zip(op.results, raw, strict=True)]
         return self.effect(op, vs, ws)
 
-    def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+    def effect(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The effect of an op on operands, for these types of results. Raises Reject where it cannot be determined."""
         kin, devices = self.kin(op, vs, ws)
         known = self.alike.get(kin)
@@ -174,11 +209,14 @@ class Effects:
         effect, there = known
         return effect if there == devices else self.between(there, devices).effect(effect)
 
-    def kin(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
+    def kin(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> tuple[object, Devices]:
         """What ops have in common that differ only in devices of the same kinds and links, and the devices."""
-        definition = lookup(op.op)
         devices = devices_of((*vs, *ws))
         there = canonical_devices(devices)
+        if not isinstance(op, Apply):
+            known = (*vs, *ws) if self.domain.replicas.names_devices(op.name) else there((*vs, *ws))
+            return (op.same, known, len(ws), self.shape(devices)), devices
+        definition = lookup(op.op)
         return (op.op, there.attributes(definition, op.attrs), there((*vs, *ws)), len(ws), self.shape(devices)), devices
 
     def between(self, before: Devices, after: Devices) -> Relocation:
@@ -194,8 +232,10 @@ class Effects:
             return None
         return self.between(renaming.before, renaming.after)
 
-    def found(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+    def found(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         """The same, found by the op's rules."""
+        if not isinstance(op, Apply):
+            return op.found(self, vs, ws)
         definition = lookup(op.op)
         inputs = [type_of(v) for v in vs if v is not None]
         sizes = tuple(self.size(leaf) for w in ws for leaf in types.leaves(w))
@@ -214,7 +254,7 @@ class Effects:
             to_ticks(cost.seconds),
             sizes,
             tuple(map(types.width, ws)),
-            view,
+            _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _takeovers(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
         )
@@ -258,6 +298,12 @@ class Effects:
             enough = larger.devices_in_words(self.hardware, first + (size - 1) * stride + 1)
             raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message, help=enough)
         return tuple(range(first, first + size * stride, stride))
+
+
+def _shared(op: Op, inputs: Sequence[Type], count: int) -> tuple[int, ...]:
+    """Of a view, by leaf of the results: the leaf of the operands that it shares memory with."""
+    width = types.width(inputs[0]) if op.view == "first" else max(count, 1)
+    return tuple([leaf % width for leaf in range(count)])
 
 
 def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from distir.ir import Function, results
 from distir.ir.roles import described
@@ -229,7 +230,8 @@ def _result(body: Body, index: int, storage: int) -> str:
     step, names = body.steps[index], results(body.instance.function.body[index])
     assert isinstance(step, Effect)
     leaves = (name for name, width in zip(names, step.widths, strict=True) for _ in range(width))
-    stored = [name for name, size in zip(leaves, step.sizes, strict=True) if size is not None]
+    made = zip_longest(leaves, step.sizes, step.shares)
+    stored = [name for name, size, shared in made if size is not None and shared is None]
     return stored[body.made(index).index(storage)] or "_"
 
 

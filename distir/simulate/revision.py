@@ -21,8 +21,9 @@ from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
 from distir.simulate.body import Bodies, Body, Fate
 from distir.simulate.effects import Effects
+from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
-from distir.simulate.storage import Leaves, StorageMap, Storages, Unplanned, go_on
+from distir.simulate.storage import StorageMap, Storages, Unplanned, go_on
 
 __all__ = ["Plan", "go_on", "replan"]
 

@@ -39,10 +39,11 @@ from distir.ops import Reject, Value, type_of
 from distir.ops.infer import ADDRESSABLE
 from distir.simulate.algebra.usage import Usage, Use, compose
 from distir.simulate.body import Bodies, Body
-from distir.simulate.effects import Effect, Effects, Relocation
+from distir.simulate.effects import Effect, Effects, Launched, Relocation
 from distir.simulate.late import Late
+from distir.simulate.leaves import NO_STORAGE
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
-from distir.simulate.storage import NO_STORAGE, StorageMap, Unplanned
+from distir.simulate.storage import StorageMap, Unplanned
 
 Sizes = Mapping[str, int]
 
@@ -111,7 +112,7 @@ class _OpenEffects(Effects):
             raise _Differs
         return self.memory(leaf.device), self.sizes.setdefault(size, len(self.sizes))
 
-    def effect(self, op: Apply, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+    def effect(self, op: Apply | Launched, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
         kin, devices = self.kin(op, vs, ws)
         group = self.groups.get(kin)
         if group is not None:
@@ -132,7 +133,7 @@ class _Found:
     """An op of the pattern, with its operands and the types of its results, sizes open."""
 
     effect: Effect
-    op: Apply
+    op: Apply | Launched
     vs: tuple[Value, ...]
     ws: tuple[Type, ...]
     devices: tuple[int, ...]
@@ -311,7 +312,7 @@ def _integer(value: Any) -> Any:
 def _structure(effect: Effect) -> tuple[object, ...]:
     """What of an effect a pattern is made of."""
     hosts = tuple(size is None for size in effect.sizes)
-    return effect.devices, hosts, effect.widths, effect.view, effect.takeovers
+    return effect.devices, hosts, effect.widths, effect.shares, effect.takeovers
 
 
 def _compared(storages: StorageMap) -> set[tuple[int, int]]:

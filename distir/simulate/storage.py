@@ -7,23 +7,19 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
+from itertools import zip_longest
 
 from distir.analysis import Checker, Instance
-from distir.ir import DISCARD, Apply, Arg, Broken, Call, Return, types
+from distir.ir import Apply, Broken, Call, Return, types
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Renaming
 from distir.simulate.effects import Effect, Effects, Relocation
-
-NO_STORAGE = -1
-"""Stands for the storage of a host value."""
-
-Leaves = tuple[int, ...]
-"""The storages of a value, or of several, one per leaf of the types."""
-
+from distir.simulate.kernels import Kernel
+from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
 
@@ -197,12 +193,13 @@ class StorageMap:
             operands = leaves_of(statement.args, places) if not isinstance(statement, Broken) else ()
             done: Effect | Called | None = None
             created: Leaves = ()
-            if isinstance(statement, Apply):
+            if isinstance(statement, Apply) or (isinstance(statement, Call) and self._is_kernel(statement)):
+                op = statement if isinstance(statement, Apply) else self._kernel(statement, operands)
                 try:
-                    done = self.effects.of(statement, rho)
+                    done = self.effects.of(op, rho)
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
-                created = operands[: len(done.sizes)] if done.view else create(found, done.sizes)
+                created = create(found, done, operands)
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = yield from self._call(found, statement, operands)
@@ -212,6 +209,14 @@ class StorageMap:
             found.statements.append(done)
             found.operands.append(operands)
             found.created.append(created)
+
+    def _is_kernel(self, call: Call) -> bool:
+        """Whether a call is one op to its device; a block of statements has no name in the module."""
+        function = self.domain.module.functions.get(call.function)
+        return function is not None and function.kernel
+
+    def _kernel(self, call: Call, operands: Leaves) -> Kernel:
+        return Kernel(self.domain.module.functions[call.function], call.args, canonical(operands))
 
     def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
@@ -229,58 +234,23 @@ class StorageMap:
         return Called(callee, arguments, tuple([ours[s] for s in returned])), created
 
 
-def canonical(leaves: Sequence[int]) -> Leaves:
-    """Which leaves are the same, with storages numbered from 0 in the order of appearance."""
-    if NO_STORAGE not in leaves and len(set(leaves)) == len(leaves):
-        return _all_different(len(leaves))
-    numbers: dict[int, int] = {NO_STORAGE: NO_STORAGE}
-    return tuple([numbers.setdefault(s, len(numbers) - 1) for s in leaves])
-
-
-@cache
-def _all_different(count: int) -> Leaves:
-    return tuple(range(count))
-
-
-def create(found: Storages, sizes: Sequence[tuple[int, int] | None]) -> Leaves:
-    """Make a storage for each leaf that has a size (memory, bytes), and give their numbers."""
-    known = [size for size in sizes if size is not None]
-    if len(known) == len(sizes):
-        first = len(found.sizes)
-        found.sizes += known
+def create(found: Storages, effect: Effect, operands: Leaves) -> Leaves:
+    """The storages of an op's results, by leaf: those that it makes, and those of operands that it shares."""
+    if effect.view:
+        return tuple([operands[leaf] for leaf in effect.shares if leaf is not None])
+    sizes = found.sizes
+    known = [size for size in effect.sizes if size is not None]
+    if len(known) == len(effect.sizes) and not effect.shares:
+        first = len(sizes)
+        sizes += known
         return tuple(range(first, first + len(known)))
     leaves: list[int] = []
-    for size in sizes:
-        if size is None:
+    for size, shared in zip_longest(effect.sizes, effect.shares):
+        if shared is not None:
+            leaves.append(operands[shared])
+        elif size is None:
             leaves.append(NO_STORAGE)
         else:
-            leaves.append(len(found.sizes))
-            found.sizes.append(size)
+            leaves.append(len(sizes))
+            sizes.append(size)
     return tuple(leaves)
-
-
-def name_results(names: Sequence[str], leaves: Leaves, widths: Sequence[int], places: dict[str, Leaves]) -> None:
-    """Say where the results of a statement are."""
-    if len(names) == 1:
-        places[names[0]] = leaves
-        return
-    position = 0
-    for name, width in zip(names, widths, strict=True):
-        places[name] = leaves[position : position + width]
-        position += width
-
-
-def leaves_of(args: tuple[Arg, ...], places: dict[str, Leaves]) -> Leaves:
-    """The storages of arguments, one after the other."""
-    if len(args) == 1 and isinstance(args[0], str):
-        return places[args[0]] if args[0] != DISCARD else ()
-    found: list[int] = []
-    for arg in args:
-        if isinstance(arg, str):
-            if arg != DISCARD:
-                found += places[arg]
-        elif isinstance(arg, tuple):
-            found += leaves_of(arg, places)
-        else:
-            found.append(NO_STORAGE)
-    return tuple(found)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from distir.ir import Apply, Function, Site
+from distir.ir import Apply, Call, Function, Site
 from distir.simulate.algebra.clocks import Clocks, run, totals
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, Path, Place
@@ -51,11 +51,16 @@ class Event:
         return Site(self.function.name, self.place.statement)
 
     @property
-    def statement(self) -> Apply:
-        """The statement that it runs."""
+    def statement(self) -> Apply | Call:
+        """The statement that it runs: an op, or the call of a kernel."""
         statement = self.function.body[self.place.statement]
-        assert isinstance(statement, Apply)
+        assert isinstance(statement, (Apply, Call))
         return statement
+
+    @property
+    def op(self) -> str:
+        """The op's name; of a kernel, that of its function with `@`."""
+        return self.effect.op
 
     @property
     def function(self) -> Function:
@@ -66,7 +71,7 @@ class Event:
     def label(self) -> str:
         """The op's first result, as in the paper's figure 3, or the op's name if it has none."""
         names = [f"%{name}" for name in self.statement.results if name]
-        return names[0] if names else self.statement.op
+        return names[0] if names else self.op
 
 
 @dataclass(frozen=True, slots=True)

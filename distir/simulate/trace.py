@@ -179,7 +179,7 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
                 "tid": _thread(device),
                 "ts": start / 1000,
                 "dur": (end - start) / 1000,
-                "name": event.statement.op,
+                "name": event.op,
                 "cat": f"{category},critical" if is_critical else category,
                 "args": arguments,
             }
@@ -230,7 +230,7 @@ def call_path(path: Iterable[tuple[Function, int]]) -> str:
 
 def _waited(timeline: Timeline, wait: Wait) -> Record:
     blocker = timeline.event(wait.blocker)
-    return {"device": wait.device, "us": wait.seconds * 1e6, "for": f"{blocker.statement.op} {blocker.label}"}
+    return {"device": wait.device, "us": wait.seconds * 1e6, "for": f"{blocker.op} {blocker.label}"}
 
 
 def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:

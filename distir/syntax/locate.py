@@ -65,7 +65,7 @@ _words = lru_cache(maxsize=2)(words)
 
 
 def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:
-    name, params, result_types = node.children
+    name, params, result_types, _ = node.children
     if part.kind == "name":
         return _tokens(name)
     if part.kind == "result_type":

@@ -10,6 +10,7 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from distir.diagnostics import Code, Diagnostic, Source, Span
@@ -149,7 +150,7 @@ class _Parser:
         end = body.read(old.name)
         function = old.function
         return FunctionSyntax(
-            Function(function.name, function.params, tuple(body.statements), function.result_types),
+            replace(function, body=tuple(body.statements)),
             Span(start, end),
             old.head,
             old.name,
@@ -177,7 +178,7 @@ class _Parser:
             body.reuse(None, self.earlier.tail(start))
         end = body.read(name if is_open else None)
         return FunctionSyntax(
-            Function(head.name, head.params, tuple(body.statements), head.result_types),
+            Function(head.name, head.params, tuple(body.statements), head.result_types, head.kernel),
             Span(start, end),
             Span(start, start + len(piece.text)),
             name,

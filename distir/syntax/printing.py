@@ -26,6 +26,7 @@ from distir.ir import (
     Type,
 )
 from distir.ir.types import UNKNOWN, show_shape
+from distir.syntax.tokens import KERNEL
 
 WIDTH = 100
 """A function's head that is longer gets a line per parameter."""
@@ -56,11 +57,12 @@ def print_head(function: Function) -> str:
 
 
 def head_parts(function: Function) -> tuple[str, list[str], str]:
-    """`func @f(`, its parameters, and `)` with the result types."""
+    """`func @f(`, its parameters, and `)` with the result types and the mark of a kernel."""
     results = ""
     if function.result_types is not None:
         results = f" -> ({', '.join(map(str, function.result_types))})"
-    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}"
+    mark = f" {KERNEL}" if function.kernel else ""
+    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{mark}"
 
 
 def print_param(param: Param) -> str:

@@ -26,6 +26,7 @@ from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list
+from distir.syntax.tokens import KERNEL
 
 
 class Keyword(NamedTuple):
@@ -61,6 +62,7 @@ class Head:
     name: str
     params: tuple[Param, ...]
     result_types: tuple[Type, ...] | None
+    kernel: bool = False
 
 
 def evaluate(node: Node, tokens: Sequence[str]) -> Any:
@@ -93,8 +95,14 @@ def _place(fault: Fault, node: Node) -> None:
 
 
 def head(parts: list[Any]) -> Head:
-    name, params, result_types = parts
-    return Head(name[1:], params, result_types)
+    name, params, result_types, kernel = parts
+    return Head(name[1:], params, result_types, bool(kernel))
+
+
+def mark(parts: list[Any]) -> bool:
+    if parts[0] != KERNEL:
+        raise Fault(codes.UNEXPECTED, f"expected `{KERNEL}` or `{{`, found `{parts[0]}`", child=0)
+    return True
 
 
 def param(parts: list[Any]) -> Param:
@@ -209,6 +217,7 @@ def _checked(value: Constant, child: int) -> Constant:
 
 RULES: dict[str, Callable[[list[Any]], Any]] = {
     "head": head,
+    "mark": mark,
     "params": tuple,
     "param": param,
     "roles": _attributes,

@@ -26,6 +26,8 @@ TOKEN = re.compile(
 KEYWORDS = frozenset(
     ["func", "return", "Tensor", "Tuple", "host", "inf", "nan", "true", "false", "dense", "external", "_"]
 )
+KERNEL = "kernel"
+"""What marks a function as one kernel, behind its head. Not reserved: elsewhere it is a name."""
 PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
 
 VALUE, FUNCTION, IDENT = "VALUE", "FUNCTION", "IDENT"

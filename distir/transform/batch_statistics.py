@@ -90,7 +90,7 @@ class _Rewriter:
             return
         returned = function.returned if is_entry else (*function.returned, *updated.values())
         stated = function.result_types if is_entry else None
-        self.functions[function.name] = Function(function.name, function.params, (*f.body, Return(returned)), stated)
+        self.functions[function.name] = replace(function, body=(*f.body, Return(returned)), result_types=stated)
 
     def _is_trained(self, function: Function, statement: Apply) -> bool:
         if statement.op != NORMALIZATION or function.name not in self.states:

@@ -9,6 +9,7 @@ the gradient of an embedding, is the gradient of a gather.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from distir.analysis import State
 from distir.ir import (
@@ -61,7 +62,7 @@ def _written(function: Function, state: State) -> Function:
             _write_gathered(f, statement, state)
         changed = changed or bool(f.body)
         body += f.body or [statement]
-    return Function(function.name, function.params, tuple(body), function.result_types) if changed else function
+    return replace(function, body=tuple(body)) if changed else function
 
 
 def _is_zeros(statement: Apply) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement
+from distir.ir import DISCARD, Apply, Arg, Call, Module, Return, Statement
 from distir.transform.dead_code import with_results
 from distir.transform.steps import step
 
@@ -15,7 +16,7 @@ def cse(module: Module) -> Module:
 
     This undoes recomputation and repeated sends that save memory; apply it before such steps.
     """
-    return Module(Function(f.name, f.params, _distinct(f.body), f.result_types) for f in module)
+    return Module(replace(f, body=_distinct(f.body)) for f in module)
 
 
 def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:

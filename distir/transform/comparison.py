@@ -107,4 +107,4 @@ def _critical_path(simulation: Simulation) -> list[Event]:
 
 
 def _key(event: Event) -> tuple[str, ...]:
-    return (*(function.name for function, _ in event.path), event.statement.op, event.label)
+    return (*(function.name for function, _ in event.path), event.op, event.label)

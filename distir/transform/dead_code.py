@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
@@ -50,7 +51,7 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
 
 
 def _dead_statements(module: Module) -> Module:
-    return Module(Function(f.name, f.params, tuple(live(f.body, names(f.returned))), f.result_types) for f in module)
+    return Module(replace(f, body=tuple(live(f.body, names(f.returned)))) for f in module)
 
 
 def _unused_results(module: Module) -> Module:
@@ -80,7 +81,7 @@ def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Functi
     stated = function.result_types
     if stated is not None and function.name in kept:
         stated = _chosen(stated, kept[function.name])
-    return Function(function.name, function.params, tuple(map(fewer, function.body)), stated)
+    return replace(function, body=tuple(map(fewer, function.body)), result_types=stated)
 
 
 def _unused_parameters(module: Module) -> Module:
@@ -103,11 +104,10 @@ def _unused_parameters(module: Module) -> Module:
         return statement
 
     return Module(
-        Function(
-            f.name,
-            _chosen(f.params, kept[f.name]) if f.name in kept else f.params,
-            tuple(map(fewer, f.body)),
-            f.result_types,
+        replace(
+            f,
+            params=_chosen(f.params, kept[f.name]) if f.name in kept else f.params,
+            body=tuple(map(fewer, f.body)),
         )
         for f in module
     )

@@ -167,7 +167,7 @@ def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
     def changed(function: Function) -> Function:
         params = tuple([p if (t := resized(p.type)) is p.type else replace(p, type=t) for p in function.params])
         stated = function.result_types and tuple(map(resized, function.result_types))
-        return Function(function.name, params, tuple(map(said, function.body)), stated)
+        return replace(function, params=params, body=tuple(map(said, function.body)), result_types=stated)
 
     return Module(changed(f) if f.name in ends else f for f in module)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from distir.analysis import State, check
@@ -36,7 +37,7 @@ def _folded(function: Function, state: State) -> Function:
     mentioned = {name for s in body for name in names(operands(s))}
     gone = constants.keys() - mentioned  # what the function returns is still mentioned
     kept = tuple(s for s in body if not results(s) or not gone.issuperset(filter(None, results(s))))
-    return Function(function.name, function.params, kept, function.result_types)
+    return replace(function, body=kept)
 
 
 def _constants(function: Function, state: State) -> Mapping[str, Arg]:

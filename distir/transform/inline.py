@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 
 from distir.analysis.size import MOST_WRITTEN, refuse_beyond
@@ -72,7 +73,7 @@ class _Inlining:
         instead: dict[str, Arg] = {}
         for statement in function.body:
             finish(self._write(with_arguments(statement, instead), instead))
-        return Function(function.name, function.params, tuple(self.body), function.result_types)
+        return replace(function, body=tuple(self.body))
 
     def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
         """A statement with names of this function. `instead` learns what stands for results of a call."""

@@ -7,6 +7,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Return, Statement, results
@@ -116,7 +117,7 @@ class Kept:
             stated = function.result_types
             if stated is not None:
                 stated = (*stated, *(UNKNOWN for _ in orders.get(function.name, ())))
-            yield Function(function.name, function.params, self._forward(function, orders), stated)
+            yield replace(function, body=self._forward(function, orders), result_types=stated)
             yield from twins.get(function.name, ())
 
     def _forward(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import (
     DISCARD,
@@ -41,7 +41,7 @@ def outline(module: Module, smallest: int = 4) -> Module:
         taken.fresh(name)
     functions: list[Function] = []
     for function in module:
-        while (found := _outlined(function, max(1, smallest), taken)) is not None:
+        while not function.kernel and (found := _outlined(function, max(1, smallest), taken)) is not None:
             function, block = found
             functions.append(block)
         functions.append(function)
@@ -199,7 +199,7 @@ def _replaced(
             whole.append(body[index])
             index += 1
     ending = (Return(function.returned),)
-    return Function(function.name, function.params, (*whole, *ending), function.result_types), block
+    return replace(function, body=(*whole, *ending)), block
 
 
 def _given(statement: Statement, result: int, uses: dict[str, list[int]]) -> str:

@@ -152,7 +152,7 @@ def test_the_likeliest_value_comes_first():
 
 
 def test_templates_stand_where_what_they_write_may_stand():
-    assert {"func", "main", "dense"} == {i.label for i in completions(*at_cursor("<|>")).items}
+    assert {"func", "kernel", "main", "dense"} == {i.label for i in completions(*at_cursor("<|>")).items}
     for item in completions(*at_cursor("<|>")).items:
         plain = re.sub(r"\$\{\d+(?::|\|)([^},|]*)[^}]*\}", r"\1", item.snippet)
         plain = re.sub(r"\$([12])", lambda m: {"1": "Float32", "2": "1024"}[m[1]], plain).replace("$0\n", "\n")
@@ -183,7 +183,7 @@ def test_types_are_offered_where_types_stand():
     document, offset = at_cursor("func @f(%x: D1 {<|>")
     assert [i.label for i in completions(document, offset).items] == ["batch", "param", "frozen", "buffer", "state"]
     document, offset = at_cursor("fu<|>")
-    assert [i.label for i in completions(document, offset).items] == ["func", "main", "dense"]
+    assert [i.label for i in completions(document, offset).items] == ["func", "kernel", "main", "dense"]
 
 
 def test_attributes_come_with_their_defaults():

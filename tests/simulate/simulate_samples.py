@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
-from distir.analysis import Mixed
+from distir.analysis import Mixed, check
 from distir.cost import parse
 from distir.ir import (
     DISCARD,
@@ -233,6 +234,16 @@ def _draw_op(rng, drawn, devices):
         name, args, attrs = "Constant", (), {"value": rng.choice([2.0, (1, 2)])}
     names = _names(rng, drawn, count)
     drawn.add(Apply(names, name, args, Attributes(attrs)), names)
+
+
+def with_kernels(module: Module) -> Module:
+    """The module with every function that may be one, written out, as a kernel."""
+    for function in list(module):
+        written = replace(next(iter(inlined(module, function.name))), kernel=True)
+        marked = Module(written if f is function else f for f in module)
+        if function.name != "main" and not check(marked).errors:
+            module = marked
+    return module
 
 
 # The same without calls.

@@ -15,7 +15,7 @@ from distir.simulate.effects import Effect, to_seconds, to_ticks
 def effect(devices, seconds):
     communication = Communication("all_reduce", 1) if len(devices) > 1 else None
     cost = Cost(seconds, "compute")
-    return Effect("Op", Work(communication=communication), devices, cost, to_ticks(seconds), (), (), False, (), ())
+    return Effect("Op", Work(communication=communication), devices, cost, to_ticks(seconds), (), (), (), (), ())
 
 
 groups = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True).map(lambda group: tuple(sorted(group)))

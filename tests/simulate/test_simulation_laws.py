@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
-from simulate_samples import inlined, machine, random_module
+from simulate_samples import inlined, machine, random_module, with_kernels
 
 from distir.analysis import check
 from distir.simulate import simulate
@@ -63,14 +63,30 @@ def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module):
             same(found, expected)
             timeline = found.timeline()
             for event, op in zip(timeline.events(), expected.events, strict=True):
-                assert (event.statement.op, event.effect.cost.seconds) == (op.statement.op, op.seconds)
+                assert (event.op, event.effect.cost.seconds) == (op.name, op.seconds)
             assert (found.bubble, found.exposed_communication) == pytest.approx(expected.shares(), rel=1e-12)
 
 
 @quick
 @given(modules())
-def test_the_memory_profile_agrees_with_the_peaks(module):
+def test_a_program_with_kernels_runs_as_the_oracle_says(module):
+    module = with_kernels(right(module))
+    assume(any(function.kernel for function in module))
+    expected = oracle(module, MACHINE)
+    with shown(module):
+        found = simulate(module, MACHINE)
+        same(found, expected)
+        for event, op in zip(found.timeline().events(), expected.events, strict=True):
+            assert (event.op, event.effect.cost.seconds) == (op.name, op.seconds)
+        inline = simulate(inlined(module), MACHINE)
+        assert found.latency_s <= inline.latency_s
+
+
+@quick
+@given(modules(), st.booleans())
+def test_the_memory_profile_agrees_with_the_peaks(module, kernels):
     right(module)
+    module = with_kernels(module) if kernels else module
     expected = oracle(module, MACHINE)
     simulation = simulate(module, MACHINE)
     profile = simulation.memory()

@@ -49,7 +49,7 @@ class Meaning(Transformer):
         if data == "function":
             head, *body = children
             statements = [canonical(s, None) if isinstance(s, WrittenStatement) else Return(s) for s in body]
-            return Function(head.name, head.params, tuple(statements), head.result_types)
+            return Function(head.name, head.params, tuple(statements), head.result_types, head.kernel)
         return RULES[data](children)
 
 

@@ -98,3 +98,35 @@ func @f(%a: Tensor[Float32, (2,), 1]) {
 ```
 """,
 )
+
+IN_KERNEL = code(
+    "DIR405",
+    "not-in-a-kernel",
+    """
+A function that is marked as a `kernel` is one launch on one device: it holds ops that the device does alone, and
+neither communication nor calls.
+
+```dir
+func @f(%a: Tensor[Float32, (2,), 1]) kernel {
+  %b = Relu(%a)
+  %c = Send[device = 2](%b)  // error: DIR405
+  return %c
+}
+```
+
+Let the kernel end before it:
+
+```dir
+func @f(%a) kernel {
+  %b = Relu(%a)
+  return %b
+}
+
+func @main(%a: Tensor[Float32, (2,), 1]) {
+  %b = @f(%a)
+  %c = Send[device = 2](%b)
+  return %c
+}
+```
+""",
+)

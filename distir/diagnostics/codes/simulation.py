@@ -215,3 +215,34 @@ state: `inline` writes at most a million statements into a function, `run` runs 
 million.
 """,
 )
+
+KERNEL_ALONE = code(
+    "DIR511",
+    "kernel-alone",
+    """
+A kernel is not simulated by itself: it takes its time, as one op does, where a function calls it.
+
+```dir
+func @gelu_add(%x: Tensor[Float32, (4, 8), 1], %y: Tensor[Float32, (4, 8), 1]) kernel {
+  %a = Gelu(%x)
+  %b = Add(%a, %y)
+  return %b
+}
+```
+
+Call it:
+
+```dir
+func @gelu_add(%x, %y) kernel {
+  %a = Gelu(%x)
+  %b = Add(%a, %y)
+  return %b
+}
+
+func @main(%x: Tensor[Float32, (4, 8), 1], %y: Tensor[Float32, (4, 8), 1]) {
+  %b = @gelu_add(%x, %y)
+  return %b
+}
+```
+""",
+)

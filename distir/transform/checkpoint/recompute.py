@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
@@ -29,7 +29,7 @@ def recomputed(entry: Function, step: TrainingStep, count: int, host: Container[
         return None
     last = body.pop()
     kept = (*live(body, names(operands(last))), last)
-    return Function(entry.name, entry.params, kept, entry.result_types)
+    return replace(entry, body=kept)
 
 
 def _inside(entry: Function, step: TrainingStep, count: int, host: Container[str]) -> dict[str, Apply | Call]:

@@ -79,6 +79,12 @@ class Splitter:
         one = Call((*(call.results[i] for i in waited), *handed), halves.first.name, call.args)
         return one, Call(tuple(call.results[i] for i in left), halves.second.name, (*args, *handed))
 
+    def _half(
+        self, whole: Function, role: str, params: tuple[Param, ...], body: tuple[Apply | Call | Return, ...]
+    ) -> Function:
+        """One of the two; the halves of a kernel are kernels."""
+        return Function(self._fresh(f"{whole.name}_{role}"), params, body, kernel=whole.kernel)
+
     def _halves(self, name: str, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
         key = (name, waited, left)
         if key not in self.known:
@@ -105,8 +111,8 @@ class Splitter:
         trimmed = [renamed(s, lambda n: n if n in later else DISCARD) for s in second]
         params = (*(function.params[i] for i in operands), *(Param(n, found.get(n, UNKNOWN)) for n in handed))
         halves = Halves(
-            Function(self._fresh(f"{function.name}_input"), function.params, (*whole, Return((*wanted, *handed)))),
-            Function(self._fresh(f"{function.name}_weight"), params, (*trimmed, Return(tuple(rest)))),
+            self._half(function, "input", function.params, (*whole, Return((*wanted, *handed)))),
+            self._half(function, "weight", params, (*trimmed, Return(tuple(rest)))),
             operands,
             handed,
         )

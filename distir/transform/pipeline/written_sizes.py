@@ -74,7 +74,7 @@ def _freed(
     same = len(body) == len(function.body) and all(a is b or a == b for a, b in zip(body, function.body, strict=True))
     if same and params == function.params and result_types == function.result_types:
         return function
-    return Function(function.name, params, tuple(body), result_types)
+    return replace(function, params=params, body=tuple(body), result_types=result_types)
 
 
 def _opened(type: Type, name: str, places: Places, path: tuple[int, ...] = ()) -> Type:

@@ -151,7 +151,7 @@ class Partition:
 
             def named(name: str, function: Function = function, body: tuple[Statement, ...] = body) -> Function:
                 same = name == function.name and body is function.body
-                return function if same else Function(name, function.params, body, function.result_types)
+                return function if same else replace(function, name=name, body=body)
 
             names[function.name] = self._named(hint, named)
         self.spread += written.spread
@@ -176,7 +176,7 @@ class Partition:
             own = [item.statement for item in body.items if isinstance(item, Each)]
             statements = (*own, Return(function.returned))
             result_types = None if body.concrete else self._result_types(function, given, kept)
-            written = self._named(name, lambda n: Function(n, params, statements, result_types))
+            written = self._named(name, lambda n: Function(n, params, statements, result_types, function.kernel))
             return Callee(written, False, given, single)
         written = self._named(name, lambda n: self._expanded(n, params, body, returned))
         return Callee(written, True, given, single)

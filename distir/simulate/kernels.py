@@ -1,0 +1,160 @@
+"""Kernels: what a call of a function that is one kernel does to its device and its memory. One launch, as of one op.
+
+The FLOPs are those of its ops, each at the rate of its element type; the traffic is that of its operands and results,
+each once, for what it computes in between stays on the chip; never more than its ops move one by one (some read little
+of an operand). So it needs no memory but that of its results. A result
+that is an operand, or a view of one, is where that is; one that ops of the body write in place of an operand may take
+over its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from distir.analysis import Checker
+from distir.ir import Apply, Arg, DType, Function, Return, Type, types
+from distir.ops import Value, Work, type_of
+from distir.ops.devices import devices_of
+from distir.simulate.effects import Effect, Effects, to_ticks
+from distir.simulate.leaves import NO_STORAGE, Leaves, leaves_of, name_results
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A call of a kernel; `partition`: which leaves of its operands share memory (`leaves.canonical`)."""
+
+    function: Function
+    args: tuple[Arg, ...]
+    partition: Leaves
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return self.function.name
+
+    @property
+    def same(self) -> object:
+        """Equal for those that do the same to equal operands."""
+        return self.function, self.partition
+
+    def results_in(self, domain: Checker, vs: tuple[Value, ...]) -> list[Type]:
+        """The types of the results."""
+        return [type_of(w) for w in domain.instance(self.name, vs).returned]
+
+    def found(self, effects: Effects, vs: Sequence[Value], ws: Sequence[Type]) -> Effect:
+        """What it does. Raises Reject where that cannot be determined."""
+        chip = _Chip(self, effects, tuple(vs))
+        sizes = tuple(effects.size(leaf) for w in ws for leaf in types.leaves(w))
+        work = chip.work(ws)
+        devices = devices_of((*vs, *ws)) if work.flops or work.bytes else ()
+        shares = chip.shares
+        cost = effects.cost(work, devices, f"@{self.name}")
+        return Effect(
+            f"@{self.name}",
+            work,
+            devices,
+            cost,
+            to_ticks(cost.seconds),
+            sizes,
+            tuple(map(types.width, ws)),
+            shares if any(leaf is not None for leaf in shares) else (),
+            chip.takeovers(),
+            (),
+        )
+
+
+class _Chip:
+    """The body of a kernel with its storages, as if it had some: the operands' come first."""
+
+    def __init__(self, kernel: Kernel, effects: Effects, vs: tuple[Value, ...]) -> None:
+        self.partition = kernel.partition
+        self.given: dict[int, int] = {}
+        """By storage of the operands: its first leaf."""
+        for leaf, storage in enumerate(kernel.partition):
+            if storage != NO_STORAGE:
+                self.given.setdefault(storage, leaf)
+        self.operands = [leaf for v in vs for leaf in types.leaves(type_of(v))]
+        self.sizes = [effects.size(self.operands[leaf]) for leaf in self.given.values()]
+        self.steps: list[tuple[Effect, Leaves, Leaves]] = []
+        """Each op, the leaves of its operands, and of its results."""
+        self.returned: Leaves = ()
+        self._walk(kernel.function, effects, vs)
+
+    def _walk(self, function: Function, effects: Effects, vs: tuple[Value, ...]) -> None:
+        rho = effects.domain.instance(function.name, vs).state
+        places: dict[str, Leaves] = {}
+        start = 0
+        for param, v in zip(function.params, vs, strict=True):
+            width = types.width(type_of(v))
+            places[param.name] = self.partition[start : start + width]
+            start += width
+        for statement in function.body:
+            if isinstance(statement, Apply):
+                effect, operands = effects.of(statement, rho), leaves_of(statement.args, places)
+                made = self._make(effect, operands)
+                name_results(statement.results, made, effect.widths, places)
+                self.steps.append((effect, operands, made))
+            elif isinstance(statement, Return):
+                self.returned = leaves_of(statement.args, places)
+
+    def _make(self, effect: Effect, operands: Leaves) -> Leaves:
+        found: list[int] = []
+        for leaf, size in enumerate(effect.sizes):
+            shared = effect.shares[leaf] if effect.shares else None
+            if shared is not None:
+                found.append(operands[shared])
+            elif size is None:
+                found.append(NO_STORAGE)
+            else:
+                found.append(len(self.sizes))
+                self.sizes.append(size)
+        return tuple(found)
+
+    @cached_property
+    def shares(self) -> tuple[int | None, ...]:
+        """By leaf of the results: the leaf of the operands that it is, or is a view of."""
+        return tuple(self.given.get(storage) for storage in self.returned)
+
+    def work(self, ws: Sequence[Type]) -> Work:
+        """The FLOPs of all ops by element type, and the traffic of what is read and written outside."""
+        flops: dict[DType | None, int] = {}
+        for effect, _, _ in self.steps:
+            for dtype, count in effect.work.arithmetic:
+                if count:
+                    flops[dtype] = flops.get(dtype, 0) + count
+        read = {storage for _, operands, _ in self.steps for storage in operands}
+        traffic = dict[int, int]()
+        for leaf, storage in zip(self.operands, self.partition, strict=True):
+            if storage in read:
+                traffic[storage] = max(traffic.get(storage, 0), _nbytes(leaf))
+        results = [leaf for w in ws for leaf in types.leaves(w)]
+        written = sum(_nbytes(leaf) for leaf, shared in zip(results, self.shares, strict=True) if shared is None)
+        alone = sum(effect.work.bytes for effect, _, _ in self.steps)
+        first, *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
+        return Work(first[1], min(alone, sum(traffic.values()) + written), first[0], others=tuple(others))
+
+    def takeovers(self) -> tuple[tuple[int, int], ...]:
+        """Leaves of the results, and leaves of the operands that ops of the body, one after the other, overwrite."""
+        last = {s: at for at, (_, operands, made) in enumerate(self.steps) for s in (*operands, *made)}
+        moved: dict[int, int] = {}
+        for at, (effect, operands, made) in enumerate(self.steps):
+            for w, v in effect.takeovers:
+                old, new = operands[v], made[w]
+                free = NO_STORAGE not in (old, new) and last[old] == at and old not in self.returned
+                if free and old not in moved.values() and self.sizes[old] == self.sizes[new]:
+                    moved[new] = old
+        found: list[tuple[int, int]] = []
+        for leaf, storage in enumerate(self.returned):
+            held = storage
+            while held in moved:
+                held = moved[held]
+            if held != storage and held in self.given:
+                found.append((leaf, self.given[held]))
+        return tuple(found)
+
+
+def _nbytes(leaf: Type) -> int:
+    size = types.nbytes(leaf)
+    return size if isinstance(size, int) else 0
