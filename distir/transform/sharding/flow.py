@@ -1,6 +1,6 @@
 """Which dimensions of a program are one and the same, followed through ops and calls.
 
-A function is looked at once for each tuple of arguments. What its caller sees is which dimensions of its parameters
+A function is analysed once for each tuple of arguments. What its caller sees is which dimensions of its parameters
 and results belong together, so the work is that of the calls, not of the inlined program.
 """
 
@@ -311,7 +311,7 @@ class _Body:
         own = [self.classes.new() for _ in summary.classes]
         for node, traits in zip(own, summary.classes, strict=True):
             self.classes.traits(node).absorb(traits)
-        if any(summary.params.values()):
+        if any(summary.params.values()):  # what a function makes of nothing is another value each time
             self._forms[form] = statement.results
             self._repeated[form] = summary, own, 0
         rows: list[tuple[int, Pieces]] = []
