@@ -1,4 +1,4 @@
-"""What a step of training costs that is distributed over thousands of devices: CPU time and memory, by stage of work.
+"""What distributing a training step over thousands of devices costs: CPU time and memory, by stage of work.
 
     bench_cluster.py [D T P K]    GPT-2 175B; as 64 replicas of 32 stages of 8 shards, for 128 microbatches, by default
 

@@ -1,14 +1,13 @@
 """Which dimensions of a program are one and the same, followed through ops and calls.
 
-A function is looked at once for each tuple of arguments. What its caller sees is which dimensions of its parameters
+A function is analysed once for each tuple of arguments. What its caller sees is which dimensions of its parameters
 and results belong together, so the work is that of the calls, not of the inlined program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Final
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Literal, SymbolicDim, TensorType, TupleType, Type, names
@@ -18,7 +17,6 @@ from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
 from distir.transform.sharding.boundary import Sides, Summary, summary_of
 from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
-from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.leaves import (
     Leaf,
     Related,
@@ -44,7 +42,6 @@ class Flow:
     def __init__(self, domain: Checker, likeliest: bool = False) -> None:
         self._domain = domain
         self.likeliest = likeliest
-        self._closures = Closures(domain.module)
         self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
@@ -70,19 +67,11 @@ class Flow:
 
     def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[Summary]:
         """What a caller sees of a function."""
-        known = self._summaries.get((function.name, vs))
-        if known is None:
-            place = self._domain.replicas.key(function.name, vs)
-            key = (self._closures.of(function.name), vs if place is None else place[0], self.likeliest)
-            known = _SUMMARIES.get(key)
-            if known is None:
-                known = _SUMMARIES.put(key, summary_of(function, (yield from self._function(function, vs))))
-            self._summaries[function.name, vs] = known
-        return known
-
-
-_SUMMARIES: Final[Findings[Hashable, Summary]] = Findings()
-"""Of all programs: those of a search have most of their functions in common."""
+        place = self._domain.replicas.key(function.name, vs)
+        key = (function.name, vs) if place is None else place[0]
+        if key not in self._summaries:
+            self._summaries[key] = summary_of(function, (yield from self._function(function, vs)))
+        return self._summaries[key]
 
 
 Form = tuple[object, tuple[Arg, ...], tuple[Value, ...], tuple[bool, ...]]
@@ -322,7 +311,7 @@ class _Body:
         own = [self.classes.new() for _ in summary.classes]
         for node, traits in zip(own, summary.classes, strict=True):
             self.classes.traits(node).absorb(traits)
-        if any(summary.params.values()):
+        if any(summary.params.values()):  # what a function makes of nothing is another value each time
             self._forms[form] = statement.results
             self._repeated[form] = summary, own, 0
         rows: list[tuple[int, Pieces]] = []
