@@ -13,6 +13,7 @@ ROLES: Final[Mapping[str, str]] = {
     "buffer": "a tensor of the model that is no weight, such as running statistics",
     "state": "an optimizer's state",
     "batch": "the dimension that is the batch",
+    "donated": "a value whose memory the program may use again when it needs it no more",
     "remote": "a value that another rank holds",
 }
 """By role, in a few words, what a parameter with it is."""
@@ -29,6 +30,11 @@ def is_trained(param: Param) -> bool:
 def is_held(param: Param) -> bool:
     """Whether a parameter belongs to the model or its optimizer, rather than to the inputs of one step."""
     return not HELD.isdisjoint(param.roles)
+
+
+def is_donated(param: Param) -> bool:
+    """Whether the caller gives a parameter's memory away: it is free when the parameter is used no more."""
+    return "donated" in param.roles
 
 
 def described(param: Param) -> str:
