@@ -59,6 +59,8 @@ class Oracle:
     """The memory and the bytes of each storage; those of the entry function's parameters come first."""
     parameters: int
     returned: set
+    donated: set
+    """The storages of the entry function's parameters that it may use again."""
     machine: object
     starts: list = field(default_factory=list)
     """By event (an op that occupies devices), in ticks."""
@@ -139,7 +141,7 @@ def oracle(module: Module, machine, bind=None, name=None) -> Oracle:
     args = _arguments(entry, bind or {})
     place = machine.place(_Walk(_Types(module), machine, {}).through(entry, args).devices)
     walk = _Walk(_Types(module), machine, place).through(entry, args)
-    ran = Oracle(walk.ops, place, walk.storages, walk.parameters, walk.returned, machine)
+    ran = Oracle(walk.ops, place, walk.storages, walk.parameters, walk.returned, walk.donated, machine)
     _memory(ran)
     if machine.cached:  # costs depend on the working set, never the other way round
         ran.ops = _Walk(_Types(module), machine.running(ran.peaks), place).through(entry, args).ops
@@ -207,11 +209,14 @@ class _Walk:
         self.devices: set = set()
         self.parameters = 0
         self.returned: set = set()
+        self.donated: set = set()
 
     def through(self, entry, args):
         """Walk the entry function."""
         given = [self._made(type_of(arg)) for arg in args]
         self.parameters = len(self.storages)
+        pairs = zip(entry.params, given, strict=True)
+        self.donated = {s for param, leaves in pairs if "donated" in param.roles for s in leaves if s is not None}
         self.returned = {s for result in self._run(entry, args, given) for s in result if s is not None}
         return self
 
@@ -409,8 +414,8 @@ def _memory(ran):
         return storage in ran.returned or last_use.get(storage, -1) > index
 
     alive = set(range(ran.parameters))
-    permanent = set(alive)
-    """The entry function's parameters live throughout, and what takes over their memory does."""
+    permanent = set(alive) - ran.donated
+    """The entry function's parameters live throughout, but for donated ones, and what takes over their memory does."""
     _note(ran, alive, {}, None)
     event = -1
     for index, op in enumerate(ran.ops):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.output import table
 from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
+from distir.cost.process import Overhead
 from distir.ir import Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
@@ -90,6 +91,9 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "comm_s": use.comm_s,
                 "peak_memory_bytes": use.peak_memory_bytes,
                 "capacity_bytes": use.capacity_bytes,
+                "overhead_bytes": use.overhead.total,
+                "overhead_of": _overhead_of(use.overhead),
+                "fits": use.fits,
                 "peak_memory_of": made_of[simulation.memory_of(device)],
             }
             for device, use in simulation.devices.items()
@@ -199,11 +203,25 @@ def _memory(simulation: Simulation) -> Any:
     """What each device's peak is made of."""
     made_of = compositions(simulation)
     kinds = [kind for kind in KINDS if any(kind in own for own in made_of.values())]
-    listed = table("device", *kinds, right="0123456"[: 1 + len(kinds)])
-    for device in simulation.devices:
+    beside = any(use.overhead.total for use in simulation.devices.values())
+    columns = [*kinds, *(["overhead"] if beside else [])]
+    listed = table("device", *columns, right="012345678"[: 1 + len(columns)])
+    for device, use in simulation.devices.items():
         own = made_of.get(simulation.memory_of(device), {})
-        listed.add_row(str(device), *(show_bytes(own[kind]) if kind in own else "" for kind in kinds))
+        cells = [show_bytes(own[kind]) if kind in own else "" for kind in kinds]
+        listed.add_row(str(device), *cells, *([show_bytes(use.overhead.total)] if beside else []))
     return listed
+
+
+def _overhead_of(overhead: Overhead) -> dict[str, int]:
+    """What a process holds beside tensors, by what it is for; what is nothing is left out."""
+    found = {
+        "context": overhead.context,
+        "workspace": overhead.workspace,
+        "communicators": overhead.communicators,
+        "fragmentation": overhead.fragmentation,
+    }
+    return {name: nbytes for name, nbytes in found.items() if nbytes}
 
 
 def _costliest(simulation: Simulation, top: int) -> Any:

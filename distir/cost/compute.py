@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.cost.price import Price
+from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
 
 
@@ -118,7 +119,8 @@ class DeviceKind:
     `memory` in bytes; `bandwidth` achieved and `peak_bandwidth` in bytes/s; `launch` in seconds per op;
     `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
-    of, 0 where there are none; `warmth`: the share of references that they serve (see `running`).
+    of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
+    process holds beside tensors.
     """
 
     name: str
@@ -134,6 +136,7 @@ class DeviceKind:
     uncertainty: float = 0.0
     cache: float = 0.0
     warmth: float = 0.0
+    process: Process = NO_PROCESS
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

@@ -9,6 +9,9 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache` and `price`, which is per
                         hour, and in one currency for all kinds
 `… .memory_bandwidth`   `peak` and `achieved`
+`… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
+                        group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
+                        `left_out`: what of the chip's memory the figure `memory` leaves out for these
 `… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
                         must be there. `achieved` is one rate, or a table from the op's size to the rate:
                         `"2GFLOP" = "119TFLOP/s"`
@@ -39,7 +42,8 @@ from distir.cost.compute import DeviceKind, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocument, unknown
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.price import Price
-from distir.cost.reader_measured import op_figures, times, uncertainty
+from distir.cost.process import NO_PROCESS, Process
+from distir.cost.reader_measured import op_figures, share_of, times, uncertainty
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
 from distir.diagnostics.spelling import nearest
@@ -149,10 +153,31 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     rates, other = _rates(section, profile)
     price = _price(section, profile)
     cache = profile.optional(section, "cache", MEMORY) or 0.0
+    process = _process(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
-    return DeviceKind(name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache)
+    return DeviceKind(
+        name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process
+    )  # fmt: skip
+
+
+def _process(kind: Section, profile: _Profile) -> Process:
+    section = kind.section("process")
+    if section is None:
+        return NO_PROCESS
+
+    def size(name: str) -> int:
+        nbytes = profile.optional(section, name, MEMORY) or 0.0
+        return round(nbytes) if nbytes > 0 else 0  # no number where there is a fault
+
+    found = Process(
+        size("context"), size("workspace"), size("communicator"), share_of(section, "fragmentation"), size("left_out")
+    )
+    if found.fragmentation:
+        profile.record(section, "fragmentation", section.get("fragmentation"), section)
+    section.close()
+    return found
 
 
 def _price(section: DocumentTable, profile: _Profile) -> Price | None:

@@ -78,12 +78,17 @@ LARGEST_SHARE = 100
 
 def uncertainty(section: DocumentTable) -> float:
     """The relative uncertainty of times; 0 if none is stated."""
-    value = section.get("uncertainty")
+    return share_of(section, "uncertainty")
+
+
+def share_of(section: Section, name: str) -> float:
+    """A share, stated as a number; 0 if none is stated."""
+    value = section.get(name)
     if value is None:
         return 0.0
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SHARE:
         return float(value)
-    section.problem("uncertainty", f"expected a share such as `0.05`, found `{value}`", f"{LARGEST_SHARE} at most")
+    section.problem(name, f"expected a share such as `0.05`, found `{value}`", f"{LARGEST_SHARE} at most")
     return 0.0
 
 

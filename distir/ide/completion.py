@@ -210,7 +210,7 @@ def _devices(document: Document) -> list[Completion]:
 
 def _roles() -> list[Completion]:
     batch = Completion("batch", CompletionKind.KEYWORD, "batch = 0", ROLES["batch"], "batch = ${1:0}")
-    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "remote")}
+    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "donated", "remote")}
     return [batch, *(Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items())]
 
 

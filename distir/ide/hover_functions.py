@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from distir.cost import show_bytes, show_seconds
@@ -10,6 +11,7 @@ from distir.ide.hover_values import line_of
 from distir.ide.instances import CallSite, View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
 from distir.ir import Call, Function
+from distir.simulate.composition import compositions
 from distir.simulate.show import Occurrence
 from distir.simulate.simulation import Simulation
 from distir.syntax import print_function
@@ -46,8 +48,10 @@ def head(function: Function) -> str:
 def peaks_in_words(simulation: Simulation) -> list[str]:
     """By device: the most memory in use, of what there is."""
     uses = list(simulation.devices.items())
+    made_of = compositions(simulation)
     lines = [
-        f"device {device}: at most {show_bytes(use.peak_memory_bytes)} of {show_bytes(use.capacity_bytes)}, "
+        f"device {device}: at most {show_bytes(use.peak_memory_bytes)} of {show_bytes(use.capacity_bytes)} "
+        f"({composition_in_words(made_of[simulation.memory_of(device)], use.overhead.total)}), "
         f"idle {idle_share(use.idle_s, simulation.latency_s)}"
         for device, use in uses[:DEVICES_SHOWN]
     ]
@@ -58,6 +62,12 @@ def peaks_in_words(simulation: Simulation) -> list[str]:
             f"on device {most[0]}"
         )
     return lines
+
+
+def composition_in_words(kinds: Mapping[str, int], overhead: int) -> str:
+    """What a peak is made of: `weights 2.1GB, activations 30GB`; and what the process holds beside it."""
+    said = [f"{kind} {show_bytes(nbytes)}" for kind, nbytes in kinds.items()]
+    return ", ".join([*said, *([f"and overhead {show_bytes(overhead)}"] if overhead else [])]) or "nothing"
 
 
 def idle_share(idle_s: float, latency_s: float) -> str:

@@ -14,6 +14,7 @@ ROLES: Final[Mapping[str, str]] = {
     "state": "an optimizer's state",
     "initial": "what state begins as: a number, or the name of a weight",
     "batch": "the dimension that is the batch",
+    "donated": "a value whose memory the program may use again when it needs it no more",
     "remote": "a value that another rank holds",
 }
 """By role, in a few words, what a parameter with it is."""
@@ -30,6 +31,11 @@ def is_trained(param: Param) -> bool:
 def is_held(param: Param) -> bool:
     """Whether a parameter belongs to the model or its optimizer, rather than to the inputs of one step."""
     return not HELD.isdisjoint(param.roles)
+
+
+def is_donated(param: Param) -> bool:
+    """Whether the caller gives a parameter's memory away: it is free when the parameter is used no more."""
+    return "donated" in param.roles
 
 
 def described(param: Param) -> str:

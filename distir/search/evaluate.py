@@ -62,7 +62,7 @@ def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) 
         latency_s=latency,
         throughput=batch_size / latency if batch_size and latency else None,
         peak_memory_bytes=max((use.peak_memory_bytes for use in devices), default=0),
-        fits=all(use.peak_memory_bytes <= use.capacity_bytes for use in devices),
+        fits=all(use.fits for use in devices),
     )
 
 

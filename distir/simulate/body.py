@@ -16,6 +16,7 @@ from itertools import accumulate
 from distir.analysis import Instance, Replica
 from distir.diagnostics.codes import simulation as codes
 from distir.ir.deep import Deep, finish
+from distir.ir.roles import is_donated
 from distir.ops import Reject
 from distir.ops.devices import renamed
 from distir.simulate.algebra import clocks, usage
@@ -242,7 +243,8 @@ class Bodies:
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end.
 
-        Raises Unplanned for a kernel, which takes time where it is called, and what cannot be simulated.
+        Those that are `{donated}` live until they are used no more. Raises Unplanned for a kernel, which takes time where
+        it is called, and for what cannot be simulated.
         """
         name = instance.function.name
         if instance.function.kernel:
@@ -250,8 +252,12 @@ class Bodies:
             raise Unplanned(name, None, Reject(codes.KERNEL_ALONE, message, help="simulate a function that calls it"))
         found = self.storages.of(instance)
         returned = set(found.returned)
-        fates = tuple(Fate.KEPT if s in returned else Fate.PINNED for s in range(found.parameters))
-        return finish(self._of(found, fates, (True,) * len(found.returned)))
+        donated = {s for p in instance.function.params if is_donated(p) for s in found.places[p.name]}
+
+        def fate(storage: int) -> Fate:
+            return Fate.KEPT if storage in returned else Fate.DYING if storage in donated else Fate.PINNED
+
+        return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
 
     def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
         key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own

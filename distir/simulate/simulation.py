@@ -10,6 +10,7 @@ from functools import cached_property
 
 from distir.analysis import Checker, Instance, check_entry
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
+from distir.cost.process import NO_OVERHEAD, NO_PROCESS, Overhead
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import (
@@ -28,7 +29,7 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ops import Value, dense, type_of
-from distir.simulate.body import Bodies, Body
+from distir.simulate.body import Bodies, Body, distinct
 from distir.simulate.effects import Effect, Effects
 from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
@@ -65,7 +66,20 @@ class DeviceUse:
     comm_s: float
     """The part of `busy_s` that communication takes."""
     peak_memory_bytes: int
+    """The tensors'."""
     capacity_bytes: int
+    overhead: Overhead = NO_OVERHEAD
+    """What the process holds beside them, where the profile says so."""
+
+    @property
+    def needed_bytes(self) -> int:
+        """What of the capacity is taken: tensors, and what the process holds beside them."""
+        return self.peak_memory_bytes + self.overhead.charged
+
+    @property
+    def fits(self) -> bool:
+        """Whether the device has that much."""
+        return self.needed_bytes <= self.capacity_bytes
 
 
 class Simulation:
@@ -152,8 +166,28 @@ class Simulation:
             idle = max(0.0, timeline.latency - busy)
             comm = timeline.communication.get(device, 0.0)
             peak = peaks.get(self._effects.memory(device), 0)
-            found[device] = DeviceUse(busy, idle, comm, peak, self.hardware.capacity(position))
+            process = self.hardware.kind(position).process
+            overhead = NO_OVERHEAD
+            if process != NO_PROCESS:
+                overhead = process.overhead(peak, self._communicators.get(self._effects.memory(device), 0))
+            found[device] = DeviceUse(busy, idle, comm, peak, self.hardware.capacity(position), overhead)
         return found
+
+    @cached_property
+    def _communicators(self) -> Mapping[int, int]:
+        """By physical memory: in how many groups of devices it communicates; one serves all sends."""
+        groups: dict[int, set[object]] = {}
+        for body in distinct(self.planned):
+            for step in body.timed:
+                if isinstance(step, Effect) and step.work.communication is not None:
+                    communication = step.work.communication
+                    memories = {self._effects.memory(device) for device in step.devices}
+                    if len(memories) < 2 and communication.group is None:
+                        continue
+                    members = None if communication.pattern == "send" else frozenset(memories)
+                    for memory in memories:
+                        groups.setdefault(memory, set()).add((members, communication.group))
+        return {memory: len(found) for memory, found in groups.items()}
 
     @property
     def bubble(self) -> float:
@@ -225,8 +259,8 @@ class Simulation:
             if memory in seen:
                 continue
             seen.add(memory)
-            if use.peak_memory_bytes > use.capacity_bytes:
-                found.append(self._over(codes.OUT_OF_MEMORY, device, use.capacity_bytes, "has"))
+            if not use.fits:
+                found.append(self._over(codes.OUT_OF_MEMORY, device, use.capacity_bytes - use.overhead.charged, "has"))
             elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
                 found.append(self._over(codes.OVER_MEMORY_BUDGET, device, max_memory_bytes, "may use"))
         return tuple(found)
@@ -253,7 +287,10 @@ class Simulation:
             at = self._timeline.event(event)
             site = at.site
         peak = self.devices[device].peak_memory_bytes
-        message = f"device {device} {verb} {show_bytes(limit)} of memory, the program needs {show_bytes(peak)}"
+        message = f"device {device} {verb} {show_bytes(max(limit, 0))} of memory, the program needs {show_bytes(peak)}"
+        charged = self.devices[device].overhead.charged
+        if code is codes.OUT_OF_MEMORY and charged:
+            message += f"; of {show_bytes(limit + charged)} the process holds {show_bytes(charged)} beside tensors"
         notes = tuple(
             Note(f"`%{v.name}`{_role(v)} takes {show_bytes(v.nbytes)}", _made(v)) for v in live[:LARGEST_SHOWN]
         )

@@ -13,16 +13,14 @@ from distir.transform.kept import namer
 from distir.transform.operands import with_operands
 
 
-def recomputed(entry: Function, step: TrainingStep, count: int, host: Container[str]) -> Function | None:
-    """The entry function with what runs of `count` blocks compute inside dropped, and recomputed as late as possible.
+def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:
+    """The entry function with the values `inside` dropped before statement `turn`, and recomputed as late as possible.
 
-    What passes between runs is kept, and so are values on the `host`, which take no device's memory. None if there is
-    nothing to drop.
+    `inside`: by value, what computes it. None if nothing needs them on the way back.
     """
-    inside = _inside(entry, step, count, host)
     back = _WayBack(namer(entry), inside, {})
-    body = list(entry.body[: step.turn])
-    for statement in entry.body[step.turn :]:
+    body = list(entry.body[:turn])
+    for statement in entry.body[turn:]:
         back.need(names(operands(statement)), body)
         body.append(with_operands(statement, back.again))
     if not back.again:
@@ -32,9 +30,15 @@ def recomputed(entry: Function, step: TrainingStep, count: int, host: Container[
     return replace(entry, body=kept)
 
 
-def _inside(entry: Function, step: TrainingStep, count: int, host: Container[str]) -> dict[str, Apply | Call]:
-    """The values that nothing but their own run of blocks needs before the way back, and what computes them."""
-    run_of = {i: number // count for number, block in enumerate(step.blocks) for i in block}
+def inside_runs(
+    entry: Function, step: TrainingStep, count: int, layers: int, host: Container[str]
+) -> dict[str, Apply | Call]:
+    """The values that nothing but their own run of `count` blocks needs before the way back, and what computes them.
+
+    Of the first `layers` blocks, without values on the `host`, which take no device's memory. What passes between runs
+    is not inside.
+    """
+    run_of = {i: number // count for number, block in enumerate(step.blocks[:layers]) for i in block}
     outside = set(names(entry.returned))
     found: dict[str, tuple[int, Apply | Call]] = {}
     for index, statement in enumerate(entry.body[: step.turn]):

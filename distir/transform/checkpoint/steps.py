@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from distir.analysis import Analysis
 from distir.cost import UnitError, parse_bytes, show_bytes
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import simulation as simulation_codes
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Function, Module, Part, Site, types
+from distir.ir import HOST, Apply, Call, Function, Module, Part, Site, results, types
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
-from distir.transform.checkpoint.recompute import recomputed
+from distir.transform.checkpoint.recompute import inside_runs, recomputed
+from distir.transform.checkpoint.selective import attention_core, recomputed_cores, with_shallow_cores
 from distir.transform.entry import entry_of
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, is_heard, step, tell
+
+FULL = ("full", "block")
+"""What recomputes all of a block; the second is the older name."""
 
 
 @step(after=("cse", "grad"))
-def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a100") -> Module:
-    """Activation checkpointing of a training step: recompute activations in the backward pass, as late as possible.
+def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware: str = "dgx-a100") -> Module:
+    """Activation recomputation in a training step: drop activations, and recompute them as late as possible.
 
-    `block` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
-    number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks; a memory size, such as
-    `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`. Apply it after `grad`, and
-    before `dp`, `tp`, `pp` and `zero`, which distribute the result.
+    `full` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
+    number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks. `selective` recomputes the
+    attention core alone: scores, mask, softmax, dropout, which take memory with the square of the sequence's length.
+    `layers=8` applies either to the first 8 blocks, and the others save what they did.
+
+    A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
+    `selective` and `full` for any number of layers, `full` for some and `selective` for the others, and groups.
+
+    Apply it after `grad`, and before `dp`, `tp`, `pp` and `zero`, which distribute the result.
 
     Raises ProgramError if there is nothing to recompute, or the memory size cannot be reached.
     """
-    count, target = _read(value)
-    analysis = checked(module)
-    entry = entry_of(module)
-    _check_one_device(module, entry, analysis)
+    choice, target = _read(value, layers)
+    _check_one_device(module, entry_of(module), checked(module))
+    if choice.selective != 0 or target is not None:
+        module = with_shallow_cores(module)
+    entry, analysis = entry_of(module), checked(module)
     blocks = training_step(entry)
     if blocks is None:
         raise _nothing(
@@ -40,33 +51,59 @@ def checkpoint(module: Module, value: str = "block", *, hardware: str = "dgx-a10
             "uses no weight that is marked `{param}` first on the way forward, then on the way back",
             "apply `grad` to the program that gives the loss; gradients that came with it are found anew",
         )
+    if layers > len(blocks.blocks):
+        raise StepError(f"`layers` expected at most {len(blocks.blocks)}, the blocks of the program, found {layers}")
+    plan = _Recomputation(module, entry, blocks, analysis)
     if target is not None:
-        return _within(module, entry, blocks, analysis, target, hardware)
-    found = _every(module, entry, blocks, analysis, count)
+        return _within(plan, target, hardware)
+    found = plan.carried_out(choice)
     if found is None:
-        several = len(blocks.blocks) > count
-        raise _nothing(
-            entry,
-            f"keeps nothing inside {_runs(count)} for the backward pass",
-            f"take several blocks at a time: `checkpoint={count + 1}`" if several else None,
-        )
+        raise _nothing_inside(plan, choice)
     return found
 
 
-def _read(value: str) -> tuple[int, int | None]:
-    """How many blocks, or a size in bytes. Raises StepError."""
-    text = str(value)
-    if text == "block":
-        return 1, None
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is recomputed: all inside the first `full` blocks, `group` at a time; attention cores of `selective` ones.
+
+    The latter follow the former. None: all blocks.
+    """
+
+    full: int | None = 0
+    group: int = 1
+    selective: int | None = 0
+
+    def __str__(self) -> str:
+        said = [f"checkpoint={'full' if self.group == 1 else self.group}{_layers(self.full)}"] if self.full != 0 else []
+        said += [f"checkpoint=selective{_layers(self.selective)}"] if self.selective != 0 else []
+        return " and ".join(f"`{one}`" for one in said) or "without recomputation"
+
+
+def _layers(number: int | None) -> str:
+    return "" if number is None else f" layers={number}"
+
+
+def _read(value: str, layers: int) -> tuple[Choice, int | None]:
+    """What is to be recomputed, or a size in bytes. Raises StepError."""
+    text, some = str(value), layers or None
+    if layers < 0:
+        raise StepError(f"`layers` expected 1 or more, found {layers}")
+    if text in FULL:
+        return Choice(full=some), None
+    if text == "selective":
+        return Choice(selective=some), None
     if text.isdecimal():
         if int(text) < 1:
             raise StepError(f"expected 1 block or more, found {text}")
-        return int(text), None
+        return Choice(full=some, group=int(text)), None
     try:
-        return 1, parse_bytes(text)
+        target = parse_bytes(text)
     except UnitError:
-        message = f"expected `block`, a number of blocks, or a memory size such as `16GB`, found `{text}`"
+        message = f"expected `full`, `selective`, a number of blocks, or a memory size such as `16GB`, found `{text}`"
         raise StepError(message) from None
+    if layers:
+        raise StepError(f"a memory size chooses the layers itself: leave out `layers={layers}`")
+    return Choice(), target
 
 
 def _check_one_device(module: Module, entry: Function, analysis: Analysis) -> None:
@@ -80,56 +117,130 @@ def _check_one_device(module: Module, entry: Function, analysis: Analysis) -> No
         )
 
 
-def _every(module: Module, entry: Function, blocks: TrainingStep, analysis: Analysis, count: int) -> Module | None:
-    """The module with runs of `count` blocks recomputed; None if that changes nothing."""
-    state = analysis.states[entry.name]
-    host = {n for n, v in state.items() if v is not None and types.device_of(type_of(v)) == HOST}
-    found = recomputed(entry, blocks, count, host)
-    return None if found is None else Module(found if f.name == entry.name else f for f in module)
+@dataclass(frozen=True, slots=True)
+class _Recomputation:
+    """A training step, read."""
+
+    module: Module
+    entry: Function
+    step: TrainingStep
+    analysis: Analysis
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return len(self.step.blocks)
+
+    def carried_out(self, choice: Choice) -> Module | None:
+        """The module with that recomputed; None if a part of the choice changes nothing."""
+        state = self.analysis.states[self.entry.name]
+        host = {n for n, v in state.items() if v is not None and types.device_of(type_of(v)) == HOST}
+        full = self.blocks if choice.full is None else choice.full
+        selective = self.blocks if choice.selective is None else full + choice.selective
+        module, entry = self.module, self.entry
+        inside: dict[str, Apply | Call] = {}
+        if selective > full:
+            ours = {i for block in self.step.blocks[full:selective] for i in block}
+            calls = {i for i in ours if isinstance(entry.body[i], Call)}
+            changed = recomputed_cores(module, entry, self.analysis, self.step.turn, calls)
+            if changed is not None:
+                module, entry = changed, entry_of(changed)
+            core = attention_core(self.entry, state)
+            made = {n for i in ours for n in results(self.entry.body[i])}
+            inside = {n: s for n, s in core.items() if n in made}
+            if changed is None and not inside:
+                return None
+        if full:
+            inside |= inside_runs(entry, self.step, choice.group, full, host)
+        if not inside:
+            return module if module is not self.module or choice == Choice() else None
+        found = recomputed(entry, self.step.turn, inside)
+        if found is None:
+            return None
+        return Module(found if f.name == entry.name else f for f in module)
 
 
 # A memory target.
 
 
-def _within(
-    module: Module, entry: Function, blocks: TrainingStep, analysis: Analysis, target: int, hardware: str
-) -> Module:
+def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     """The fastest program that fits, the one given included."""
     from distir.simulate import simulate  # needed for memory targets alone
 
-    _check_sizes(entry)
-    least: tuple[int, str] | None = None
-    best: tuple[float, Module] | None = None
-    for count in _candidates(len(blocks.blocks)):
-        candidate = module if count == 0 else _every(module, entry, blocks, analysis, count)
-        if candidate is None:
-            continue
-        simulation = simulate(candidate, hardware, entry.name)
-        peak = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
-        if least is None or peak < least[0]:
-            least = peak, f"`checkpoint={count}`" if count else "without checkpoints"
-        if peak <= target and (best is None or simulation.latency_s < best[0]):
-            best = simulation.latency_s, candidate
-    if best is not None:
-        return best[1]
-    assert least is not None
+    _check_sizes(plan.entry)
+    known: dict[Choice, tuple[float, int, Module] | None] = {}
+
+    def tried(choice: Choice) -> tuple[float, int, Module] | None:
+        """Seconds, bytes, and the program; None for what changes nothing."""
+        if choice not in known:
+            made = plan.carried_out(choice)
+            if made is None:
+                known[choice] = None
+            else:
+                simulation = simulate(made, hardware, plan.entry.name)
+                peak = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
+                known[choice] = simulation.latency_s, peak, made
+        return known[choice]
+
+    def fits(choice: Choice) -> bool:
+        found = tried(choice)
+        return found is not None and found[1] <= target
+
+    for family in _families(plan.blocks):
+        _narrowed(family, fits)
+    found = {choice: one for choice, one in known.items() if one is not None}
+    fitting = [choice for choice, one in found.items() if one[1] <= target]
+    if fitting:
+        best = min(fitting, key=lambda choice: found[choice][0])
+        if is_heard():
+            tell(f"recomputes {best}: {show_bytes(found[best][1])}" if best != Choice() else "fits as it is")
+        return found[best][2]
+    least = min(found, key=lambda choice: found[choice][1])
     message = (
-        f"`@{entry.name}` takes {show_bytes(least[0])} at least, {least[1]}; expected {show_bytes(target)} at most"
+        f"`@{plan.entry.name}` takes {show_bytes(found[least][1])} at least, {least}; "
+        f"expected {show_bytes(target)} at most"
     )
-    site = Site(entry.name, None, Part("name"))
+    site = Site(plan.entry.name, None, Part("name"))
     raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message)])
 
 
-def _candidates(blocks: int) -> Iterator[int]:
-    """Numbers of blocks to be tried: 0, which is no checkpoints, 1, 2, 3, 4, 6, 8, 12 and so on, and all of them."""
-    yield 0
-    size = 1
+Family = list[Choice]
+"""Choices that each recompute more than the one before."""
+
+
+def _families(blocks: int) -> Iterator[Family]:
+    yield [Choice()]
+    yield [Choice(selective=n) for n in range(1, blocks)] + [Choice(selective=None)]
+    yield [Choice(full=n) for n in range(1, blocks)] + [Choice(full=None)]
+    yield [Choice(full=n, selective=None) for n in range(1, blocks)]
+    for choice in [Choice(full=None, group=group) for group in _groups(blocks)]:
+        yield [choice]
+
+
+def _narrowed(family: Family, fits: Callable[[Choice], bool]) -> None:
+    """Try members until it is known which is the first that fits: by halves, as each recomputes more."""
+    low, high = 0, len(family) - 1
+    if not family or not fits(family[high]):
+        return
+    while low < high:
+        middle = (low + high) // 2
+        if fits(family[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    fits(family[low])
+
+
+def _groups(blocks: int) -> Iterator[int]:
+    """Numbers of blocks in a group to be tried: 2, 3, 4, 6, 8, 12 and so on, and all of them."""
+    size = 2
     while size < blocks:
         yield size
-        if size > 1 and size * 3 // 2 < blocks:
+        if size * 3 // 2 < blocks:
             yield size * 3 // 2
         size *= 2
-    yield blocks
+    if blocks > 1:
+        yield blocks
 
 
 def _check_sizes(entry: Function) -> None:
@@ -141,11 +252,23 @@ def _check_sizes(entry: Function) -> None:
             raise ProgramError([Diagnostic(simulation_codes.UNBOUND, site, message, (), hint)])
 
 
+def _nothing_inside(plan: _Recomputation, choice: Choice) -> ProgramError:
+    if choice.selective != 0:
+        fused = any(isinstance(s, Apply) and s.op == "Attention" for f in plan.module for s in f.body)
+        reason = "keeps no scores of attention for the backward pass"
+        if fused:
+            reason += ": its attention is one op, which saves nothing of the sequence's length squared"
+        return _nothing(plan.entry, reason, "recompute whole blocks: `checkpoint=full`")
+    runs = "its blocks" if choice.group == 1 else f"runs of {choice.group} blocks"
+    several = plan.blocks > choice.group and choice.full is None
+    return _nothing(
+        plan.entry,
+        f"keeps nothing inside {runs} for the backward pass",
+        f"take several blocks at a time: `checkpoint={choice.group + 1}`" if several else None,
+    )
+
+
 def _nothing(entry: Function, reason: str, hint: str | None) -> ProgramError:
     site = Site(entry.name, None, Part("name"))
     message = f"`@{entry.name}` {reason}, so there is nothing to recompute"
     return ProgramError([Diagnostic(codes.NOTHING_TO_RECOMPUTE, site, message, (), hint)])
-
-
-def _runs(count: int) -> str:
-    return "its blocks" if count == 1 else f"runs of {count} blocks"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Function, Module, Return
+from distir.ir import Attributes, Function, Module, Param, Return
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.groups import Group, groups_of
-from distir.transform.zero.partition import Copies, Partition, partitions
+from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, with_weights_near, without_buckets
 
 KINDS = ("owner", "split")
@@ -54,7 +54,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     ends = {
         "": replace(
             entry,
-            params=partitioned_params(entry.params, params),
+            params=_donated(partitioned_params(entry.params, params), groups, chosen, value),
             body=(*body, Return(returned)),
             result_types=None,
         ),
@@ -63,6 +63,23 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     }
     changed: dict[str, Function] = {f"{entry.name}{end}": function for end, function in ends.items()}
     return Module(changed.get(function.name, function) for function in module)
+
+
+def _donated(
+    params: Sequence[Param], groups: Sequence[Group], chosen: Sequence[Partition], stage: int
+) -> tuple[Param, ...]:
+    """The parameters, with those weights donated of which each device updates a part: so there is one copy of them.
+
+    A device takes its part of the old weight just before the new one is gathered, and needs the old one no more.
+    """
+    replaced = {
+        weight
+        for group, partition in zip(groups, chosen, strict=True)
+        for weight, new in zip(group.weights, group.new, strict=True)
+        if stage < 3 and new and not isinstance(partition, Owner)
+    }
+    donation = {"donated": True}
+    return tuple(replace(p, roles=Attributes({**p.roles, **donation})) if p.name in replaced else p for p in params)
 
 
 def _partitioned(groups: Sequence[Group], chosen: Sequence[Partition], stage: int) -> tuple[list[Copies], list[Copies]]:

@@ -1,0 +1,289 @@
+"""Selective recomputation (Korthikanti et al., arXiv:2205.05198): of the attention core, and of nothing else.
+
+The core is what lies between the product of queries and keys and that with the values: scores, mask, softmax, dropout.
+It takes memory with the square of the sequence's length, and little time to compute again from queries and keys, which
+are kept. Of an attention that is one op there is no core: it saves nothing of that size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from distir.analysis import Analysis, State
+from distir.ir import (
+    DISCARD,
+    HOST,
+    Apply,
+    Arg,
+    Call,
+    Function,
+    Module,
+    Param,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
+from distir.ops import Value, type_of
+from distir.transform.dead_code import live
+from distir.transform.entry import entry_of
+from distir.transform.inline import inline
+from distir.transform.kept import namer
+from distir.transform.operands import with_operands
+
+PRODUCTS = frozenset({"MatMul", "Einsum"})
+"""Ops that an attention core lies between."""
+
+BATCHED = 3
+"""The least rank of a product of activations; products with weights take matrices."""
+
+Makers = Mapping[str, Apply]
+
+
+def attention_core(function: Function, state: State) -> dict[str, Apply]:
+    """The values of a function that are of an attention core, on a device, and what computes them."""
+    users: dict[str, list[Apply | Call]] = {}
+    made: set[str] = set()
+    for statement in function.body:
+        if isinstance(statement, (Apply, Call)):
+            for name in set(names(statement.args)):
+                users.setdefault(name, []).append(statement)
+            made.update(statement.results)
+    found: dict[str, Apply] = {}
+    for statement in function.body:
+        if isinstance(statement, Apply) and _is_batched_product(statement, state, made):
+            inside, ended = _followers(statement, users)
+            if ended and any(s.op == "Softmax" for s in inside):
+                found.update((n, s) for s in inside for n in s.results if n != DISCARD and not _on_host(state, n))
+    return found
+
+
+def with_shallow_cores(module: Module) -> Module:
+    """The module with those functions inlined that compute a softmax and are called by others than the entry function.
+
+    A function that the entry function calls has its twin called there too, so that what they hand over is seen.
+    """
+    entry = entry_of(module)
+    bodies = {f.name: f.body for f in module}
+    called = {f.name: {s.function for s in f.body if isinstance(s, Call)} for f in module}
+    deep = {name for f, names_ in called.items() if f != entry.name for name in names_}
+    waiting = [n for n in deep if any(isinstance(s, Apply) and s.op == "Softmax" for s in bodies[n])]
+    if not waiting:
+        return module
+    return inline(module, tuple(sorted(deep)))
+
+
+def _is_batched_product(statement: Apply, state: State, made: Collection[str]) -> bool:
+    """Whether two activations are multiplied."""
+    if statement.op not in PRODUCTS or len(statement.args) != 2:
+        return False
+    return all(isinstance(a, str) and a in made and _rank(state, a) >= BATCHED for a in statement.args)
+
+
+def _rank(state: State, name: str) -> int:
+    found = type_of(state[name])
+    return len(found.shape or ()) if isinstance(found, TensorType) else 0
+
+
+def _on_host(state: State, name: str) -> bool:
+    return name in state and types.device_of(type_of(state[name])) == HOST
+
+
+def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> tuple[list[Apply], bool]:
+    """A product and the ops that follow it up to the next products; whether all ways from it end in one."""
+    found = [product]
+    ended = True
+    for statement in found:  # grows while it is walked
+        following = [user for name in statement.results for user in users.get(name, ())]
+        ended &= bool(following) or statement.results[1:] != ()
+        for user in following:
+            if isinstance(user, Apply) and user.op not in PRODUCTS:
+                found += [] if user in found else [user]
+            elif isinstance(user, Call):
+                ended = False
+    return found, ended
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A function and its twin: which of the twin's parameters are values of the function."""
+
+    function: Function
+    twin: Function
+    values: Mapping[int, str]
+    """By parameter of the twin: a parameter of the function, or what it returns."""
+
+
+def recomputed_cores(
+    module: Module, entry: Function, analysis: Analysis, turn: int, calls: Collection[int]
+) -> Module | None:
+    """The module with attention cores recomputed inside of the functions on the way back.
+
+    `turn`: the first statement of the way back. `calls`: the statements of the entry function whose cores these are.
+    None if none of them keeps one.
+    """
+    writer = _Variants(module, entry)
+    for pair, places, back in _pairs(module, entry, turn, calls):
+        state = analysis.domain.instance(pair.function.name, _arguments(entry, analysis, places[0])).state
+        core = attention_core(pair.function, state)
+        dropped = {i: name for i, name in pair.values.items() if name in core}
+        if dropped:
+            writer.replace(pair, dropped, core, places, back)
+    return writer.module() if writer.changed else None
+
+
+def _arguments(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
+    return tuple(analysis.states[entry.name](entry.body[place].args))  # type: ignore[union-attr]
+
+
+def _pairs(
+    module: Module, entry: Function, turn: int, calls: Collection[int]
+) -> Iterable[tuple[_Pair, list[int], dict[int, int]]]:
+    """Functions with their twins; the statements that call them, and by the twins' calls those of the functions."""
+    made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
+    by_functions: dict[tuple[str, str], dict[int, int]] = {}
+    for index, statement in enumerate(entry.body[turn:], turn):
+        if isinstance(statement, Call):
+            taken = Counter(made[arg] for arg in statement.args if isinstance(arg, str) and arg in made)
+            for source, _ in taken.most_common(1):  # it takes of the layer before what that gives to all
+                called = entry.body[source]
+                if source in calls and isinstance(called, Call):
+                    by_functions.setdefault((called.function, statement.function), {})[index] = source
+    for (name, twin_name), back in by_functions.items():
+        function, twin = module.functions[name], module.functions[twin_name]
+        found = [_values(function, entry.body[source], entry.body[index]) for index, source in back.items()]
+        values = {i: n for i, n in found[0].items() if all(other.get(i) == n for other in found)}
+        yield _Pair(function, twin, values), sorted(set(back.values())), back
+
+
+def _values(function: Function, call: Statement, back: Statement) -> dict[int, str]:
+    """By operand of the call of a twin: the value of the function that it is."""
+    assert isinstance(call, Call)
+    assert isinstance(back, Call)
+    known: dict[str, str] = {}
+    for param, arg in zip(function.params, call.args, strict=True):
+        if isinstance(arg, str):
+            known.setdefault(arg, param.name)
+    for result, arg in zip(call.results, function.returned, strict=True):
+        if isinstance(arg, str) and result != DISCARD:
+            known.setdefault(result, arg)
+    return {i: known[arg] for i, arg in enumerate(back.args) if isinstance(arg, str) and arg in known}
+
+
+class _Variants:
+    """Writes functions that keep no core, with twins that compute it again, and the calls of both."""
+
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.before, self.entry = module, entry
+        self.body = list(entry.body)
+        self.written: list[Function] = []
+        self.called: dict[str, str] = {}
+        """By new function: the one that it is a variant of."""
+        self.changed = False
+        self.functions = FunctionBuilder("")
+        for name in module.functions:
+            self.functions.fresh(name)
+
+    def replace(
+        self, pair: _Pair, dropped: Mapping[int, str], core: Makers, places: Sequence[int], back: Mapping[int, int]
+    ) -> None:
+        """Let calls of a function keep nothing that is `dropped`, and those of its twin compute it again."""
+        gone = set(dropped.values())
+        taken = {n for i, n in pair.values.items() if i not in dropped}
+        twin, more = self._twin(pair, dropped, core, taken)
+        left = [i for i, arg in enumerate(pair.function.returned) if arg not in gone]
+        kept = tuple(pair.function.returned[i] for i in left)
+        body = (*live(pair.function.body[:-1], names(kept)), Return(kept))
+        name = self._named(pair.function.name, f"{pair.function.name}Selective")
+        forward = Function(name, pair.function.params, body)
+        end = pair.twin.name.removeprefix(pair.function.name)
+        twin = replace(twin, name=self._named(pair.twin.name, f"{name}{end}"))
+        self.written += [forward, twin]
+        params = {p.name: i for i, p in enumerate(pair.function.params)}
+        calls = {index: self.body[index] for index in back.values()}
+        for index in places:
+            call = self.body[index]
+            assert isinstance(call, Call)
+            self.body[index] = Call(tuple(call.results[i] for i in left), forward.name, call.args)
+        for index, source in back.items():
+            call, forward_call = self.body[index], calls[source]
+            assert isinstance(call, Call)
+            assert isinstance(forward_call, Call)
+            args = [arg for i, arg in enumerate(call.args) if i not in dropped]
+            added = [forward_call.args[params[name]] for name in more]
+            self.body[index] = Call(call.results, twin.name, (*args, *added))
+        self.changed = True
+
+    def _twin(
+        self, pair: _Pair, dropped: Mapping[int, str], core: Makers, taken: set[str]
+    ) -> tuple[Function, list[str]]:
+        """The twin that computes what is dropped, and the parameters of the function that it takes in addition."""
+        f = namer(pair.twin)
+        called = {name: pair.twin.params[i].name for i, name in pair.values.items() if i not in dropped}
+        makers = {n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results}
+        stated = {p.name: p for p in pair.function.params}
+        more: list[str] = []
+        extra: list[Param] = []
+        body: list[Statement] = []
+        again = {pair.twin.params[i].name: name for i, name in dropped.items()}
+
+        def need(name: str) -> None:
+            """Write what computes a value of the function, if it is not there."""
+            waiting = [name]
+            while waiting:
+                current = waiting[-1]
+                if current in called:
+                    waiting.pop()
+                    continue
+                if current in stated:
+                    called[current] = f.fresh(current)
+                    extra.append(replace(stated[current], name=called[current]))
+                    more.append(current)
+                    continue
+                maker = makers[current]
+                missing = [n for n in names(maker.args) if n not in called]
+                waiting += missing
+                if not missing:
+                    renamed = tuple(n if n == DISCARD else f.fresh(f"{n}_again") for n in maker.results)
+                    written = with_operands(maker, called)
+                    assert isinstance(written, (Apply, Call))
+                    body.append(replace(written, results=renamed, claims=()))
+                    called.update((n, r) for n, r in zip(maker.results, renamed, strict=True) if n != DISCARD)
+
+        for statement in pair.twin.body:
+            renamed: dict[str, Arg] = {}
+            for name in names(operands(statement)):
+                if name in again:
+                    need(again[name])
+                    renamed[name] = called[again[name]]
+            body.append(with_operands(statement, renamed) if renamed else statement)
+        params = tuple(p for i, p in enumerate(pair.twin.params) if i not in dropped)
+        return replace(pair.twin, params=(*params, *extra), body=tuple(body)), more
+
+    def _named(self, name: str, hint: str) -> str:
+        new = self.functions.fresh(hint)
+        self.called[new] = name
+        return new
+
+    def module(self) -> Module:
+        """The module; a new function has the name of the one that it replaces if nothing else calls that."""
+        entry = replace(self.entry, body=tuple(self.body))
+        others = [f for f in self.before if f.name != entry.name]
+        used = {s.function for f in (*others, entry) for s in f.body if isinstance(s, Call)}
+        gone = set(self.called.values()) - used
+        names_now = {new: old for new, old in self.called.items() if old in gone}
+
+        def said(statement: Statement) -> Statement:
+            new = isinstance(statement, Call) and names_now.get(statement.function)
+            return replace(statement, function=new) if isinstance(statement, Call) and new else statement
+
+        entry = replace(entry, body=tuple(map(said, entry.body)))
+        written = {f.name: replace(f, name=names_now.get(f.name, f.name)) for f in self.written}
+        replaced = {f.name: f for f in written.values() if f.name in gone} | {entry.name: entry}
+        added = [f for f in written.values() if f.name not in gone]
+        return Module([*added, *(replaced.get(f.name, f) for f in self.before)])
