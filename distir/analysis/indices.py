@@ -132,11 +132,12 @@ def _rows_of_choices(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
     return None if n is None or k is None else Bounds(0, n * k)
 
 
-def _share_of_rows(rows: int, counts: int) -> Choice:
+def _share_of_rows(rows: int, counts: int, *, stated: bool = False) -> Choice:
     """Counts whose sum is at most the number of rows, however they are drawn."""
 
     def bound(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
-        found, experts = _at(_shape(vs[rows]), -2), _at(_shape(vs[counts]), -1)
+        found = _at(_numbers(vs[rows]), 0) if stated else _at(_shape(vs[rows]), -2)
+        experts = _at(_shape(vs[counts]), -1)
         return Bounds(0, found // experts + 1) if found is not None and experts else None
 
     return bound
@@ -159,6 +160,7 @@ CHOOSING: dict[tuple[str, int], Choice] = {
     ("UnpermuteGrad", 2): _axis_of(1, -2),
     ("RaggedMatMul", 2): _share_of_rows(0, 2),
     ("RaggedMatMulGrad", 2): _share_of_rows(0, 2),
+    ("RaggedExpand", 1): _share_of_rows(2, 1, stated=True),
     ("RaggedSum", 1): _share_of_rows(0, 1),
     ("SoftmaxCrossEntropyLoss", 1): _axis_of(0, 1),
     ("SoftmaxCrossEntropyLossGrad", 2): _axis_of(1, 1),

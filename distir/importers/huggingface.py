@@ -8,10 +8,12 @@ masks where the op itself says who sees whom. `transformers` itself is needed on
 from __future__ import annotations
 
 import importlib
+import math
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 NAME = "distir"
 """What our attention, masks and experts are registered as."""
@@ -41,6 +43,7 @@ def as_ops(
     }
     packed = masks.find_packed_sequence_indices
     hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
+    hooks += [layer.register_forward_pre_hook(_note_groups, with_kwargs=True) for layer in _expert_layers(models)]
     try:
         remarks = [said for model in models for said in _switch(model, training)]
         for config, _ in was:
@@ -53,6 +56,7 @@ def as_ops(
     finally:
         for hook in hooks:
             hook.remove()
+        _groups.clear()
         masks.find_packed_sequence_indices = packed
         for config, state in was:
             config.__dict__ = state
@@ -204,26 +208,72 @@ def _with_bias(bias: Any, mask: Any) -> Any:
     return torch.where(mask, bias, torch.finfo(bias.dtype).min)
 
 
+_groups: MutableMapping[Any, Any] = WeakKeyDictionary()
+"""By experts, the sizes of the tokens that their layer is given, (batch, sequence), before it joins them."""
+
+
+def _expert_layers(models: Iterable[Any]) -> Iterator[Any]:
+    """The modules that have experts."""
+    for model in models:
+        yield from (module for module in model.modules() if "experts" in module._modules)
+
+
+def _note_groups(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    given: Any = args[0] if args else kwargs.get("hidden_states")
+    if given is not None:
+        _groups[layer.experts] = given.shape[:-1]
+
+
+def _groups_of(experts: Any, tokens: Any) -> tuple[Any, ...]:
+    """The sizes of the tokens, which devices may share, where they are known; else all of them together."""
+    found = tuple(_groups.get(experts, ()))
+    same = _package("torch.fx.experimental.symbolic_shapes").statically_known_true(math.prod(found) == tokens)
+    return found if found and same else (tokens,)
+
+
 def _experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-    """The experts of a layer: each token goes to those that the router named, by grouped products.
+    """The experts of a layer: the tokens of each sequence sorted by those that the router named, and grouped products.
 
     (tokens, width), (tokens, k), (tokens, k) in, (tokens, width) out.
     """
+    *outer, tokens = _groups_of(self, hidden_states.shape[0])
+    choices = top_k_index.shape[-1]
+    x, index, weights = (a.reshape(*outer, tokens, a.shape[-1]) for a in (hidden_states, top_k_index, top_k_weights))
+    places, counts = _dispatch(self, index)
+    rows = _op("Permute", (x, places), {}, (*outer, tokens * choices, x.shape[-1]))
     up = "gate_up_proj" if self.has_gate else "up_proj"
-    hidden = _by_expert(self, hidden_states, up, top_k_index)
+    hidden = _by_expert(self, rows, up, counts, choices)
     hidden = self._apply_gate(hidden) if self.has_gate else self.act_fn(hidden)
-    result = _by_expert(self, hidden, "down_proj", top_k_index)
+    result = _by_expert(self, hidden, "down_proj", counts, choices)
     if self.has_post_expert_norm:
         result = self.post_expert_norm(result)
-    return (result * top_k_weights.unsqueeze(-1)).sum(dim=1).to(hidden_states.dtype)
+    return _op("Unpermute", (result, places, weights), {}, x.shape).reshape(hidden_states.shape)
 
 
-def _by_expert(self: Any, rows: Any, name: str, group: Any) -> Any:
+def _dispatch(self: Any, index: Any) -> tuple[Any, Any]:
+    torch = _package("torch")
+    experts = self.down_proj.shape[0]
+    places, counts = _package("torch.onnx.ops").symbolic_multi_out(
+        f"{NAME}::Dispatch",
+        (index,),
+        {"num_experts": experts},
+        dtypes=(torch.int64, torch.int64),
+        shapes=(index.shape, (*index.shape[:-2], experts)),
+        version=1,
+    )
+    return places.to(index.device), counts.to(index.device)
+
+
+def _by_expert(self: Any, rows: Any, name: str, counts: Any, choices: int) -> Any:
     weights = getattr(self, name)
     flipped = not self.is_transposed
-    shape = (*group.shape, weights.shape[1] if flipped else weights.shape[2])
-    product = _op("GroupedMatMul", (rows, weights, group), {"transW": int(flipped)}, shape)
-    return product + getattr(self, f"{name}_bias")[group] if self.has_bias else product
+    shape = (*rows.shape[:-1], weights.shape[1] if flipped else weights.shape[2])
+    attrs = {"transW": int(flipped), "top_k": choices}
+    product = _op("RaggedMatMul", (rows, weights, counts), attrs, shape)
+    if not self.has_bias:
+        return product
+    count = _package("torch").tensor(rows.shape[-2])
+    return product + _op("RaggedExpand", (getattr(self, f"{name}_bias"), counts, count), {}, shape)
 
 
 def _op(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], shape: tuple[Any, ...]) -> Any:

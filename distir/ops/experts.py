@@ -20,7 +20,7 @@ Each sequence (all dimensions before the tokens) is sorted by itself, as the gro
 share the batch; a `Reshape` to one group sorts all tokens together. Without a capacity nothing is dropped: there are as
 many rows as choices, and how many belong to an expert is data (`counts`, which devices can exchange). With
 `Dispatch[num_experts = e, capacity = c]` each expert has c rows, of which `Permute[rows = e * c]` leaves empty ones 0,
-and the products are those of `MatMul` on (batch, e, c, width).
+and `RaggedMatMul` takes no counts.
 
 Auxiliary losses are compositions, too (`docs/how-to/experts.md`).
 
@@ -460,7 +460,6 @@ def _ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> in
 def _ragged_bytes(
     *,
     t: int,
-    i: int,
     e: int,
     r: int,
     s: int,
@@ -470,26 +469,29 @@ def _ragged_bytes(
     load: float,
     top_k: int,
     g: int = 1,
+    i: int = 0,
     **_: Any,
 ) -> int:
     rows = load * g * n
-    return round(t * (rows * k + load * elements + _touched(rows, e, top_k) * r * s)) + i * g * e
+    matrices = _touched(rows, e, top_k) if i else e
+    return round(t * (rows * k + load * elements + matrices * r * s)) + i * g * e
 
 
 @op(
-    "Tensor[t:float, (*g, n, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (*g, e), d]"
+    "Tensor[t:float, (*g, n, k), d], Tensor[t:float, (e, r, s), d], Optional[Tensor[i:int, (*g, e), d]]"
     " -> Tensor[t, (*g, n, _), d]",
     flops=_ragged_flops,
     bytes=_ragged_bytes,
     linear=("x", "w"),
 )
 def RaggedMatMul(
-    x: Array, w: Array, counts: Array, *, transW: bool = False, load: float = 1.0, top_k: int = 1
+    x: Array, w: Array, counts: Array | None = None, *, transW: bool = False, load: float = 1.0, top_k: int = 1
 ) -> Array:
     """Rows that are sorted by expert, times the matrices of their experts, transposed if `transW`.
 
     In each group the first `counts[0]` rows of `x` are multiplied with `w[0]`, the next `counts[1]` with `w[1]`, and so
-    on; rows after them give 0. It is `grouped_mm` of torch, `ragged_dot` of JAX, Megatron's grouped GEMM.
+    on; rows after them give 0. Without `counts` each expert has equally many rows (a capacity). It is `grouped_mm` of
+    torch, `ragged_dot` of JAX, Megatron's grouped GEMM.
 
     Two attributes concern the work alone. `load` is the number of rows that a run multiplies, over those of `x`: 1.3 on
     a device whose experts get 1.3 times the mean, less than 1 where a static bound leaves rows empty. FLOPs and the
@@ -498,18 +500,24 @@ def RaggedMatMul(
 
     %y = RaggedMatMul(%x: Tensor[Float32, (6, 5), 1], %w: Tensor[Float32, (4, 5, 3), 1], [2, 0, 3, 1])
     %y = RaggedMatMul[transW = true](%x: Tensor[Float32, (2, 4, 5), 1], %w: Tensor[Float32, (3, 6, 5), 1], %counts: Tensor[Int64, (2, 3), 1])
+    %y = RaggedMatMul(%x: Tensor[Float32, (2, 6, 5), 1], %w: Tensor[Float32, (3, 5, 4), 1])
     """  # noqa: E501 - an example is one line
     matrices = wide(w).swapaxes(1, 2) if transW else wide(w)
     rows, result = wide(x), np.zeros((*x.shape[:-1], matrices.shape[2]), matrices.dtype)
+    counts = _even(x, len(w)) if counts is None else counts
     for expert, own in _of_experts("RaggedMatMul", counts, x.shape[-2]):
         result[own] = rows[own] @ matrices[expert]
     return result.astype(x.dtype, copy=False)
 
 
 @RaggedMatMul.shapes
-def _(x: TensorType, w: TensorType, counts: TensorType, *, transW: bool, load: float, top_k: int) -> Shape | None:
+def _(
+    x: TensorType, w: TensorType, counts: TensorType | None = None, *, transW: bool, load: float, top_k: int
+) -> Shape | None:
     _check_load("RaggedMatMul", load, top_k)
-    _, r, s = w.shape or (None, None, None)
+    e, r, s = w.shape or (None, None, None)
+    if counts is None:
+        _check_even("RaggedMatMul", x, e)
     k, m = (s, r) if transW else (r, s)
     found = x.shape[-1] if x.shape else None
     if found is not None and k is not None and found != k:
@@ -520,10 +528,13 @@ def _(x: TensorType, w: TensorType, counts: TensorType, *, transW: bool, load: f
 
 
 @RaggedMatMul.sharding
-def _(x: TensorType, w: TensorType, counts: TensorType, *, results: Sequence[Shape], transW: bool, **_: Any) -> Layout:
+def _(
+    x: TensorType, w: TensorType, counts: TensorType | None = None, *, results: Sequence[Shape], transW: bool, **_: Any
+) -> Layout:
     matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
     groups = _letters_of(x, 2)
-    return Layout(((*groups, None, "k"), matrix, (*groups, None)), ((*groups, None, "m"),))
+    given: tuple[Letters, ...] = ((*groups, None, "k"), matrix, (*groups, None))
+    return Layout(given[: 2 if counts is None else 3], ((*groups, None, "m"),))
 
 
 @RaggedMatMul.grad
@@ -533,39 +544,55 @@ def _(g: Backward) -> Gradients:
     if not g.attrs["transW"]:
         other["transW"] = True
     dx = g("RaggedMatMul", g.dy, w, counts, **other) if g.wants(0) else None
-    return [dx, g("RaggedMatMulGrad", g.dy, x, counts, **g.statement.attrs) if g.wants(1) else None, None]
+    experts = g.size_along(w, 0) if counts is None and g.wants(1) else None
+    dw = g("RaggedMatMulGrad", g.dy, x, counts, experts, **g.statement.attrs) if g.wants(1) else None
+    return [dx, dw, None]
 
 
 @RaggedMatMul.torch(fresh=True)
-def _(write: Write, x: Expr, w: Expr, counts: Expr, *, transW: bool, load: float, top_k: int) -> str:
+def _(write: Write, x: Expr, w: Expr, counts: Expr | None = None, *, transW: bool, load: float, top_k: int) -> str:
     matrices = f"{w}.transpose(1, 2)" if transW else str(w)
-    return f"{write.kernel('ragged_product')}({x}, {matrices}, {counts.tensor})"
+    given = None if counts is None else counts.tensor
+    return f"{write.kernel('ragged_product')}({x}, {matrices}, {given})"
 
 
 def _ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, **_: Any) -> int:
     return round(load * 2 * g * n * m * k)
 
 
-def _ragged_gradient_bytes(*, t: int, i: int, n: int, m: int, k: int, e: int, load: float, g: int = 1, **_: Any) -> int:
-    return round(load * t * g * n * (m + k)) + t * e * m * k + i * g * e
+def _ragged_gradient_bytes(
+    *, t: int, n: int, m: int, k: int, load: float, elements: int, g: int = 1, e: int = 0, i: int = 0, **_: Any
+) -> int:
+    return round(load * t * g * n * (m + k)) + t * elements + i * g * e
 
 
 @op(
-    "Tensor[t:float, (*g, n, m), d], Tensor[t:float, (*g, n, k), d], Tensor[i:int, (*g, e), d]"
-    " -> Tensor[t, (e, _, _), d]",
+    "Tensor[t:float, (*g, n, m), d], Tensor[t:float, (*g, n, k), d], Optional[Tensor[i:int, (*g, e), d]],"
+    " Optional[Tensor[Int64, (), host]] -> Tensor[t, (_, _, _), d]",
     flops=_ragged_gradient_flops,
     bytes=_ragged_gradient_bytes,
     linear=("dy", "x"),
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def RaggedMatMulGrad(
-    dy: Array, x: Array, counts: Array, *, transW: bool = False, load: float = 1.0, top_k: int = 1
+    dy: Array,
+    x: Array,
+    counts: Array | None = None,
+    experts: Array | None = None,
+    *,
+    transW: bool = False,
+    load: float = 1.0,
+    top_k: int = 1,
 ) -> Array:
     """The gradient of `RaggedMatMul` with respect to `w`. The gradients of all experts are written.
 
+    Without `counts`, each of `experts` has equally many rows.
+
     %dw = RaggedMatMulGrad(%dy: Tensor[Float32, (6, 3), 1], %x: Tensor[Float32, (6, 5), 1], [2, 0, 3, 1])
+    %dw = RaggedMatMulGrad[experts = 3](%dy: Tensor[Float32, (2, 6, 3), 1], %x: Tensor[Float32, (2, 6, 5), 1])
     """
     left, right = (wide(dy), wide(x)) if transW else (wide(x), wide(dy))
+    counts = _even(x, 1 if experts is None else int(experts)) if counts is None else counts
     result = np.zeros((counts.shape[-1], left.shape[-1], right.shape[-1]), left.dtype)
     for expert, own in _of_experts("RaggedMatMulGrad", counts, x.shape[-2]):
         result[expert] += left[own].T @ right[own]
@@ -573,23 +600,62 @@ def RaggedMatMulGrad(
 
 
 @RaggedMatMulGrad.shapes
-def _(dy: TensorType, x: TensorType, counts: TensorType, *, transW: bool, load: float, top_k: int) -> Shape:
+def _(
+    dy: TensorType,
+    x: TensorType,
+    counts: TensorType | None = None,
+    experts: Operand | None = None,
+    *,
+    transW: bool,
+    load: float,
+    top_k: int,
+) -> Shape:
     _check_load("RaggedMatMulGrad", load, top_k)
+    if (counts is None) == (experts is None):
+        message = "`RaggedMatMulGrad` expected either `counts` or `experts`, found "
+        raise Reject(codes.BAD_VALUE, message + ("neither" if counts is None else "both"), Part("callee"))
+    (stated,) = known_dims(experts) or (None,)
+    if counts is None:
+        _check_even("RaggedMatMulGrad", x, stated)
+    elif counts.shape:
+        stated = counts.shape[-1]
     m, k = (operand.shape[-1] if operand.shape else None for operand in (dy, x))
-    return (counts.shape[-1] if counts.shape else None, *((m, k) if transW else (k, m)))
+    return (stated, *((m, k) if transW else (k, m)))
 
 
 @RaggedMatMulGrad.sharding
-def _(dy: TensorType, x: TensorType, counts: TensorType, *, results: Sequence[Shape], transW: bool, **_: Any) -> Layout:
+def _(
+    dy: TensorType,
+    x: TensorType,
+    counts: TensorType | None = None,
+    experts: Operand | None = None,
+    *,
+    results: Sequence[Shape],
+    transW: bool,
+    **_: Any,
+) -> Layout:
     matrix: Letters = (None, "m", "k") if transW else (None, "k", "m")
     groups = _letters_of(x, 2)
-    return Layout(((*groups, None, "m"), (*groups, None, "k"), (*groups, None)), (matrix,))
+    others: tuple[Letters, ...] = ((*groups, None),) if experts is None else ((), ())
+    return Layout(((*groups, None, "m"), (*groups, None, "k"), *others), (matrix,))
 
 
 @RaggedMatMulGrad.torch(fresh=True)
-def _(write: Write, dy: Expr, x: Expr, counts: Expr, *, transW: bool, load: float, top_k: int) -> str:
+def _(
+    write: Write,
+    dy: Expr,
+    x: Expr,
+    counts: Expr | None = None,
+    experts: Expr | None = None,
+    *,
+    transW: bool,
+    load: float,
+    top_k: int,
+) -> str:
     left, right = (dy, x) if transW else (x, dy)
-    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {counts.tensor})"
+    count, *_ = write.results[0].shape or (0,)
+    given = None if counts is None else counts.tensor
+    return f"{write.kernel('ragged_outer_product')}({left}, {right}, {given}, {count})"
 
 
 @op(
@@ -677,6 +743,20 @@ def _stated_rows(name: str, rows: Operand) -> Dim:
     if isinstance(count, int) and count < 0:
         raise Reject(codes.BAD_VALUE, f"`{name}` expected a number of rows from 0, found {count}", "rows")
     return count
+
+
+def _even(x: Array, experts: int) -> Array:
+    """The counts where each expert has equally many rows."""
+    return np.full((*x.shape[:-2], experts), x.shape[-2] // max(experts, 1))
+
+
+def _check_even(name: str, x: TensorType, experts: Dim) -> None:
+    rows = x.shape[-2] if x.shape else None
+    if isinstance(experts, int) and experts < 1:
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected at least 1 expert, found {experts}", Part("callee"))
+    if isinstance(rows, int) and isinstance(experts, int) and rows % experts:
+        message = f"`{name}` without `counts` expected equally many rows for each of {experts} experts, found {rows}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "x", help="give the number of rows of each expert as `counts`")
 
 
 def _check_load(name: str, load: float, top_k: int) -> None:

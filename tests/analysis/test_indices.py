@@ -53,6 +53,43 @@ def test_random_indices_are_in_range_and_reach_all_of_it():
     assert set(found["n"]) == {0, 1}, "nothing is said of its square"
 
 
+EXPERTS = """\
+func @main(
+  %x: Tensor[Float32, (2, 6, 4), 1],
+  %w: Tensor[Float32, (3, 4, 4), 1],
+  %bias: Tensor[Float32, (3, 4), 1],
+  %experts: Tensor[Int64, (2, 6, 2), 1],
+  %there: Tensor[Int64, (2, 6, 2), 1],
+  %few: Tensor[Int64, (2, 6, 2), 1],
+  %back: Tensor[Int64, (2, 6, 2), 1],
+  %counts: Tensor[Int64, (2, 3), 1],
+  %each: Tensor[Int64, (2, 3), 1]
+) {
+  %places, _ = Dispatch[num_experts = 3](%experts)
+  %a = Permute(%x, %there)
+  %b = Permute(%x, %few, _, 5)
+  %c = Unpermute(%x, %back)
+  %d = RaggedMatMul(%x, %w, %counts)
+  %e = RaggedExpand(%bias, %each, 9)
+  return %places, %a, %b, %c, %d, %e
+}
+"""
+
+
+def test_numbers_and_rows_of_experts_are_in_range():
+    """Counts of experts never add up to more rows than there are."""
+    found = {name: (low, high) for name, (low, high, _) in bounds(EXPERTS).items()}
+    assert found == {
+        "experts": (0, 3),
+        "there": (0, 12),
+        "few": (0, 5),
+        "back": (0, 6),
+        "counts": (0, 3),
+        "each": (0, 4),
+    }
+    assert distir.run(parse(EXPERTS).module, random_inputs(parse(EXPERTS).module, 0, {}))
+
+
 THROUGH_CALLS = """
 func @inner(%tokens: Tensor[Int64, s, 1], %table) {
   %x = Gather(%table, %tokens)

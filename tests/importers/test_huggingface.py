@@ -11,6 +11,7 @@ import distir
 from distir.importers import ImportRefused, import_hf, import_torch, pytorch
 from distir.importers.configurations import Shape
 from distir.ir import Apply, Call
+from distir.transform import transform, verify
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -54,6 +55,19 @@ DECODERS = {
 }
 
 
+EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3")
+
+
+@pytest.mark.parametrize("name", EXPERT_MODELS)
+def test_experts_are_sorted_by_sequence_so_that_devices_share_the_batch(name):
+    imported = import_torch(made(name, DECODERS[name]), (tokens(4),), dynamic_batch=True)
+    for op in ("Dispatch", "Permute", "Unpermute"):
+        assert ops(imported, op)
+    halves = transform(imported, "dp=2")
+    assert not [op for op in ("MPIAllgather", "MPIAllreduce") if ops(halves, op)]
+    assert verify(imported, halves, bind={"B": 4}).equal
+
+
 def tokens(batch=3, length=10):
     return torch.randint(0, 96, (batch, length), generator=torch.Generator().manual_seed(1))
 
@@ -81,7 +95,7 @@ def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(na
     assert {kind.partition("_")[0] for kind in kinds} == {f"{name}DecoderLayer"}
     assert len(ops(imported, "Attention")) == len(kinds)
     assert not ops(imported, "Softmax") or name in ("Mixtral", "GptOss")  # their routers'
-    assert bool(ops(imported, "GroupedMatMul")) == (name in ("Mixtral", "GptOss", "DeepseekV3"))
+    assert bool(ops(imported, "RaggedMatMul")) == (name in EXPERT_MODELS)
 
 
 def test_windows_caps_and_sinks_are_the_ops_own():

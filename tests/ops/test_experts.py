@@ -360,13 +360,11 @@ CAPACITY = """func @main(
   %logits = MatMul(%x, %router)
   %weights, %experts = Route[top_k = 2](%logits)
   %places, %counts = Dispatch[num_experts = 4, capacity = CAP](%experts)
-  %flat = Permute(%x, %places, _, ROWS)
-  %rows = Reshape(%flat, [0, 4, CAP, 8])
-  %u = MatMul(%rows, %up)
+  %rows = Permute(%x, %places, _, ROWS)
+  %u = RaggedMatMul(%rows, %up)
   %h = Gelu(%u)
-  %o = MatMul(%h, %down)
-  %back = Reshape(%o, [0, ROWS, 8])
-  %y = Unpermute(%back, %places, %weights)
+  %o = RaggedMatMul(%h, %down)
+  %y = Unpermute(%o, %places, %weights)
   return %y
 }
 """
@@ -377,17 +375,8 @@ def capacity(size):
 
 
 def test_with_room_for_all_a_capacity_changes_nothing():
-    text = (
-        distir.format(capacity(12))
-        .replace(", capacity = 12", "")
-        .replace("Permute(%x, %places, _, 48)", "Permute(%x, %places)")
-    )
-    text = text.replace("MatMul(%rows, %up)", "RaggedMatMul(%flat, %up, %counts)")
-    text = text.replace("MatMul(%h, %down)", "RaggedMatMul(%h, %down, %counts)")
-    text = text.replace("  %rows = Reshape(%flat, [0, 4, 12, 8])\n", "").replace(
-        "  %back = Reshape(%o, [0, 48, 8])\n", ""
-    )
-    plain = distir.parse(text.replace("Unpermute(%back", "Unpermute(%o"))
+    text = distir.format(capacity(12)).replace(", capacity = 12", "").replace("%places, _, 48", "%places")
+    plain = distir.parse(text.replace("%up)", "%up, %counts)").replace("%down)", "%down, %counts)"))
     inputs = inputs_of(plain)
     np.testing.assert_allclose(values(capacity(12), inputs)["y"], values(plain, inputs)["y"], rtol=1e-12)
     target = inputs["x"][::-1]
@@ -438,6 +427,12 @@ def test_few_tokens_read_the_weights_of_few_experts():
     assert product(16, top_k=8).bytes == 16 * row + 15 * expert + 512
     experts = 64 * (1 - (1 - 1 / 64) ** 32)
     assert product(32).bytes == pytest.approx(32 * row + experts * expert + 512, abs=1)
+
+
+def test_with_a_capacity_empty_rows_are_computed_too():
+    done = cost("RaggedMatMul", tensor(2, 64, 16), tensor(64, 16, 32))
+    assert done.flops == 2 * 128 * 16 * 32
+    assert done.bytes == 4 * (128 * (16 + 32) + 64 * 16 * 32)
 
 
 def test_a_load_multiplies_the_work_of_rows_and_not_that_of_weights():
@@ -549,6 +544,14 @@ def test_bad_operands_are_refused():
         "`RaggedMatMul` operands disagree on dimension `k`: expected 8, found 7",
     )
     assert rejects("RaggedMatMul", LOGITS, np.zeros((4, 8, 4), np.float32), counts)[0] is codes.SHAPE_MISMATCH
+    assert rejects("RaggedMatMul", LOGITS, np.zeros((3, 8, 4), np.float32)) == (
+        codes.SHAPE_MISMATCH,
+        "`RaggedMatMul` without `counts` expected equally many rows for each of 3 experts, found 5",
+    )
+    assert rejects("RaggedMatMulGrad", LOGITS, LOGITS) == (
+        codes.BAD_VALUE,
+        "`RaggedMatMulGrad` expected either `counts` or `experts`, found neither",
+    )
 
 
 @pytest.mark.parametrize(
