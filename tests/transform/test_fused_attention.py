@@ -250,3 +250,38 @@ def test_gradients_of_the_log_sum_exp_itself():
     expected = weights / weights.sum(-1, keepdims=True) @ k / 2
     np.testing.assert_allclose(dq, expected, rtol=1e-9)
     assert math.isfinite(dq.sum())
+
+
+@pytest.mark.parametrize(("heads", "shared", "width"), [(4, 4, 8), (6, 2, 8), (4, 1, 5)])
+@pytest.mark.parametrize("masked", ["none", "causal", "bool", "float"])
+def test_gradients_are_those_of_torch(heads, shared, width, masked):
+    """Of its own `scaled_dot_product_attention`, with grouped heads and values of another width."""
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(heads)
+    shapes = {"q": (2, heads, 7, 8), "k": (2, shared, 7, 8), "v": (2, shared, 7, width), "w": (2, heads, 7, width)}
+    given = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in shapes.items()}
+    mask = torch.randn(2, 1, 7, 7, generator=generator, dtype=torch.float64)
+    mask = (mask > -1) | torch.eye(7, dtype=torch.bool) if masked == "bool" else mask
+    operand = ", %mask" if masked in ("bool", "float") else ""
+    text = f"""func @main({", ".join(f"%{n}: Tensor[Float64, {s}, 1] {{param}}" for n, s in shapes.items())},
+      %mask: Tensor[{"Bool" if masked == "bool" else "Float64"}, (2, 1, 7, 7), 1]
+    ) {{
+      %y = Attention[is_causal = {str(masked == "causal").lower()}](%q, %k, %v{operand})
+      %z = Mul(%y, %w)
+      %total = ReduceSum[keepdims = false](%z)
+      return %total
+    }}"""
+    step = transform(distir.parse(text), "grad", "loss=none", "optimizer=none")
+    found = results(step, {**{n: x.numpy() for n, x in given.items()}, "mask": mask.numpy()})
+    leaves = {n: x.requires_grad_() for n, x in given.items()}
+    y = torch.nn.functional.scaled_dot_product_attention(
+        leaves["q"],
+        leaves["k"],
+        leaves["v"],
+        attn_mask=mask if masked in ("bool", "float") else None,
+        is_causal=masked == "causal",
+        enable_gqa=True,
+    )
+    (y * leaves["w"]).sum().backward()
+    for gradient, leaf in zip(found[1:], leaves.values(), strict=True):
+        np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-9, atol=1e-11)
