@@ -162,7 +162,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     )  # fmt: skip
 
 
-def _process(kind: Section, profile: _Profile) -> Process:
+def _process(kind: DocumentTable, profile: _Profile) -> Process:
     section = kind.section("process")
     if section is None:
         return NO_PROCESS

@@ -81,7 +81,7 @@ def uncertainty(section: DocumentTable) -> float:
     return share_of(section, "uncertainty")
 
 
-def share_of(section: Section, name: str) -> float:
+def share_of(section: DocumentTable, name: str) -> float:
     """A share, stated as a number; 0 if none is stated."""
     value = section.get(name)
     if value is None:

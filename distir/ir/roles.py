@@ -11,7 +11,7 @@ ROLES: Final[Mapping[str, str]] = {
     "param": "a weight",
     "frozen": "a weight that is not trained",
     "buffer": "a tensor of the model that is no weight, such as running statistics",
-    "state": "an optimizer's state",
+    "state": "an optimizer's state, or a cache",
     "initial": "what state begins as: a number, or the name of a weight",
     "batch": "the dimension that is the batch",
     "donated": "a value whose memory the program may use again when it needs it no more",

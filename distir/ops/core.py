@@ -280,8 +280,7 @@ def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[
     """Register the decorated function as an op. `meanings`: fields of `Op`. See the module's docstring."""
 
     def register(body: Callable[..., Any]) -> Op:
-        family = body.__module__.rpartition(".")[2]
-        defined = Op(name or body.__name__, signatures, body, family=family, **meanings)
+        defined = Op(name or body.__name__, signatures, body, family=body.__module__.rpartition(".")[2], **meanings)
         OPS.register(defined.name, defined, body.__module__)
         return defined
 

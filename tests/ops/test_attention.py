@@ -168,6 +168,52 @@ def test_attention_rejections():
     assert rejects("Attention", x, flat, flat)[0] is codes.RANK_MISMATCH
 
 
+def test_a_window_needs_a_causal_mask():
+    x = random_array("Float32", (2, 4, 3, 8))
+    code, message = rejects("Attention", x, x, x, window=2)
+    assert code is codes.BAD_VALUE
+    assert "`is_causal`" in message
+    assert rejects("Attention", x, x, x, window=0, is_causal=True)[0] is codes.BAD_VALUE
+    assert rejects("Attention", x, x, x, count=3)[0] is name_codes.RESULT_COUNT
+
+
+def test_gradient_rejections():
+    x, lse = random_array("Float32", (2, 4, 3, 8)), random_array("Float32", (2, 4, 3))
+    operands = [x, x, x, x, x, lse]
+
+    def rejected(at, other, count=3, **attrs):
+        return rejects("AttentionGrad", *operands[:at], other, *operands[at + 1 :], count=count, **attrs)
+
+    assert rejected(5, lse.astype(np.float16)) == (
+        codes.DTYPE_MISMATCH,
+        "`AttentionGrad` of Float32 expected a log-sum-exp of Float32 elements, found Float16",
+    )
+    assert rejected(5, lse[:, :, :2])[0] is codes.SHAPE_MISMATCH
+    assert rejected(0, x[..., :7])[0] is codes.SHAPE_MISMATCH
+    assert rejected(2, x[:, :3])[0] is codes.SHAPE_MISMATCH
+    assert rejected(5, lse, count=4)[0] is name_codes.RESULT_COUNT
+    assert rejected(5, lse, window=2)[0] is codes.BAD_VALUE
+    flat = random_array("Float32", (2, 3, 32))
+    assert rejects("AttentionGrad", *[flat] * 5, lse, count=3)[0] is name_codes.MISSING_ATTRIBUTE
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    assert rejects("AttentionGrad", *[flat] * 5, lse, count=3, **heads)[0] is codes.SHAPE_MISMATCH
+    heads = {"q_num_heads": 4, "kv_num_heads": 3}
+    assert rejects("AttentionGrad", *[flat] * 5, lse, count=3, **heads)[0] is codes.INDIVISIBLE
+
+
+@given(projections(), st.booleans())
+def test_the_log_sum_exp_is_that_of_the_scores(operands, causal):
+    q, k, v = operands
+    y, lse = apply("Attention", q, k, v, is_causal=causal, count=2)
+    close(y, apply("Attention", q, k, v, is_causal=causal))
+    assert lse.dtype == (np.float64 if q.dtype == np.float64 else np.float32)
+    spread = np.repeat(k, q.shape[1] // k.shape[1], axis=1)
+    scores = np.matmul(q.astype(np.float64), spread.astype(np.float64).swapaxes(-1, -2)) / math.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.arange(k.shape[2]) > np.arange(q.shape[2])[:, None], -np.inf, scores)
+    np.testing.assert_allclose(lse, np.log(np.exp(scores).sum(-1)), rtol=1e-2, atol=1e-2)
+
+
 @st.composite
 def rotations(draw):
     """Heads, caches of angles, positions, how many elements turn, whether neighbours are pairs."""

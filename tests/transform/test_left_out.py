@@ -59,6 +59,7 @@ CHAINS = [
     ["inline"],
     ["outline=1"],
     ["reschedule"],
+    ["attention=written", "grad loss=mse"],
     ["grad loss=mse"],
     ["grad loss=mse optimizer=adam", "pp=2 microbatches=2"],
     ["grad loss=mse", "pp=2 microbatches=2 schedule=zb-h1"],
