@@ -57,7 +57,9 @@ BATCH, STATE = Attributes({"batch": 0}), Attributes({"state": True})
 INT64, FLOAT32 = DTYPES["Int64"], DTYPES["Float32"]
 
 
-@step(after=("cse",), choices={"loss": LOSSES, "optimizer": OPTIMIZERS, "reduction": REDUCTIONS, "mode": MODES})
+@step(
+    after=("cse", "seeded"), choices={"loss": LOSSES, "optimizer": OPTIMIZERS, "reduction": REDUCTIONS, "mode": MODES}
+)
 def grad(
     module: Module,
     *,

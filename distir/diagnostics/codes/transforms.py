@@ -63,6 +63,17 @@ plugin's: please report it with the program. Until it is fixed, try other steps 
 """,
 )
 
+NOTHING_TO_SEED = code(
+    "DIR609",
+    "nothing-to-seed",
+    """
+The program has no `Dropout` that needs random numbers.
+
+The step `seeded` gives a key to each `Dropout` whose operand `training_mode` is `true` and that has none. Models that
+are imported for inference have no `Dropout`; import them with `--dropout`.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",
