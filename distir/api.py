@@ -153,13 +153,15 @@ def import_torch(
     dynamic_batch: bool = False,
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
+    dropout: bool = False,
 ) -> Imported:
     """Import a PyTorch module, exported with the example inputs, positional or by name (`kwargs`).
 
     `module.weights` has the data of its parameters and buffers by name. With `cache` the keys and values of a model of
     `transformers` are results. With `training` the module's result is a loss, and the program returns it and the
     gradients of all parameters. With `dynamic_batch` the first dimension of the inputs is `B`; `batch` names the inputs
-    with a batch dimension, and the axis. Raises importers.ImportRefused (a ValueError).
+    with a batch dimension, and the axis. With `dropout` the module drops as in training, from the parameter `%seed`.
+    Raises importers.ImportRefused (a ValueError).
     """
     from distir.importers import import_torch
 
@@ -173,4 +175,5 @@ def import_torch(
         dynamic_batch=dynamic_batch,
         batch=batch,
         outline=outline,
+        dropout=dropout,
     )

@@ -42,6 +42,7 @@ def import_(
     training: Annotated[
         bool, typer.Option("--training", help="torch: also import the loss and the gradients.")
     ] = False,
+    dropout: Annotated[bool, typer.Option("--dropout", help="torch: keep dropout, from the parameter %seed.")] = False,
     layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="hf: the number of layers.")] = None,
     sequence: Annotated[
         int, typer.Option("--seq", metavar="TOKENS", min=1, help="hf: the sequence length in tokens.")
@@ -85,7 +86,7 @@ def import_(
     weights = out is not None and not no_weights
     with output.progress(f"importing {source}"):
         if kind == "hf":
-            of_torch = {"--batch": batch, "--bind": bind, "--training": training}
+            of_torch = {"--batch": batch, "--bind": bind, "--training": training, "--dropout": dropout}
             unfit = next((flag for flag, given in of_torch.items() if given), None)
             if unfit is not None:
                 raise Refused(f"`{unfit}` is not for models of transformers", "their batch is `B`; see `--labels`")
@@ -93,7 +94,7 @@ def import_(
             imported = _told(kind, lambda: _of_configuration(source, weights, shape, not no_outline))
         else:
             sizes = (_numbers("batch", batch), _numbers("bind", bind))
-            imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, no_outline, training))
+            imported = _told(kind, lambda: _imported(kind, source, weights, *sizes, no_outline, training, dropout))
         _write(imported, out, weights, os.path.basename(source) if kind == "onnx" else source)
     for note in imported.notes:
         output.complain("warning", note)
@@ -108,17 +109,28 @@ def _imported(
     bind: dict[str, int],
     no_outline: bool,
     training: bool,
+    dropout: bool,
 ) -> Imported:
     from distir import importers
 
     if kind == "onnx":
         if training:
             raise Refused("`--training` is for PyTorch models", "export the training step to ONNX instead")
+        if dropout:
+            raise Refused(
+                "`--dropout` is for PyTorch models", "export it in training mode, and apply the step `seeded`"
+            )
         return importers.import_onnx(source, weights, batch=batch, bind=bind, outline=not no_outline)
     if bind:
         raise Refused("`--bind` is for ONNX models", "give the sizes in the example inputs")
     return importers.import_torch_function(
-        source, weights, training=training, batch=batch, outline=not no_outline, folder=os.getcwd()
+        source,
+        weights,
+        training=training,
+        batch=batch,
+        outline=not no_outline,
+        folder=os.getcwd(),
+        dropout=dropout,
     )
 
 

@@ -34,6 +34,9 @@ def search(
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
     microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
+    micro_batch: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Instead of K: examples in a replica's microbatch.")
+    ] = None,
     schedule: Annotated[
         str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
     ] = "1f1b",
@@ -94,7 +97,7 @@ def search(
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
-    asked = {"K": microbatches, "batch": batch_size, "zero": zero}
+    asked = {"K": microbatches, "micro": micro_batch, "batch": batch_size, "zero": zero}
     try:
         for path in plot or ():
             check_suffix(path)
@@ -142,10 +145,30 @@ def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fi
     if bad := [stage for stage in sizes["zero"] if stage not in (0, 1, 2, 3)]:
         raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
     held = dict(_held(text) for text in fix)
+    batches, of_each = sizes.get("batch", ()), sizes.get("micro", ())
     counts = held.pop("K", sizes.get("K", MICROBATCHES))
+    if of_each:
+        counts = _counts(batches, of_each, "K" in sizes or any(text.startswith("K=") for text in fix))
     if min(counts) < 1:
         raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-    return Space(1, sizes.get("batch", ()), counts, schedules, sizes["zero"], recompute, all_divisors, held)
+    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each)
+
+
+def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
+    """The numbers of microbatches that microbatches of these sizes may have, over any number of replicas."""
+    if counted:
+        raise Refused("`--micro-batch` and `--microbatches` exclude each other", "K is batch / (D * micro-batch)")
+    if not batches:
+        raise Refused("`--micro-batch` needs `--batch-size`", "K is batch / (D * micro-batch)")
+    if min(sizes) < 1:
+        raise Refused(f"`--micro-batch` expected 1 or more, found {min(sizes)}")
+    most = {batch // size for batch in batches for size in sizes if batch > 0 and batch % size == 0}
+    if not most:
+        found = ", ".join(map(str, sizes))
+        raise Refused(
+            f"`--micro-batch` expected sizes that divide the batch {', '.join(map(str, batches))}, found {found}"
+        )
+    return tuple(sorted({k for total in most for k in range(1, total + 1) if total % k == 0}))
 
 
 def _held(text: str) -> tuple[str, tuple[int, ...]]:
@@ -156,7 +179,7 @@ def _held(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _integers(text: str, name: str) -> tuple[int, ...]:
-    flag = {"K": "microbatches", "batch": "batch-size"}.get(name, name)
+    flag = {"K": "microbatches", "micro": "micro-batch", "batch": "batch-size"}.get(name, name)
     try:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:

@@ -94,7 +94,10 @@ def document(table: Table, chosen: Search, front: bool) -> dict[str, Any]:
     from distir.search import COLUMNS
 
     def row(one: Row) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in COLUMNS} | {"steps": one.plan.steps()}
+        return {name: getattr(one, name) for name in COLUMNS} | {
+            "micro_batch": one.micro_batch,
+            "steps": one.plan.steps(),
+        }
 
     rows = table.pareto() if front else table.ranked
     best = table.best
@@ -127,7 +130,7 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     priced = [row.currency for row in rows if row.currency][:1]
     by_token = any(row.cost_per_million_tokens is not None for row in rows)
     shared = any(row.weights_share is not None for row in rows)
-    columns = ["batch", "D/T/P/K", "latency", "throughput", "memory"]
+    columns = ["batch", "D/T/P/K", "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
     columns += [f"{currency}/Mtoken" for currency in priced if by_token]
     columns += ["measured"] if timed else []
@@ -136,7 +139,8 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     for row in rows[:top]:
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
-        cells = [batch, str(row.plan), latency, show_rate(row.throughput), memory]
+        micro_batch = "" if row.micro_batch is None else str(row.micro_batch)
+        cells = [batch, str(row.plan), micro_batch, latency, show_rate(row.throughput), memory]
         cells += [_amount(row.cost_per_step)] if priced else []
         cells += [_amount(row.cost_per_million_tokens)] if priced and by_token else []
         if timed:
@@ -150,6 +154,7 @@ def show(table: Table, chosen: Search, top: int, front: bool) -> None:
     text += f", {failed} infeasible" if failed else ""
     uneven = chosen.uneven
     text += f"\n{uneven} more {'is' if uneven == 1 else 'are'} skipped: D·K does not divide the batch" if uneven else ""
+    text += ", or into microbatches of other sizes" if uneven and chosen.space.micro_batches else ""
     nothing = "none fits into memory" if failed < len(table) else "none is feasible"
     parts: list[Any] = [Text(text + "\n"), made if rows else Text(nothing)]
     reasons: dict[str, list[Plan]] = {}

@@ -183,6 +183,10 @@ def _attention(
     **settings: Any,
 ) -> tuple[Any, None]:
     """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out."""
+    if dropout:
+        from distir.importers.core import ImportRefused
+
+        raise ImportRefused("dropout inside attention, which is a single op", "set its probability to 0")
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
     mask = _with_bias(position_bias, attention_mask)

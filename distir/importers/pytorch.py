@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from distir.analysis import check
+from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers import huggingface
 from distir.importers.core import Imported, ImportRefused, Weight
@@ -31,7 +32,8 @@ from distir.importers.torch_refusals import refusing
 from distir.importers.torch_simplification import simplify
 from distir.importers.torch_translations import translations
 from distir.importers.weight_roles import module_roles
-from distir.ir import DTYPES, Site, results
+from distir.ir import DTYPES, Module, Site, results
+from distir.transform.seeding import seeded
 
 OPSET = 23
 """The operator set that models are exported to: the first that has `Attention`."""
@@ -53,6 +55,7 @@ def import_torch(
     dynamic_batch: bool = False,
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
+    dropout: bool = False,
 ) -> Imported:
     """The program of an `nn.Module`: what it computes of inputs like the examples, tensors in order or by name.
 
@@ -66,11 +69,17 @@ def import_torch(
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
     parameter that asks for one, as `grad.NAME`, and the running statistics of batch normalisations, as `NAME_new`.
-    Raises ImportRefused for a module that PyTorch cannot export.
+
+    With `dropout` the module drops as in training, from the seed `%seed`, a parameter of the program (the step
+    `seeded`); normalisations use their running statistics nevertheless. Else it has no dropout.
+
+    Raises ImportRefused for a module that PyTorch cannot export, and with `dropout` for one that has none.
     """
     torch = _package("torch")
     if not isinstance(nn_module, torch.nn.Module):
         raise ImportRefused(f"expected an `nn.Module`, found {type(nn_module).__name__}")
+    if dropout:
+        _check_dropout(nn_module, training)
     given = {name: value for name, value in (kwargs or {}).items() if value is not None}
     names = _input_names(nn_module, tuple(example_inputs), given)
     inputs = (*example_inputs, *(given[name] for name in names[len(example_inputs) :]))
@@ -82,13 +91,36 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
-    with _quiet(), _mode(nn_module, training), adapted as remarks:
+    with _quiet(), _mode(nn_module, training, dropout), adapted as remarks:
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
             found = _translated(nn_module, model, held, example, weights, outline)
     _check(nn_module, found)
-    return Imported(found, found.weights.entries, (*remarks, *found.notes))
+    program = _seeded(nn_module, found) if dropout else found
+    return Imported(program, found.weights.entries, (*remarks, *found.notes))
+
+
+def _check_dropout(nn_module: Any, training: bool) -> None:
+    """Raises ImportRefused for dropout that programs have not."""
+    if training:
+        raise ImportRefused(
+            "the traced training step has no dropout", "import the model with dropout, and apply `grad`"
+        )
+    nn = _package("torch.nn")
+    kinds = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+    for name, part in nn_module.named_modules():
+        if isinstance(part, kinds) and part.p:
+            reason = f"`{name}` is `{type(part).__name__}`, which has no op"
+            raise ImportRefused(reason, "set its probability to 0, or take `nn.Dropout`")
+
+
+def _seeded(nn_module: Any, found: Imported) -> Module:
+    """The program with dropout from a seed. Raises ImportRefused where there is no dropout."""
+    try:
+        return seeded(found)
+    except ProgramError:
+        raise ImportRefused(f"`{type(nn_module).__name__}` has no dropout, or with probability 0") from None
 
 
 def _each_its_own(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -190,6 +222,7 @@ def import_torch_function(
     batch: Mapping[str, int] | None = None,
     outline: bool = True,
     folder: str | None = None,
+    dropout: bool = False,
 ) -> Imported:
     """The program of what a function gives, named as `package.module:function`: an `nn.Module` and example inputs.
 
@@ -206,7 +239,7 @@ def import_torch_function(
         )
     nn_module, inputs = cast("tuple[Any, Any]", made)
     examples = cast("Sequence[Any]", inputs if isinstance(inputs, (tuple, list)) else (inputs,))
-    return import_torch(nn_module, examples, weights, training=training, batch=batch, outline=outline)
+    return import_torch(nn_module, examples, weights, training=training, batch=batch, outline=outline, dropout=dropout)
 
 
 def _package(name: str) -> Any:
@@ -469,10 +502,12 @@ def _input_names(nn_module: Any, inputs: tuple[Any, ...], by_name: Mapping[str, 
 
 
 @contextmanager
-def _mode(nn_module: Any, training: bool) -> Generator[None]:
-    """The module as in training or not, and afterwards as it was."""
+def _mode(nn_module: Any, training: bool, dropout: bool = False) -> Generator[None]:
+    """The module as in training or not, and afterwards as it was; with `dropout` all that keeps no statistics is."""
     was = {part: part.training for part in nn_module.modules()}
-    nn_module.train(training)
+    nn_module.train(training or dropout)
+    for part in was if dropout else ():
+        part.training = not hasattr(part, "track_running_stats")
     try:
         yield
     finally:

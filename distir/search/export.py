@@ -45,7 +45,7 @@ def megatron(row: Row) -> str:
     flags: dict[str, object] = {
         "--tensor-model-parallel-size": row.T,
         "--pipeline-model-parallel-size": row.P,
-        "--micro-batch-size": _micro_batch(row),
+        "--micro-batch-size": row.micro_batch,
         "--global-batch-size": row.batch_size,
     }
     stages = row.plan.stages
@@ -96,7 +96,7 @@ def deepspeed(row: Row) -> str:
         lost.append(f"recomputing activations: the model does it, through {how}")
     document: dict[str, object] = {
         "train_batch_size": row.batch_size,
-        "train_micro_batch_size_per_gpu": _micro_batch(row),
+        "train_micro_batch_size_per_gpu": row.micro_batch,
         "gradient_accumulation_steps": row.K,
         "tensor_parallel": {"autotp_size": row.T} if row.T > 1 and row.P == 1 else None,
         "zero_optimization": {"stage": row.zero if row.P == 1 else min(row.zero, 1)},
@@ -133,7 +133,7 @@ def torchtitan(row: Row) -> str:
     if row.P > 1:
         settings |= {
             "parallelism.pipeline_parallel_schedule": _torch_schedule(row.schedule),
-            "parallelism.pipeline_parallel_microbatch_size": _micro_batch(row),
+            "parallelism.pipeline_parallel_microbatch_size": row.micro_batch,
             "parallelism.pipeline_parallel_first_stage_less_layers": 0,
             "parallelism.pipeline_parallel_last_stage_less_layers": 0,
         }
@@ -164,11 +164,6 @@ def _layout(stages: Sequence[int]) -> str:
     """Megatron-LM's words for unequal stages: E embedding, t a layer, L loss, a bar between stages."""
     layers = [f"t*{count}" if count > 1 else "t" * count for count in stages]
     return f"E{'|'.join(layers)}L"
-
-
-def _micro_batch(row: Row) -> int | None:
-    """Examples in a microbatch of a replica."""
-    return None if row.batch_size is None else row.batch_size // (row.D * row.K)
 
 
 def _torch_schedule(name: str) -> str:

@@ -52,6 +52,11 @@ class Row:
         return Plan(self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages)
 
     @property
+    def micro_batch(self) -> int | None:
+        """Examples in a microbatch of one replica; None where the program fixes the batch."""
+        return None if self.batch_size is None else self.batch_size // (self.D * self.K)
+
+    @property
     def key(self) -> tuple[int | None, Plan]:
         """Identifies the row within its search."""
         return self.batch_size, self.plan

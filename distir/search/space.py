@@ -105,6 +105,8 @@ class Space:
     all_divisors: bool = False
     fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
     """The degrees that `D`, `T` and `P` are restricted to, by name."""
+    micro_batches: tuple[int, ...] = ()
+    """Sizes that a replica's microbatches are restricted to, where P > 1; empty: any."""
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
@@ -123,8 +125,9 @@ class Space:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
-        """Whether the batch divides evenly into the microbatches of all replicas."""
-        return batch_size % (plan.data * plan.microbatches) == 0
+        """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""
+        size, rest = divmod(batch_size, plan.data * plan.microbatches)
+        return not rest and (plan.pipeline == 1 or not self.micro_batches or size in self.micro_batches)
 
     def holds(self, plan: Plan) -> bool:
         """Whether D, T and P satisfy the restrictions of `fixed`."""

@@ -19,7 +19,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
-from distir.transform.pipeline import SCHEDULES, SUMS, pipeline_of
+from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State
@@ -35,6 +35,7 @@ def dtp(
     value: tuple[int, ...],
     *,
     microbatches: int = 1,
+    micro_batch: int = 0,
     schedule: str = "1f1b",
     virtual: int = 1,
     balance: str = "cost",
@@ -50,8 +51,9 @@ def dtp(
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
-    A degree of 1 disables its part; `microbatches` with one stage accumulate gradients. The other options are those of
-    the steps `dp`, `tp` and `pp`.
+    A degree of 1 disables its part; `microbatches` with one stage accumulate gradients. `micro_batch` states their size
+    instead of their number: the examples in a microbatch of one replica. The other options are those of the steps `dp`,
+    `tp` and `pp`.
 
     `layout` orders the groups from outermost to innermost. Devices of the innermost group are adjacent: in `pdt` shards
     communicate over the fastest links, replicas over the next, and stages, which communicate least, over the slowest.
@@ -74,6 +76,7 @@ def dtp(
         return math.prod(degrees[other] for other in inside if other in done)
 
     d, t, p = (degrees[axis] for axis in AXES)
+    microbatches = count_of(module, microbatches, micro_batch, d)
     with paused_collection():
         piped = p > 1 or microbatches > 1
         made, batch = module, dict[str, Dim]()

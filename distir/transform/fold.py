@@ -17,7 +17,7 @@ WRITTEN = 64
 """A host value with more elements than this is not written out."""
 
 
-@step(after=("grad", "pp", "tp", "dp", "dtp", "zero"))
+@step(after=("grad", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
 def fold(module: Module) -> Module:
     """Constant folding: replace known shapes, scales and other host values by constants.
 

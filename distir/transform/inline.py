@@ -33,7 +33,7 @@ from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step
 
 
-@step(after=("grad", "checkpoint", "pp", "tp", "dp", "dtp", "zero"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
 def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """Inline calls: of all functions, or of `inline=layer,dense`.
 

@@ -180,3 +180,21 @@ def test_the_best_are_measured_beside_what_was_simulated(distir, model, tmp_path
     best = sorted(rows(path), key=lambda row: -float(row["throughput"]))[:2]
     assert sorted(row["D"] for row in measured) == sorted(row["D"] for row in best)
     assert all(float(row["measured_latency_s"]) > 0 for row in measured)
+
+
+def test_microbatches_may_be_stated_by_their_size(distir):
+    words = ("search", "mlp-1b", "--devices", "4", "--batch-size", "64", *HARDWARE, "--jobs", "1")
+    ended = distir(*words, "--micro-batch", "4,8", "--json")
+    assert ended.code == 0, ended.err
+    rows = json.loads(ended.out)["rows"]
+    assert {r["micro_batch"] for r in rows if r["P"] > 1} == {4, 8}
+    assert all(r["micro_batch"] * r["D"] * r["K"] == 64 for r in rows)
+    refused = {
+        ("--micro-batch", "5"): "`--micro-batch` expected sizes that divide the batch 64, found 5",
+        ("--micro-batch", "4", "--microbatches", "2"): "`--micro-batch` and `--microbatches` exclude each other",
+        ("--micro-batch", "0"): "`--micro-batch` expected 1 or more, found 0",
+    }
+    for more, message in refused.items():
+        ended = distir(*words, *more)
+        assert ended.code == 2
+        assert message in ended.err

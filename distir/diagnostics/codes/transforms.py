@@ -74,6 +74,17 @@ the operands in the program with `Cast`, or train in the element types that the 
 """,
 )
 
+NOTHING_TO_SEED = code(
+    "DIR609",
+    "nothing-to-seed",
+    """
+The program has no `Dropout` that needs random numbers.
+
+The step `seeded` gives a key to each `Dropout` whose operand `training_mode` is `true` and that has none. Models that
+are imported for inference have no `Dropout`; import them with `--dropout`.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",

@@ -7,9 +7,10 @@ the messages, and `filling` moves weight gradients; `placement` says what is whe
 `prepared` puts together. `step` does all that.
 """
 
+from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
-from distir.transform.pipeline.step import SUMS, Steady, pipeline_of, pp, stage_shares, steady
+from distir.transform.pipeline.step import SUMS, Steady, accumulate, pipeline_of, pp, stage_shares, steady
 from distir.transform.pipeline.validation import ScheduleError
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "Steady",
+    "accumulate",
+    "count_of",
     "layer_count",
     "pipeline_of",
     "pp",

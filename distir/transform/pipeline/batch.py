@@ -10,7 +10,47 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import DimensionError, Function, Module, Part, Site, TensorType, Type, dims, types
 from distir.ops import Value, type_of
+from distir.transform.entry import entry_of
 from distir.transform.pipeline.microbatches import Share
+from distir.transform.steps import StepError
+
+
+def count_of(module: Module, count: int, micro_batch: int, replicas: int = 1, name: str = "microbatches") -> int:
+    """The number of microbatches, given as such or, with `micro_batch`, by the examples in one of each replica.
+
+    `name`: the option that gives the number. Raises StepError if both are given, ProgramError where the batch is not
+    known or does not divide.
+    """
+    if not micro_batch:
+        return count
+    if count > 1:
+        raise StepError(f"`{name}` is the number of microbatches, `micro_batch` their size: give one of the two")
+    if micro_batch < 1:
+        raise StepError(f"`micro_batch` expected 1 or more, found {micro_batch}")
+    entry = entry_of(module)
+    for name, axis in batch_axes(entry).items():
+        index = next(i for i, p in enumerate(entry.params) if p.name == name)
+        whole, site = entry.params[index].type, Site(entry.name, None, Part("param_type", index))
+        shape = whole.shape if isinstance(whole, TensorType) else None
+        size = shape[axis] if shape is not None and axis < len(shape) else None
+        if not isinstance(size, int):
+            message = f"`micro_batch` expected a batch whose size is known, found `{whole}` for `%{name}`"
+            hint = "write the size into the program, or state the number of microbatches with `microbatches`"
+            raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, message, help=hint)])
+        if size % (micro_batch * replicas):
+            of_each = f" in each of {replicas} replicas" if replicas > 1 else ""
+            message = f"the batch is {size}, which does not divide into microbatches of {micro_batch}{of_each}"
+            near = _nearest_divisors(size // replicas, micro_batch) if size % replicas == 0 else "none"
+            hint = f"sizes of microbatches that would do: {near}"
+            raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, message, help=hint)])
+        return size // (micro_batch * replicas)
+    raise AssertionError("`batch_axes` gives a parameter or raises")
+
+
+def _nearest_divisors(size: int, wanted: int) -> str:
+    """The divisors of a size that are nearest to a number."""
+    divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
+    return ", ".join(map(str, sorted(sorted(divisors, key=lambda n: abs(n - wanted))[:6])))
 
 
 def one_device(entry: Function, state: State) -> int:
@@ -18,8 +58,9 @@ def one_device(entry: Function, state: State) -> int:
     found = {d for value in state.values() if value is not None for d in types.devices(type_of(value))}
     if len(found) != 1:
         several = f"devices {', '.join(map(str, sorted(found)))}" if found else "no device"
-        message = f"`pp` expected a program on one device, found {several} in `@{entry.name}`"
-        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, Site(entry.name, None, Part("name")), message)])
+        message = f"expected a program on one device, found {several} in `@{entry.name}`"
+        hint = "apply `pp` or `accumulate` before steps that add devices"
+        raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, Site(entry.name, None, Part("name")), message, (), hint)])
     return found.pop()
 
 
@@ -45,10 +86,8 @@ def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Sh
         raise ProgramError([Diagnostic(codes.NOT_A_PIPELINE, site, message)])
     size = whole.shape[axis]
     if isinstance(size, int) and size % count:
-        divisors = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
-        near = sorted(sorted(divisors, key=lambda n: abs(n - count))[:6])
         message = f"the batch is {size}, which does not divide into {count} microbatches"
-        hint = f"numbers of microbatches that would do: {', '.join(map(str, near))}"
+        hint = f"numbers of microbatches that would do: {_nearest_divisors(size, count)}"
         raise ProgramError([Diagnostic(codes.INDIVISIBLE_BATCH, site, message, help=hint)])
     try:
         piece = dims.divide(size, count)

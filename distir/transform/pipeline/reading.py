@@ -285,7 +285,11 @@ class _Reader:
         try:
             held = self._held(plain)
         except Reject as reject:
-            if isinstance(reject, Unlocated) and self._split_ahead(index, plain, reject.shares):
+            if (
+                isinstance(reject, Unlocated)
+                and isinstance(plain, Apply)
+                and self._split_ahead(index, plain, reject.shares)
+            ):
                 return
             for kept in (self._parts(plain), ()):  # a part of the batch that the host holds may be meant, or all of it
                 again = replace(plain, args=self._with_whole_sizes(plain.args, kept))

@@ -13,6 +13,7 @@ from distir.ir import Call, Function, Module, Part, Site, Type, dims, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import type_of
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
+from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.costs import statement_costs
 from distir.transform.pipeline.emission import on_device
 from distir.transform.pipeline.microbatches import is_sum
@@ -41,6 +42,7 @@ def pp(
     value: int,
     *,
     microbatches: int = 1,
+    micro_batch: int = 0,
     schedule: str = "1f1b",
     virtual: int = 1,
     balance: str = "cost",
@@ -50,8 +52,9 @@ def pp(
     """Pipeline parallelism over `value` devices.
 
     Splits the layers of the entry function into stages; the schedule determines their number per device (`virtual`, if
-    it supports any number). Splits the batch into `microbatches`; their gradients are accumulated, and the weights are
-    updated once, at the end. A program without a backward pass has only forward passes, with any schedule.
+    it supports any number). Splits the batch into `microbatches`, or into microbatches of `micro_batch` examples each;
+    their gradients are accumulated, and the weights are updated once, at the end. A program without a backward pass has
+    only forward passes, with any schedule.
 
     With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
     several times. The step `inline=rounds,round` inlines them.
@@ -68,11 +71,30 @@ def pp(
 
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
-    made = pipeline_of(module, value, microbatches, schedule, virtual, balance, hardware, sums)
+    count = count_of(module, microbatches, micro_batch)
+    made = pipeline_of(module, value, count, schedule, virtual, balance, hardware, sums)
     if is_heard():
         for line in made.shares.lines:
             tell(line)
     return made.written
+
+
+@step(after=("cse", "grad", "checkpoint"))
+def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:
+    """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
+
+    Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and the sum
+    of the gradients so far. Apply it before `dp`, `tp` and `zero`: gradients are summed over devices once per step. It
+    is a pipeline of one stage; `pp` and `dtp` accumulate by themselves.
+
+    With many microbatches what repeats is a function, `round`, as for `pp`.
+
+    Raises ProgramError where no parameter has a batch, it does not divide, or an op needs all of it at once.
+    """
+    if value < 0 or not (value or micro_batch):
+        raise StepError("`accumulate` expected a number of microbatches, as in `accumulate=4`, or `micro_batch=`")
+    count = count_of(module, value, micro_batch, name="accumulate")
+    return pipeline_of(module, 1, count, "1f1b", 1, "uniform", "dgx-a100").written
 
 
 def stage_shares(

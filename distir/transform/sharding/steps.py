@@ -32,7 +32,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("grad", "checkpoint", "pp", "tp"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp"))
 def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -45,7 +45,7 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
     return split(module, value, "outermost", lambda analysis, entry: batch_states(analysis, entry, value), bucket_bytes)
 
 
-@step(after=("grad", "checkpoint", "pp"))
+@step(after=("grad", "checkpoint", "pp", "accumulate"))
 def tp(
     module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False, strict: bool = False
 ) -> Module:

@@ -1,0 +1,151 @@
+"""Random numbers of dropout from a seed: every `Dropout` in training that has no key gets one, and knows its examples.
+
+The entry function takes `%seed`; every function on the way to a `Dropout` takes a key as its last parameter, from which
+`FoldIn` derives one for each of its statements and calls, and the positions of the examples as the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from distir.analysis import Analysis
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    HOST,
+    Apply,
+    Attributes,
+    Call,
+    Dense,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Part,
+    Site,
+    Statement,
+    TensorType,
+    results,
+)
+from distir.ir.calls import callees_first
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.sharding.batch import batch_places
+from distir.transform.steps import step
+
+SEED = TensorType(DTYPES["Int64"], (), HOST)
+ROWS = TensorType(DTYPES["Int64"], (None,))
+
+
+@step
+def seeded(module: Module) -> Module:
+    """Dropout from a seed: each `Dropout` in training draws its numbers from the new parameter `%seed`, a host integer.
+
+    Every statement and every call gets a key of its own. Where the inputs declare a batch, what is dropped follows the
+    examples: the distributed program drops what the sequential one does, also in microbatches. Masks are kept for the
+    gradient, one byte per element. A `Dropout` that has a key keeps it. Apply it before `grad`.
+
+    Raises ProgramError if there is nothing to seed.
+    """
+    entry = entry_of(module)
+    keyed = _Seeding(module, entry, {}).module()  # what has a key has dimensions that are one with the batch
+    return _Seeding(module, entry, _batch_axes(checked(keyed), entry_of(keyed))).module()
+
+
+def _batch_axes(analysis: Analysis, entry: Function) -> Mapping[str, Mapping[str, int]]:
+    """By function, and by value: the dimension that is the batch."""
+    batch = {p.name: axis for p in entry.params if isinstance(axis := p.roles.get("batch"), int)}
+    if not batch:
+        return {}
+    places = batch_places(analysis, entry, batch).places
+    return {name: {value: axis for value, path, axis in found if not path} for name, found in places.items()}
+
+
+@dataclass(frozen=True)
+class _Seeding:
+    before: Module
+    entry: Function
+    axes: Mapping[str, Mapping[str, int]]
+
+    def module(self) -> Module:
+        """The module with keys. Raises ProgramError where there is no `Dropout` that needs one."""
+        located: dict[str, bool] = {}
+        """By function that needs a key: whether it needs the positions of the examples, too."""
+        for function in callees_first(self.before):
+            wants = [w for s in function.body if (w := self._wants_rows(function, s, located)) is not None]
+            if wants:
+                located[function.name] = any(wants)
+        if self.entry.name not in located:
+            message = f"no `Dropout` in training is called from `@{self.entry.name}` that has no key"
+            hint = "import the model with dropout, or give `Dropout` the operand `training_mode = true`"
+            site = Site(self.entry.name, None, Part("name"))
+            raise ProgramError([Diagnostic(codes.NOTHING_TO_SEED, site, message, (), hint)])
+        return Module(self._function(f, located) if f.name in located else f for f in self.before)
+
+    def _wants_rows(self, function: Function, statement: Statement, located: Mapping[str, bool]) -> bool | None:
+        """Whether a statement that needs a key needs positions; None where it needs no key."""
+        if isinstance(statement, Call):
+            return located.get(statement.function)
+        return self._axis(function, statement) is not None if _is_unseeded(statement) else None
+
+    def _axis(self, function: Function, statement: Statement) -> int | None:
+        """The dimension of what a statement makes that is the batch."""
+        return self.axes.get(function.name, {}).get(results(statement)[0])
+
+    def _function(self, function: Function, located: Mapping[str, bool]) -> Function:
+        taken = {p.name for p in function.params} | {name for s in function.body for name in results(s)}
+
+        def fresh(hint: str) -> str:
+            name, number = hint, 1
+            while name in taken:
+                number += 1
+                name = f"{hint}_{number}"
+            taken.add(name)
+            return name
+
+        seed = fresh("seed")
+        rows = fresh("rows") if located[function.name] else DISCARD
+        params = [*function.params]
+        body: list[Statement] = []
+        if rows and function.name == self.entry.name:
+            param = next(p for p in params if isinstance(p.roles.get("batch"), int))
+            axis = param.roles["batch"]
+            body.append(Apply((rows,), "Positions", (param.name,), Attributes({"axis": axis} if axis else {})))
+        elif rows:
+            params.append(Param(rows, ROWS))
+        params.append(Param(seed, SEED))
+        number = 0
+        for statement in function.body:
+            wants = self._wants_rows(function, statement, located)
+            if wants is None:
+                body.append(statement)
+                continue
+            key = fresh(f"{results(statement)[0] or 'dropped'}.key")
+            body.append(Apply((key,), "FoldIn", (seed, Literal(number))))
+            number += 1
+            if isinstance(statement, Call):
+                body.append(replace(statement, args=(*statement.args, *((rows,) if wants else ()), key)))
+            else:
+                assert isinstance(statement, Apply)
+                axis = self._axis(function, statement)
+                mask = (fresh(f"{statement.results[0]}.mask"),) if len(statement.results) == 1 else ()
+                args = (*statement.args[:3], key, *(() if axis is None else (rows,)))
+                attrs = {name: value for name, value in statement.attrs.items() if name != "seed"}
+                own = Attributes({**attrs, "axis": axis} if axis else attrs)
+                claims = statement.claims and (*statement.claims, *(None for _ in mask))
+                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims))
+        return Function(function.name, tuple(params), tuple(body), function.result_types)
+
+
+def _is_unseeded(statement: Statement) -> bool:
+    """Whether a statement drops, or may, and has no key."""
+    if not isinstance(statement, Apply) or statement.op != "Dropout" or len(statement.args) < 3:
+        return False
+    mode, key = statement.args[2], statement.args[3] if len(statement.args) > 3 else DISCARD
+    if isinstance(mode, Literal):
+        value = mode.value
+        return key == DISCARD and bool(value.values[0] if isinstance(value, Dense) else value)
+    return key == DISCARD and mode != DISCARD
