@@ -445,7 +445,7 @@ def _unless_skipped(factor: Array | None, old: Array, new: Array) -> Array:
 
 def _factor(factor: Expr | None) -> str:
     """The argument `factor` of a kernel."""
-    return "" if factor is None else f", factor={factor}"
+    return "" if factor is None else f", factor={factor.tensor}"
 
 
 def _overwritten(write: Write, *operands: int) -> str:
