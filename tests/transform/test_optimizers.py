@@ -5,6 +5,7 @@ import pytest
 from training_samples import WEIGHTS, batches, first_values, gradients, model, torch_trained, trained
 
 import distir
+from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, HOST, TensorType
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform import StepError
@@ -74,6 +75,46 @@ def test_lion_is_as_published():
                 self.averages[w] = 0.95 * m + 0.05 * w.grad
 
     same(step, torch_trained(torch, values, batches(STEPS), lambda w: Lion(w.values())))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.2])
+def test_adafactor_is_that_of_transformers(decay):
+    optimization = pytest.importorskip("transformers.optimization")
+    step = distir.transform(model(), "grad", "optimizer=adafactor", "lr=0.05", weight_decay=decay)
+    values = first_values(step)
+    shapes = {p.name: p.type.shape for p in step.entry().params if "state" in p.roles}
+    assert (shapes["w1.rows"], shapes["w1.columns"], shapes["b1.rows"], shapes["b1.columns"]) == ((4,), (5,), (5,), ())
+
+    def made(weights):
+        fixed = {"relative_step": False, "scale_parameter": False, "warmup_init": False}
+        return optimization.Adafactor(weights.values(), lr=0.05, weight_decay=decay, **fixed)
+
+    losses, weights = torch_trained(torch, values, batches(STEPS), made)
+    found, after = trained(step, batches(STEPS))
+    np.testing.assert_allclose(found, losses, rtol=1e-5)  # transformers keeps the averages in Float32
+    for name in WEIGHTS:
+        np.testing.assert_allclose(after[name], weights[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "words", [("dp=2",), ("pp=2", "microbatches=2"), ("dp=2", "zero=1"), ("dp=2", "zero=2", "partition=split")]
+)
+def test_adafactor_is_exact_where_weights_are_whole(words):
+    from distir.models import mlp
+    from distir.transform import verify
+
+    step = distir.transform(mlp(4, 8, 8, "Float64"), "grad", "optimizer=adafactor", "clip=0.01", "lr=0.5")
+    assert verify(step, distir.transform(step, *words)).equal
+
+
+def test_adafactor_is_refused_where_weights_are_split():
+    from distir.models import mlp
+
+    step = distir.transform(mlp(4, 8, 8, "Float64"), "grad", "optimizer=adafactor")
+    with pytest.raises(ProgramError, match="no dimension of a parameter of `@main` can be split"):
+        distir.transform(step, "tp=2")
+    with pytest.raises(ProgramError, match="nothing says how `Adafactor` can be split"):
+        distir.transform(step, "tp=2", "shard=w1:1,b1:0,w2:0")
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
@@ -161,6 +202,9 @@ def test_an_optimizer_of_a_plugin_is_one_definition():
         values = first_values(step) | batches(1)[0]
         dws = gradients(values)
         np.testing.assert_allclose(distir.run(step, values)["w1_new"], values["w1"] - 0.1 * 0.75 * dws["dw1"])
+        for words, operand in (("clip=1.0", "factor"), ("lr=input", "rate")):
+            with pytest.raises(StepError, match=f"`Averaged` has no operand `{operand}`"):
+                distir.transform(model(), "grad", "optimizer=averaged", words)
     finally:
         del OPTIMIZERS["averaged"]
         OPS.remove("Averaged")
