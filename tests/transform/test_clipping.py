@@ -84,6 +84,32 @@ def test_the_norm_is_that_of_the_whole_model(name, words):
     assert found.equal, [r for r in found.results if not r.equal]
 
 
+@pytest.fixture(scope="module")
+def imported():
+    """A Llama of Hugging Face, its training step in mixed precision, and in Float32."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 32, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    config = transformers.LlamaConfig(num_hidden_layers=2, num_key_value_heads=2, **sizes)
+    torch.manual_seed(0)
+    ids = torch.zeros(4, 6, dtype=torch.long)
+    held = distir.import_torch(transformers.LlamaForCausalLM(config).eval(), (ids,), dynamic_batch=True)
+    found = {}
+    for precision in ("keep", "mixed"):
+        words = [f"precision={precision}", "loss=cross_entropy", "optimizer=momentum", "lr=1.0", "clip=0.01"]
+        found[precision] = transform(held, "grad", *words)
+    return found
+
+
+@pytest.mark.parametrize(
+    "words", ["tp=2", "dp=2 zero=2", "dp=2 zero=3 partition=split", "dtp=2,1,2 microbatches=2", "dtp=1,2,2"]
+)
+@pytest.mark.parametrize("precision", ["keep", "mixed"])
+def test_an_imported_llama(imported, precision, words):
+    step = imported[precision]
+    found = verify(step, transform(step, *words.split()), bind={"B": 4})
+    assert found.equal, [r for r in found.results if not r.equal]
+
+
 def test_replicas_without_a_weight_of_their_own_are_told_the_norm():
     step = clipped("mlp")
     replicas = transform(step, "dp=16", "zero=2")
