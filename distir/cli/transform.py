@@ -169,6 +169,7 @@ def _listed() -> str:
 _PLACEHOLDERS = {
     "int": "N",
     "float": "X",
+    "float | str": "X|WORD",
     "bool": "true|false",
     "str": "WORD",
     "tuple[int, ...]": "N,...",

@@ -124,7 +124,7 @@ def SGD(
     """
     wide_w = wide(w)
     new = wide_w - _rate(lr, rate) * (_scaled(dw, factor) + weight_decay * wide_w)
-    return _unless_skipped(factor, w, new)
+    return unless_skipped(factor, w, new)
 
 
 @SGD.torch(fresh=True)
@@ -177,7 +177,7 @@ def Momentum(
     gradient = _scaled(dw, factor) + weight_decay * wide_w
     velocity = momentum * wide(m) + gradient
     step = gradient + momentum * velocity if nesterov else velocity
-    return _unless_skipped(factor, w, wide_w - _rate(lr, rate) * step), _unless_skipped(factor, m, velocity)
+    return unless_skipped(factor, w, wide_w - _rate(lr, rate) * step), unless_skipped(factor, m, velocity)
 
 
 @Momentum.torch(fresh=True)
@@ -231,7 +231,7 @@ def Lion(
     wide_w, average, gradient = wide(w), wide(m), _scaled(dw, factor)
     direction = np.sign(beta1 * average + (1 - beta1) * gradient)
     updated = wide_w - _rate(lr, rate) * (direction + weight_decay * wide_w)
-    return _unless_skipped(factor, w, updated), _unless_skipped(factor, m, beta2 * average + (1 - beta2) * gradient)
+    return unless_skipped(factor, w, updated), unless_skipped(factor, m, beta2 * average + (1 - beta2) * gradient)
 
 
 @Lion.torch(fresh=True)
@@ -297,7 +297,7 @@ def Adam(
     number = float(step)
     direction = first / (1 - beta1**number) / (np.sqrt(second / (1 - beta2**number)) + epsilon)
     updated = wide_w - _rate(lr, rate) * (direction + (weight_decay * wide_w if decoupled else 0))
-    return _unless_skipped(factor, w, updated), _unless_skipped(factor, m, first), _unless_skipped(factor, v, second)
+    return unless_skipped(factor, w, updated), unless_skipped(factor, m, first), unless_skipped(factor, v, second)
 
 
 @Adam.checks
@@ -334,6 +334,104 @@ def _(
 
 optimizer("adam", Adam, decoupled=False)
 optimizer("adamw", Adam)
+
+
+@op(
+    "Tensor[t:float, (*s, m, n), d], Tensor[u:float, (*s, m, n), d], Tensor[v:float, (*s, m), d],"
+    f" Tensor[v:float, (*s, n), d], Tensor[Int64, (), d], {SCALARS}"
+    " -> Tensor[t, (*s, m, n), d], Tensor[v, (*s, m), d], Tensor[v, (*s, n), d]",
+    "Tensor[t:float, s, d], Tensor[u:float, s, d], Tensor[v:float, s, d], Tensor[v:float, (), d], Tensor[Int64, (), d],"
+    f" {SCALARS} -> Tensor[t, s, d], Tensor[v, s, d], Tensor[v, (), d]",
+    flops=lambda elements, **_: 14 * elements,
+    inplace={0: 0, 1: 2, 2: 3},
+    temporary=lambda elements, **_: 4 * elements,
+    leafwise=True,
+    non_differentiable=UPDATE,
+)
+def Adafactor(
+    w: Array,
+    dw: Array,
+    rows: Array,
+    columns: Array,
+    step: Array,
+    rate: Array | None = None,
+    factor: Array | None = None,
+    *,
+    lr: float = 0.001,
+    epsilon: float = 1e-30,
+    threshold: float = 1.0,
+    decay: float = 0.8,
+    weight_decay: float = 0.0,
+) -> tuple[Array, Array, Array]:
+    """A step of Adafactor, whose second moments are averages over rows and over columns. `step` counts from 1.
+
+    With `b = 1 - step ** -decay` and `g = dw * dw + epsilon`, `rows' = b * rows + (1 - b) * mean(g)` over each row, and
+    `columns'` likewise. The direction `u` is `dw` divided by the root of `rows' * columns' / mean(rows')`, and scaled
+    down where its root mean square is above `threshold`: `w' = w - lr * (u + weight_decay * w)` (Shazeer and Stern,
+    arXiv:1804.04235, without relative steps, as `Adafactor` of `transformers` with `relative_step=False` and
+    `scale_parameter=False`). A weight of one dimension has one average per element, in `rows`.
+
+    Its means are over whole weights, so it runs where these are whole: replicas, pipeline stages, owners of ZeRO. It is
+    not split over the shards of tensor parallelism.
+
+    %w_new, %r_new, %c_new = Adafactor(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %r: Tensor[Float32, (2,), 1], %c: Tensor[Float32, (3,), 1], 1)
+    %w_new, %r_new, %c_new = Adafactor(%w: Tensor[Float32, (3,), 1], %dw: Tensor[Float32, (3,), 1], %r: Tensor[Float32, (3,), 1], %c: Float32[1], 1)
+    """  # noqa: E501 - an example is one line
+    wide_w, gradient = wide(w), _scaled(dw, factor)
+    squares = np.square(gradient) + epsilon
+    share = float(step) ** -decay
+    if w.ndim < 2:
+        new_rows, new_columns = (1 - share) * wide(rows) + share * squares, wide(columns)
+        direction = gradient / np.sqrt(new_rows)
+    else:
+        new_rows = (1 - share) * wide(rows) + share * squares.mean(-1)
+        new_columns = (1 - share) * wide(columns) + share * squares.mean(-2)
+        relative = new_rows / new_rows.mean(-1, keepdims=True)
+        direction = gradient / np.sqrt(relative[..., :, None] * new_columns[..., None, :])
+    direction = direction / np.maximum(1, np.sqrt(np.square(direction).mean()) / threshold)
+    updated = wide_w - _rate(lr, rate) * (direction + weight_decay * wide_w)
+    return (
+        unless_skipped(factor, w, updated),
+        unless_skipped(factor, rows, new_rows),
+        unless_skipped(factor, columns, new_columns),
+    )
+
+
+@Adafactor.sharding
+def _(*operands: TensorType, **attrs: object) -> None:
+    """Its means are over whole rows and columns, and over the whole weight: it is not split."""
+
+
+@Adafactor.torch(fresh=True)
+def _(
+    write: Write,
+    w: Expr,
+    dw: Expr,
+    rows: Expr,
+    columns: Expr,
+    step: Expr,
+    rate: Expr | None = None,
+    factor: Expr | None = None,
+    *,
+    lr: float,
+    epsilon: float,
+    threshold: float,
+    decay: float,
+    weight_decay: float,
+) -> Unpacked:
+    numbers = map(write.number, (epsilon, threshold, decay, weight_decay))
+    settings = ", ".join([str(rate or write.number(lr)), *numbers]) + _factor(factor) + _overwritten(write, 0, 2, 3)
+    return write.unpacked(
+        f"{write.kernel('adafactor')}({w}, {dw}, {rows.tensor}, {columns.tensor}, {step.tensor}, {settings})"
+    )
+
+
+def _factored(shape: Shape) -> Mapping[str, Shape]:
+    """The shapes of Adafactor's averages."""
+    return {"rows": shape[:-1], "columns": (*shape[:-2], shape[-1])} if len(shape) > 1 else {"columns": ()}
+
+
+optimizer("adafactor", Adafactor, _factored)
 
 
 @op(
@@ -437,15 +535,15 @@ def _scaled(dw: Array, factor: Array | None) -> Array:
     return wide(dw) if factor is None else wide(dw) * factor
 
 
-def _unless_skipped(factor: Array | None, old: Array, new: Array) -> Array:
-    """The new value in the element type of the old one, which stays with a factor of 0."""
+def unless_skipped(factor: Array | None, old: Array, new: Array) -> Array:
+    """The new value in the element type of the old one, which stays with a factor of 0: for bodies of optimizers."""
     new = new.astype(old.dtype, copy=False)
     return new if factor is None else np.where(factor != 0, new, old)
 
 
 def _factor(factor: Expr | None) -> str:
     """The argument `factor` of a kernel."""
-    return "" if factor is None else f", factor={factor}"
+    return "" if factor is None else f", factor={factor.tensor}"
 
 
 def _overwritten(write: Write, *operands: int) -> str:

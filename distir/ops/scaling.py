@@ -115,4 +115,4 @@ def LossScale(
 @LossScale.torch(fresh=True)
 def _(write: Write, scale: Expr, good: Expr, factor: Expr, *, growth: float, backoff: float, interval: int) -> Unpacked:
     numbers = f"{write.number(growth)}, {write.number(backoff)}, {interval}"
-    return write.unpacked(f"{write.kernel('loss_scale')}({scale}, {good.tensor}, {factor}, {numbers})")
+    return write.unpacked(f"{write.kernel('loss_scale')}({scale.tensor}, {good.tensor}, {factor.tensor}, {numbers})")

@@ -12,12 +12,21 @@ from typing import Any, cast
 
 from distir.analysis import Load, Output, execute, random_inputs
 from distir.ir import Apply, Function, Module, TensorType, types
+from distir.ir.roles import is_trained
+from distir.ops import OPS
 from distir.ops.group import REPRESENTATIVE_OPS
 from distir.transform.entry import entry_of
 from distir.transform.steps import Application
 
 TOLERANCES = {"Float64": 1e-10, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
 """How far a result may lie off, as a part of its greatest element (or of 1, if that is more), by element type."""
+
+FROM_NARROW = {"Float16": 2e-3, "BFloat16": 1e-2}
+"""The same for wider results of a program whose weights have these element types: a loss, or a gradient that was cast.
+
+They are as precise as what they are computed of: about two units in the last place of the narrow type. What an
+optimizer updates in place is as precise as it is wide, for it changes little in a step.
+"""
 
 DIFFERENT_MEANING = frozenset({"grad"})
 """Steps that make another program on purpose: what they give is what later steps are compared with."""
@@ -85,7 +94,9 @@ def verify(
     if len(found) != len(expected):
         message = f"expected {len(expected)} results, as `@{entry.name}` had, found {len(found)}"
         raise VerifyError(f"{message}; is `@{entry.name}.gather` missing?")
-    return Verification(tuple(_compared(e, f, tolerance) for e, f in zip(expected, found, strict=True)))
+    least = _least_tolerances(entry)
+    rows = zip(expected, found, least, strict=True)
+    return Verification(tuple(_compared(e, f, tolerance, at_least) for e, f, at_least in rows))
 
 
 def distributed(
@@ -174,9 +185,24 @@ def _described(expected: Any, found: Any, allowed: Any) -> str:
     return f"{count} by up to {apart[worst]:.1e}{place}: expected {a}, found {b}"
 
 
-def _compared(expected: Output, found: Output, tolerance: float | None) -> Compared:
+def _least_tolerances(entry: Function) -> list[float]:
+    """By result of a program: what its tolerance is at least, for it follows from narrow weights."""
+    weights = [leaf for p in entry.params if is_trained(p) for leaf in types.leaves(p.type)]
+    narrow = [leaf.dtype.name for leaf in weights if isinstance(leaf, TensorType) and leaf.dtype is not None]
+    least = max((FROM_NARROW.get(name, 0.0) for name in narrow), default=0.0)
+    updated = {
+        statement.results[i]
+        for statement in entry.body
+        if isinstance(statement, Apply) and isinstance(inplace := OPS[statement.op].inplace, dict)
+        for i in inplace
+        if i < len(statement.results)
+    }
+    return [0.0 if arg in updated else least for arg in entry.returned]
+
+
+def _compared(expected: Output, found: Output, tolerance: float | None, least: float) -> Compared:
     pairs = _differences(expected.value, found.value)
-    relative = _tolerance(expected) if tolerance is None else tolerance
+    relative = max(_tolerance(expected), least) if tolerance is None else tolerance
     scale = max((largest for largest, _ in pairs), default=0.0)
     error = max((difference for _, difference in pairs), default=0.0)
     allowed = relative * max(1.0, scale)

@@ -181,3 +181,83 @@ def test_every_strategy_hands_all_of_its_state_on(steps):
 def test_what_updates_nothing_is_no_step():
     forward = gpt2(1, 8, 2, 2, batch=2, dtype="Float32", vocabulary=8, positions=4)
     assert training_step(entry(forward), {}) is None
+
+
+MIXED = [
+    *("loss=cross_entropy", "optimizer=adamw", "weight_decay=0.1", "no_decay=1d", f"lr={RATE}", "precision=mixed"),
+    *("clip=0.5", "lr_schedule=cosine", "warmup=3", "steps=20"),
+]
+
+
+def mixed_model(*words):
+    forward = gpt2(LAYERS, WIDTH, HEADS, TOKENS, batch=BATCH, dtype="Float32", vocabulary=WORDS, positions=8)
+    return distir.transform(forward, "grad", *MIXED, *words)
+
+
+@pytest.fixture(scope="module")
+def plain_mixed():
+    """The losses of a loop with weights and computation in BFloat16 and master weights in Float32, and the norms."""
+    transformers = pytest.importorskip("transformers")
+    master = {name: w.clone().requires_grad_() for name, w in first_weights().items()}
+    groups = [
+        {"params": [w for w in master.values() if w.dim() > 1], "weight_decay": 0.1},
+        {"params": [w for w in master.values() if w.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=RATE)
+    schedule = transformers.get_cosine_schedule_with_warmup(optimizer, 3, 20)
+    losses, clipped = [], 0
+    for _, batch in zip(range(STEPS), batches(), strict=False):
+        narrow = {name: w.detach().bfloat16().requires_grad_() for name, w in master.items()}
+        found = logits(narrow, batch["input_ids"]).float()
+        loss = F.cross_entropy(found.flatten(0, 1), batch["target"].flatten())
+        loss.backward()
+        for name, w in master.items():
+            w.grad = torch.zeros_like(w) if narrow[name].grad is None else narrow[name].grad.float()
+        clipped += bool(torch.nn.utils.clip_grad_norm_(master.values(), 0.5) > 0.5)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    assert clipped > 5, "clipping is worth testing"
+    return losses, {name: w.detach() for name, w in master.items()}
+
+
+@pytest.mark.parametrize("words", [["dp=2", "zero=1"], ["dtp=1,1,2", "microbatches=2"], ["tp=2"]], ids=" ".join)
+def test_mixed_precision_with_clipping_is_that_of_a_plain_loop(words, plain_mixed, tmp_path):
+    losses, last = plain_mixed
+    (tmp_path / "batches.py").write_text(BATCHES)
+    folder, end = tmp_path / "lowered", tmp_path / "end.safetensors"
+    found = lowered(mixed_model(*words), folder)
+    runtime = load_runtime(folder)
+    runtime.write_tensors(tmp_path / "first.safetensors", first_weights())
+    first = tmp_path / "first.safetensors"
+    curve = train(folder, found, tmp_path, "--steps", STEPS, "--weights", first, "--save", end)
+    assert curve == pytest.approx(losses, abs=0.03)  # the losses differ by a unit of BFloat16, 2⁻⁷ of 4
+    ended = runtime.read_tensors(end)
+    for name, w in last.items():
+        assert torch.equal(ended[name], ended[f"{name}.master"].bfloat16()), name
+        if not name.endswith("c_attn.bias"):
+            moved = (w - first_weights()[name]).norm()
+            assert (ended[f"{name}.master"] - w).norm() < 0.15 * moved, name
+
+
+def test_missing_state_begins_as_the_program_says(tmp_path):
+    import importlib
+    import sys
+
+    lowered(mixed_model("loss_scale=dynamic"), tmp_path)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        loop = importlib.import_module("training").init(backend="gloo")
+        given = first_weights()
+        state = loop.state(given)
+        for name, w in given.items():
+            assert torch.equal(state[f"{name}.master"], w)
+            assert torch.equal(state[name], w.bfloat16())
+        assert (state["loss_scale"], state["finite_steps"], state["step"]) == (65536, 0, 1)
+        random = loop.state()
+        for name in given:
+            assert torch.equal(random[name], random[f"{name}.master"].bfloat16())
+    finally:
+        sys.path.remove(str(tmp_path))
+        for name in ("training", "runtime"):
+            sys.modules.pop(name, None)

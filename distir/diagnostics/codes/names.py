@@ -316,8 +316,9 @@ ROLE = code(
     """
 A role of a parameter is unknown, or its value is invalid. The roles in braces after a parameter's type tell transforms
 how to treat it: `{param}` (a weight), `{param, frozen}` (a weight that is not trained), `{buffer}` (a tensor of the
-model that is not a weight), `{state}` (optimizer state), `{batch = 0}` (the batch dimension), `{remote}` (in the
-program of one rank: a value of another rank).
+model that is not a weight), `{state}` (optimizer state), `{state, initial = 0.0}` (what it begins as: a number, or the
+name of a weight), `{batch = 0}` (the batch dimension), `{remote}` (in the program of one rank: a value of another
+rank).
 
 ```dir
 func @f(%x: Tensor[Float32, (8, 2), 1] {batch = 2}) {  // error: DIR213

@@ -57,6 +57,9 @@ from distir.transform.pipeline.written_sizes import sizes_from_values
 
 Work = Apply | Call
 
+CAST_TERMS = "CastGradient"
+"""The op that casts each microbatch's term of a sum, so that the sum is taken in the element type that it gives."""
+
 
 class Phase(Enum):
     """When a statement runs."""
@@ -279,7 +282,8 @@ class _Reader:
         mentioned = set(names(statement.args))
         plain = _unclaimed(statement)
         sums = any(holds_sum(v.shares) for v in operands)
-        if mentioned & self.after or (sums and not self._takes_terms(plain, operands)):
+        cast = isinstance(plain, Apply) and plain.op == CAST_TERMS
+        if mentioned & self.after or (sums and not cast and not self._takes_terms(plain, operands)):
             self._at_the_end(index, statement)
             return
         try:

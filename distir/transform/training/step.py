@@ -92,9 +92,9 @@ def grad(
     parameters. `loss` is `mse`, `cross_entropy` (logits along the last dimension, integer labels) or `none` (the first
     result is the loss); the default is `none` for a scalar, `cross_entropy` for integer inputs, else `mse`.
 
-    `optimizer` is `sgd`, `momentum`, `adam`, `adamw`, `lion` or `none`, which returns gradients. Its options are
-    those of its op (`distir ops Adam`): `weight_decay`, `momentum`, `nesterov`, `beta1`, `beta2`, `epsilon`.
-    `no_decay=1d` exempts biases and scales of normalisations from weight decay.
+    `optimizer` is `sgd`, `momentum`, `adam`, `adamw`, `lion`, `adafactor` or `none`, which returns gradients. Its
+    options are those of its op (`distir ops Adam`): `weight_decay`, `momentum`, `nesterov`, `beta1`, `beta2`,
+    `epsilon`. `no_decay=1d` exempts biases and scales of normalisations from weight decay.
 
     `lr` is the learning rate, or `input`: then the step takes it as a parameter. `warmup` is a number of steps in which
     it rises, and `lr_schedule` says how it falls from there to `lr_min` in step number `steps`: `constant`, `linear` or
@@ -138,6 +138,10 @@ def grad(
         word = "clip" if clip is not None else "loss_scale"
         raise StepError(f"`{word}` needs an optimizer: with `optimizer=none` the step returns gradients as they are")
     scaled = None if chosen is None else scaled
+    if chosen is not None:
+        changes = rate.is_input or rate.schedule is not None
+        _check_takes(chosen.rule, optimizer, "rate", "a learning rate that changes" if changes else "")
+        _check_takes(chosen.rule, optimizer, "factor", "clipping or loss scaling" if clip or scaled else "")
     entry = entry_of(module)
     for role in ROLES:
         if f"{entry.name}.{role}" in module.functions:
@@ -207,6 +211,14 @@ def _chosen(
             expected = f"from {low} to below {high}" if high == 1 else f"of {low} or more"
             raise StepError(f"`{name}` expected a number {expected}, found {value:g}")
     return Chosen(rule, options, rate, precision.masters, no_decay == "1d")
+
+
+def _check_takes(rule: OptimizerRule, optimizer: str, operand: str, use: str) -> None:
+    """Raise StepError where an optimizer lacks an optional operand that is needed for `use`, if that says anything."""
+    if use and all(known.name != operand for known in rule.op.operands):
+        raise StepError(
+            f"`optimizer={optimizer}` cannot be used with {use}: `{rule.op.name}` has no operand `{operand}`"
+        )
 
 
 def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None, least: float) -> Rate:

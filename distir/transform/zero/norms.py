@@ -88,7 +88,8 @@ def with_norms(
     found = _Norms(namer)
     for statement in body:
         _statement(found, gradients, statement)
-    return found.body
+    used = {name for statement in found.body for name in names(operands(statement))}
+    return [s for s in found.body if not (isinstance(s, Apply) and s.op == NORM and s.results[0] not in used)]
 
 
 def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement) -> None:

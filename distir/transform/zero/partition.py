@@ -82,6 +82,8 @@ def _is_elementwise(op: str) -> bool:
 
     So its signature says: weight, gradient and state have one shape, and all else are scalars.
     """
+    if len(OPS[op].signatures) > 1 or OPS[op].rule("sharding") is not None:
+        return False
     (signature,) = OPS[op].signatures
     patterns = [place.pattern for place in (*signature.operands, *signature.results)]
     shapes = {pattern.shape for pattern in patterns if isinstance(pattern, TensorPattern)} - {()}
