@@ -272,7 +272,7 @@ def _matched(first: Run, second: Run, device: int) -> list[tuple[Piece, Piece]]:
 def _is_view(op: str) -> bool:
     from distir.ops import OPS
 
-    return op in OPS and OPS[op].view
+    return op in OPS and bool(OPS[op].view)
 
 
 def _different(first: Run, second: Run, why: str) -> Refused:
