@@ -79,7 +79,8 @@ def tooltip(view: View, function_name: str, kind: HintKind, index: int, part: in
             about_value(view, function, names[0], index + 1) if len(names) == 1 else _all_types(view, function, names)
         )
         return said and paragraphs([said, note])
-    if isinstance(statement, Apply):
+    callee = view.document.program.module.functions.get(statement.function) if isinstance(statement, Call) else None
+    if isinstance(statement, Apply) or (callee is not None and callee.kernel):
         return paragraphs([block(signature_here(view, function, statement)), items(run(view, function, index)), note])
     moment = view.moment(function, index)
     said = f"{code('@' + statement.function)}: {moment}" if moment is not None else ""

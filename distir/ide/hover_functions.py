@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from distir.cost import show_bytes, show_seconds
-from distir.ide.hover_ops import signature_here
+from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import line_of
 from distir.ide.instances import CallSite, View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
@@ -33,7 +33,8 @@ def about_function(view: View, name: str, asked_at: tuple[Function, int] | None)
         statement = caller.body[index]
         if isinstance(statement, Call):
             parts.append(block(signature_here(view, caller, statement)))
-            parts.append(call_in_words(view, CallSite(caller.name, index)) or "")
+            one = items(run(view, caller, index)) if function.kernel else ""
+            parts.append(one or call_in_words(view, CallSite(caller.name, index)) or "")
     parts.append(_callers(view, function))
     return paragraphs(parts)
 
@@ -112,6 +113,8 @@ def _costs(view: View, function: Function) -> list[str]:
     if simulation.function.name == function.name:
         latency = f"takes **{show_seconds(simulation.latency_s)}** on {simulation.hardware.name}"
         return [f"{latency}, {counted(simulation.ops, 'op')}", *peaks_in_words(simulation)]
+    if function.kernel:
+        return ["one kernel: a call is one launch, with the memory traffic of its operands and results alone"]
     if view.shown(function.name) is None:
         return [f"not reached from {code('@' + simulation.function.name)}, which is simulated"]
     return []

@@ -52,6 +52,8 @@ def signature_here(view: View, function: Function, statement: Apply | Call) -> s
 
 def run(view: View, function: Function, index: int) -> list[str]:
     """When an op runs in the call shown, for how long, and why: lines of markdown; none if it was not simulated."""
+    if function.kernel:
+        return [f"part of the kernel {code('@' + function.name)}, which takes its time as one op where it is called"]
     effect, simulation, timeline = view.effect(function, index), view.simulation, view.index
     if effect is None or simulation is None:
         return []

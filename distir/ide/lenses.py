@@ -86,6 +86,7 @@ def _cost(view: View, function: Function, why_not: str | None) -> Text:
     where = "device" if len(moment.devices) == 1 else "devices"
     busiest = _most_memory(view, occurrence.body.memory if occurrence.body is not None else {})
     said = f"{show_seconds(moment.seconds)} @{show_seconds(moment.start)} on {where} {listed(moment.devices)}"
+    said = f"one kernel: {said}" if function.kernel else said
     return Text(f"{mark}{said}{busiest}{why}", "distir.timeline")
 
 

@@ -255,8 +255,8 @@ class _Origins:
         count = len(statement.results)
         if op.communication is not None and op.inplace == "each":
             return [nothing.union(*given)] * count
-        if op.inplace and op.inplace != "each" and op.communication is None:
-            taken = dict(op.inplace)
+        taken = dict(op.inplace) if op.inplace != "each" else {}
+        if taken.get(0) == 0 and op.communication is None:
             return [
                 frozenset((name, True) for name, _ in given[taken[i]]) if i in taken else nothing for i in range(count)
             ]

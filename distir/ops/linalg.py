@@ -80,6 +80,7 @@ MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 @op(
     "Tensor[t:number, (p, q), d], Tensor[t:number, (r, s), d], Optional[Tensor[t:number, (...), d]] -> Tensor[t, _, d]",
     flops=lambda p, q, elements, transA, **_: 2 * (p if transA else q) * elements,
+    inplace={0: 2},
     linear=("a", "b"),
     addends=("c",),
 )

@@ -30,7 +30,7 @@ from distir.ir.deep import Deep, finish
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
-from distir.transform.steps import StepError, step
+from distir.transform.steps import StepError, step, tell
 
 
 @step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
@@ -50,6 +50,11 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     sizes = inlined_sizes(module, chosen)
     for function in kept:
         refuse_beyond(sizes[function.name], MOST_WRITTEN, function.name, "`inline` writes")
+    kernels = [name for name in sorted(chosen & called) if module.functions[name].kernel]
+    if kernels:
+        more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
+        verb = "are" if more else "is"
+        tell(f"`@{kernels[0]}`{more} {verb} no longer one kernel: each op takes its own time; `fuse` makes kernels again")
     written = [_Inlining(module, chosen, function).done() for function in kept]
     return Module(written)
 

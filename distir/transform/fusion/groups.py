@@ -1,0 +1,240 @@
+"""Which statements of a function are one kernel: greedily, along its data flow, by what their loops run over.
+
+Groups have a place in the order of statements: behind all that they need, before all that needs them. So no group waits
+for itself, and the program stays a schedule. Nothing is computed twice: a value that others need is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from distir.analysis import Checker, State
+from distir.ir import DISCARD, Apply, Dim, Function, Statement, TensorType, names, operands, results, types
+from distir.ops import type_of
+from distir.transform.fusion.parts import Part, part_of
+
+MOST_MEMBERS = 64
+"""As many statements as torch.compile fuses (`max_fusion_size`)."""
+
+LONGEST_ROW = 1 << 18
+"""Elements of a row that is read again after its sum: such as the logits over a vocabulary."""
+
+FARTHEST = 64
+"""How many statements apart parts are that do not feed each other, and are computed together to read an operand once:
+values that are made early are held for long."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Statements that are one kernel, by number in order. `place`: where it stands."""
+
+    members: list[int]
+    place: int
+    device: int
+    elements: Dim
+    rows: tuple[Dim, bool] | None
+    """Of a reduction: how many rows, and whether their elements are contiguous."""
+
+
+Place = tuple[int, int, int]
+"""A number of a statement, before or behind what stands there, and where several do, their order."""
+
+
+@dataclass
+class Grouping:
+    """The statements of one function, those of them that may be fused, and the groups so far."""
+
+    function: Function
+    domain: Checker
+    state: State
+    epilogues: bool
+    """Whether matrix products take what is done with each element of their results."""
+    parts: dict[int, tuple[Part, int]] = field(default_factory=dict[int, tuple[Part, int]])
+    """By statement that may be in a kernel: what it brings, and its device."""
+    owner: dict[int, Group] = field(default_factory=dict[int, Group])
+    """The group of a statement that is in one."""
+    moved: dict[int, Place] = field(default_factory=dict[int, "Place"])
+    """Where statements stand that were in one."""
+    late: set[str] = field(default_factory=set[str])
+    """What is complete once all rows are done: gradients of scales, sums over them."""
+
+    def __post_init__(self) -> None:
+        self.body: Sequence[Statement] = self.function.body
+        self.maker: dict[str, int] = {}
+        self.users: dict[str, list[int]] = {}
+        for index, statement in enumerate(self.body):
+            for name in names(operands(statement)):
+                self.users.setdefault(name, []).append(index)
+            self.maker.update((name, index) for name in results(statement) if name != DISCARD)
+            found = self._part(statement)
+            if found is not None:
+                part, device = found
+                self.parts[index] = found
+                rows = None if part.rows is None else (part.rows, part.inner)
+                self.owner[index] = Group([index], index, device, part.elements, rows)
+        while self._vertically() or self._horizontally():
+            pass
+        self._trim()
+
+    @property
+    def groups(self) -> list[Group]:
+        """The kernels, in order."""
+        return sorted({id(g): g for g in self.owner.values()}.values(), key=lambda group: group.place)
+
+    def order(self) -> list[int | Group]:
+        """The statements that stay and the groups, in their new order."""
+        alone: list[tuple[Place, int | Group]] = [
+            (self.moved.get(i, (i, 0, i)), i) for i in range(len(self.body)) if i not in self.owner
+        ]
+        return [what for _, what in sorted([*alone, *(((g.place, 0, 0), g) for g in self.groups)], key=_first)]
+
+    def at(self, index: int) -> int:
+        """Where a statement stands, while groups grow."""
+        group = self.owner.get(index)
+        return group.place if group is not None else index
+
+    def outside(self, members: Iterable[int]) -> tuple[list[str], list[str]]:
+        """The values that some statements take from others, and those that they give to others; in order."""
+        inside = set(members)
+        order = sorted(inside)
+        taken = (n for i in order for n in names(operands(self.body[i])) if self.maker.get(n, -1) not in inside)
+        given = (n for i in order for n in results(self.body[i]) if not inside.issuperset(self.users.get(n, ())))
+        return list(dict.fromkeys(taken)), [name for name in dict.fromkeys(given) if name != DISCARD]
+
+    def _part(self, statement: Statement) -> tuple[Part, int] | None:
+        if not isinstance(statement, Apply):
+            return None
+        values = self.state(statement.args)
+        ws = [type_of(w) for w in self.domain.answer(statement, values)]
+        vs = [None if v is None else type_of(v) for v in values]
+        part = part_of(statement, vs, ws)
+        devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
+        if part is None or len(devices) != 1 or (part.kind == "product" and not self.epilogues):
+            return None
+        if part.kind == "rows" and statement.op.endswith("Grad"):
+            self.late.update(statement.results[1:])
+        return part, next(iter(devices))
+
+    def _elements(self, name: str) -> Dim:
+        found = type_of(self.state[name])
+        return found.elements if isinstance(found, TensorType) else None
+
+    def _vertically(self) -> bool:
+        """Producers with their consumers; gives whether there were some."""
+        found = False
+        for index in range(len(self.body)):
+            is_fed = index in self.parts and self.parts[index][0].kind != "product"
+            for name in names(operands(self.body[index])) if is_fed else ():
+                maker = self.maker.get(name)
+                if maker is not None and maker in self.owner and self.owner[maker] is not self.owner[index]:
+                    found |= self._merge(self.owner[maker], self.owner[index])
+        return found
+
+    def _horizontally(self) -> bool:
+        """What reads the same, all of it, over the same elements; gives whether there was some."""
+        found = False
+        for name, users in self.users.items():
+            reading = [i for i in users if i in self.owner and self.parts[i][0].kind not in ("view", "move", "product")]
+            for first, second in pairwise(reading):
+                a, b = sorted([self.owner[first], self.owner[second]], key=lambda group: group.place)
+                near = b.place - a.place <= FARTHEST
+                if a is not b and near and a.elements == b.elements == self._elements(name):
+                    found |= self._merge(a, b)
+        return found
+
+    def _merge(self, a: Group, b: Group) -> bool:
+        """Make two groups one, if one kernel computes both; the second stands behind the first."""
+        if a.device != b.device or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
+            return False
+        members = sorted([*a.members, *b.members])
+        place = self._between(members, (b.place, a.place))
+        if place is None:
+            return False
+        whole = a if a.rows is not None or a.elements == b.elements else b
+        merged = Group(members, place, a.device, whole.elements, a.rows or b.rows)
+        self.owner.update((index, merged) for index in members)
+        return True
+
+    def _fits(self, a: Group, b: Group) -> bool:
+        """Whether loops over the same elements, or rows, compute both; what the first gives, the second takes."""
+        given, inside = self.outside(a.members)[1], set(b.members)
+        passed = [name for name in given if not inside.isdisjoint(self.users.get(name, ()))]
+        alone = given == passed and all(inside.issuperset(self.users[name]) for name in given)
+        if self._product(a):  # its result is not written, but what follows from it is
+            return alone and not self._product(b) and b.rows is None and a.elements == b.elements
+        if self._product(b):
+            return a.rows is None and a.elements == b.elements
+        if a.rows is not None and b.rows is not None and a.rows != b.rows:
+            return False
+        if not self.late.isdisjoint(passed):
+            return False
+        sums = [name for name in passed if self._follows_a_sum(a, name)]
+        if a.elements == b.elements:
+            return not sums or self._rereads(a)
+        if a.rows is not None:  # what is done with the sums
+            return b.rows is None and all(name in sums and self._elements(name) == b.elements for name in passed)
+        return alone  # computed where it is used
+
+    def _product(self, group: Group) -> bool:
+        return self.epilogues and any(self.parts[i][0].kind == "product" for i in group.members)
+
+    def _rereads(self, group: Group) -> bool:
+        """Whether all of a row may follow from its sums: they are contiguous, and not too long."""
+        if group.rows is None:
+            return True
+        rows, inner = group.rows
+        is_known = isinstance(rows, int) and isinstance(group.elements, int)
+        return inner and (not is_known or group.elements <= rows * LONGEST_ROW)  # type: ignore[operator]
+
+    def _follows_a_sum(self, group: Group, value: str) -> bool:
+        """Whether a value follows from a reduction in the group."""
+        waiting, seen, inside = [value], set[int](), set(group.members)
+        while waiting:
+            maker = self.maker.get(waiting.pop(), -1)
+            if maker in inside and maker not in seen:
+                seen.add(maker)
+                if self.parts[maker][0].rows is not None:
+                    return True
+                waiting += names(operands(self.body[maker]))
+        return False
+
+    def _between(self, members: Sequence[int], places: Iterable[int]) -> int | None:
+        """The first of these places that is behind all that the statements need, and before all that needs them."""
+        taken, given = self.outside(members)
+        inside = set(members)
+        after = max((self.at(self.maker[name]) for name in taken if name in self.maker), default=-1)
+        users = (i for name in given for i in self.users.get(name, ()) if i not in inside)
+        before = min(map(self.at, users), default=len(self.body))
+        return next((place for place in places if after < place < before), None)
+
+    def _trim(self) -> None:
+        """Leave views at the ends outside, where they cost nothing, and ops that are alone."""
+        for group in self.groups:
+            while (end := self._view_at_an_end(group)) is not None:
+                index, side = end
+                self._leave(group, index, side)
+            kinds = [self.parts[i][0].kind for i in group.members]
+            if len(kinds) - kinds.count("view") < 2 or {*kinds} <= {"view", "move"}:
+                for index in list(group.members):
+                    self._leave(group, index, 0)
+
+    def _leave(self, group: Group, index: int, side: int) -> None:
+        group.members.remove(index)
+        del self.owner[index]
+        self.moved[index] = (group.place, side, index)
+
+    def _view_at_an_end(self, group: Group) -> tuple[int, int] | None:
+        inside = set(group.members)
+        for index in group.members:
+            if self.parts[index][0].kind == "view":
+                if all(self.maker.get(name, -1) not in inside for name in names(operands(self.body[index]))):
+                    return index, -1
+                if all(inside.isdisjoint(self.users.get(name, ())) for name in results(self.body[index])):
+                    return index, 1
+        return None
+
+
+def _first(pair: tuple[Place, object]) -> Place:
+    return pair[0]

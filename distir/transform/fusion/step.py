@@ -1,0 +1,69 @@
+"""The step `fuse`: the kernels that a compiler such as torch.compile makes of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from distir.analysis import Analysis, Instance
+from distir.ir import Call, Function, Module, Statement
+from distir.ir.builder import FunctionBuilder
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.fusion.accumulation import accumulated
+from distir.transform.fusion.groups import Grouping
+from distir.transform.fusion.kernels import Kernels
+from distir.transform.fusion.strides import with_views
+from distir.transform.steps import step
+
+AFTER = ("grad", "checkpoint", "dp", "tp", "dtp", "pp", "zero", "inline", "fold", "cse", "dce", "outline", "reschedule")
+
+
+@step(after=AFTER)
+def fuse(module: Module, *, epilogues: bool = False) -> Module:
+    """Fuse elementwise ops with their reductions into kernels, as torch.compile does; transposes become views.
+
+    Each kernel is a function marked `kernel`: one launch, and the traffic of its operands and results. Matrix products
+    stay ops of their own, or with `epilogues=true` take what is done with each element of their results; attention and
+    communication stay ops. A product that is added to an accumulator is written into its memory.
+    """
+    entry = entry_of(module)
+    states = {i.function.name: i.state for i in reached(checked(module), entry)}
+    module = with_views(accumulated(module, states), entry, states)
+    analysis = checked(module)
+    taken = FunctionBuilder("")
+    for name in module.functions:
+        taken.fresh(name)
+    kernels = Kernels(taken)
+    written: list[Function] = []
+    found = {instance.function.name: instance for instance in reached(analysis, entry)}
+    for function in module:
+        instance = found.get(function.name)
+        known = len(kernels.known)
+        whole = function if instance is None or function.kernel else _fused(analysis, instance, kernels, epilogues)
+        written += [*list(kernels.known.values())[known:], whole]
+    return Module(written)
+
+
+def _fused(analysis: Analysis, instance: Instance, kernels: Kernels, epilogues: bool) -> Function:
+    """A function with the calls of kernels in it."""
+    function = instance.function
+    grouping = Grouping(function, analysis.domain, instance.state, epilogues)
+    if not grouping.groups:
+        return function
+    body: list[Statement] = []
+    for what in grouping.order():
+        body.append(function.body[what] if isinstance(what, int) else kernels.call(grouping, what))
+    return replace(function, body=tuple(body))
+
+
+def reached(analysis: Analysis, entry: Function) -> Iterator[Instance]:
+    """The functions that the entry runs, each for the arguments of its first call."""
+    waiting = [analysis.domain.own[entry.name]]
+    seen = {entry.name}
+    for instance in waiting:  # grows while it is walked
+        yield instance
+        for statement in instance.function.body:
+            if isinstance(statement, Call) and statement.function not in seen:
+                seen.add(statement.function)
+                waiting.append(analysis.domain.instance(statement.function, instance.state(statement.args)))

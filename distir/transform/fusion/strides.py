@@ -1,0 +1,145 @@
+"""Copies that need not be made: transposes, expansions, splits and slices of which every reader takes strides.
+
+Matrix products, attention, kernels and ops on single elements or rows read an operand by its strides. A `Reshape` that
+merges dimensions does not, nor does communication; and what a program returns lies as its type says. Attention writes
+its result in any order of dimensions, as its backward pass does: a transposed one is written so at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import State
+from distir.ir import Apply, Arg, Call, Dim, Function, Module, Return, Statement, TensorType, dims, names, operands
+from distir.ops import OPS, type_of
+from distir.ops.views import VIEWS
+from distir.transform.fusion.parts import kind_of
+
+READ_STRIDES = frozenset({"MatMul", "Gemm", "Einsum", "Attention", "AttentionGrad"})
+KEEP_STRIDES = frozenset({"Squeeze", "Unsqueeze", "Identity", *VIEWS, *VIEWS.values()})
+"""Views also of what is not contiguous: their operand is read by strides if their results are."""
+WRITE_STRIDES = frozenset({"Attention", "AttentionGrad"})
+
+Place = tuple[str, str]
+"""A value: its function, and its name."""
+
+
+def with_views(module: Module, entry: Function, states: Mapping[str, State]) -> Module:
+    """The module with views for copies that nobody needs. `states`: of the functions that the entry runs."""
+    return _Readers(module, entry, states).module_with_views()
+
+
+@dataclass
+class _Readers:
+    """How the values of a module are read."""
+
+    module: Module
+    entry: Function
+    states: Mapping[str, State]
+    calls: dict[str, list[tuple[Function, Call]]] = field(default_factory=dict[str, "list[tuple[Function, Call]]"])
+    laid_out: set[Place] = field(default_factory=set[Place])
+    """Results of transposes of what is written in any order: they are contiguous."""
+
+    def __post_init__(self) -> None:
+        for function in self.module:
+            made = {n: s.op for s in function.body if isinstance(s, Apply) for n in s.results}
+            moved: dict[str, list[Apply]] = {}
+            for statement in function.body:
+                if isinstance(statement, Call):
+                    self.calls.setdefault(statement.function, []).append((function, statement))
+                elif isinstance(statement, Apply) and statement.op == "Transpose":
+                    source = statement.args[0]
+                    if isinstance(source, str) and made.get(source) in WRITE_STRIDES:
+                        moved.setdefault(source, []).append(statement)
+            self.laid_out |= {(function.name, s[0].results[0]) for s in moved.values() if len(s) == 1}
+
+    def module_with_views(self) -> Module:
+        """The module with views."""
+        read = self._by_strides()
+        return Module(
+            function if function.kernel else replace(function, body=tuple(self._views(function, read)))
+            for function in self.module
+        )
+
+    def _views(self, function: Function, read: set[Place]) -> Iterable[Statement]:
+        for statement in function.body:
+            if isinstance(statement, Apply) and statement.op in VIEWS and self._on_a_device(function, statement):
+                results = [(function.name, name) for name in statement.results if name]
+                source = statement.args[0]
+                is_laid_out = results[0] in self.laid_out and (function.name, source) in read
+                if is_laid_out or all(result in read for result in results):
+                    statement = replace(statement, op=VIEWS[statement.op])
+            yield statement
+
+    def _on_a_device(self, function: Function, statement: Apply) -> bool:
+        return function.name in self.states and any(statement.results)
+
+    def _by_strides(self) -> set[Place]:
+        """The values of which every use takes strides: the most that agree with each other, found by taking away."""
+        values = {(f.name, n) for f in self.module for s in f.body for n in names(operands(s))}
+        read = set(values)
+        feeds: dict[Place, list[Place]] = {}
+        """By value: those that are no longer read by strides once it is not."""
+        lost: list[Place] = []
+        for function in self.module:
+            for statement in function.body:
+                for number, arg in enumerate(operands(statement)):
+                    for name in names((arg,)):
+                        here = (function.name, name)
+                        becomes = self._becomes(function, statement, number, arg)
+                        if becomes is None:
+                            lost.append(here)
+                        for other in becomes or ():
+                            if other in values:
+                                feeds.setdefault(other, []).append(here)
+        while lost:
+            place = lost.pop()
+            if place in read:
+                read.remove(place)
+                lost += feeds.get(place, ())
+        return read
+
+    def _becomes(self, function: Function, statement: Statement, number: int, arg: Arg) -> Iterable[Place] | None:
+        """The values that share the memory of an operand: it is read by strides if these are. None if it is not."""
+        if isinstance(statement, Return):
+            if function.name == self.entry.name or isinstance(arg, tuple):
+                return None
+            return [(f.name, call.results[number]) for f, call in self.calls.get(function.name, ())]
+        if isinstance(statement, Call):
+            callee = self.module.functions[statement.function]
+            if callee.kernel:
+                return ()
+            return None if isinstance(arg, tuple) else ((callee.name, callee.params[number].name),)
+        if not isinstance(statement, Apply):
+            return None
+        results = [(function.name, name) for name in statement.results]
+        if number == 0 and results and results[0] in self.laid_out:
+            return ()
+        if number == 0 and (statement.op in KEEP_STRIDES or self._only_splits(function, statement)):
+            return results
+        op = OPS.get(statement.op)
+        is_part = op is not None and kind_of(op) in ("pointwise", "rows", "reduction", "move")
+        return () if is_part or statement.op in READ_STRIDES else None
+
+    def _only_splits(self, function: Function, statement: Apply) -> bool:
+        """Whether a reshape splits dimensions and merges none, so that it is a view of what is not contiguous too."""
+        state, source = self.states.get(function.name), statement.args[0] if statement.args else None
+        if state is None or statement.op not in ("Reshape", "Flatten") or not isinstance(source, str):
+            return False
+        before, after = (type_of(state[name]) for name in (source, statement.results[0]))
+        if not isinstance(before, TensorType) or not isinstance(after, TensorType):
+            return False
+        return before.shape is not None and after.shape is not None and _splits(before.shape, after.shape)
+
+
+def _splits(before: Sequence[Dim | None], after: Sequence[Dim | None]) -> bool:
+    """Whether each dimension is one, or the product of several that follow each other."""
+    rest = list(after)
+    for size in before:
+        taken: list[Dim] = []
+        while rest and (not taken or dims.product(taken) != size):
+            taken.append(rest.pop(0))
+        if size is None or dims.product(taken) != size:
+            return False
+    return all(size == 1 for size in rest)

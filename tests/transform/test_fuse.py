@@ -1,0 +1,193 @@
+"""`fuse`: the kernels that compiled PyTorch makes of a Llama layer, with the values of the program that it is given."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from fusion_samples import llama
+from oracle import oracle, same
+
+from distir.analysis import check, execute
+from distir.analysis.executor import random_inputs
+from distir.cost import load
+from distir.ir import Apply, Call
+from distir.models import gpt2, mlp
+from distir.simulate import simulate
+from distir.syntax import parse, print_module
+from distir.transform import transform
+
+H100 = load("dgx-h100")
+
+
+def module_of(text):
+    syntax = parse(text)
+    assert not syntax.diagnostics
+    assert not check(syntax.module).errors
+    return syntax.module
+
+
+def small():
+    return module_of(llama(layers=2, batch=2, sequence=8, width=16, heads=4, groups=2, hidden=24, dtype="Float32"))
+
+
+def statements(module, name):
+    return module.functions[name].body[:-1]
+
+
+def launches(module, name):
+    """What the statements of a function launch: kernels and ops that take time, by what they are."""
+    free = {"Reshape", "Flatten", "Unsqueeze", "Squeeze", "Range", "TransposeView"}
+    found = Counter(s.function if isinstance(s, Call) else s.op for s in statements(module, name))
+    return {what: count for what, count in found.items() if what not in free}
+
+
+PROGRAMS = {
+    "llama": (small, {}),
+    "llama-step": (lambda: transform(small(), "grad", "loss=mse", "optimizer=adam"), {}),
+    "llama-inline": (lambda: transform(small(), "grad", "loss=mse", "optimizer=adam", "inline"), {}),
+    "gpt2": (lambda: gpt2(layers=2, width=16, heads=2, sequence=4, vocabulary=32), {"B": 2}),
+    "mlp": (lambda: mlp(3, 16, training=True), {"B": 8}),
+    "mlp-pp": (lambda: transform(mlp(4, 16, training=True), "pp=2", "microbatches=4"), {"B": 8}),
+    "mlp-dp-zero": (lambda: transform(mlp(4, 16, training=True), "dp=2", "zero=2"), {"B": 8}),
+    "llama-tp": (lambda: transform(small(), "grad", "loss=mse", "optimizer=adam", "dp=2"), {}),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("options", [(), ("epilogues=true",)], ids=["", "epilogues"])
+def test_values_stay_and_the_time_falls(name, options):
+    make, bind = PROGRAMS[name]
+    module = make()
+    fused = transform(module, "fuse", *options)
+    inputs = random_inputs(module, 0, bind)
+    for before, after in zip(execute(module, inputs), execute(fused, inputs), strict=True):
+        assert (before.name, before.type) == (after.name, after.type)
+        np.testing.assert_array_equal(before.value, after.value)
+    found, plain = simulate(fused, H100, bind=bind), simulate(module, H100, bind=bind)
+    same(found, oracle(fused, H100, bind))
+    assert found.latency_s < plain.latency_s
+    assert len(found.timeline()) < len(plain.timeline())
+    for memory, peak in found.peaks.items():
+        assert peak <= 1.05 * plain.peaks[memory]
+    assert parse(print_module(fused)).module == fused
+    assert options or transform(fused, "fuse") == fused
+    assert transform(fused, "inline", "fuse", *options)
+
+
+def test_a_llama_layer_has_the_kernels_of_compiled_torch():
+    """Forward: RMSNorm; rotary embedding of q and of k; residual and RMSNorm; SwiGLU; residual."""
+    fused = transform(small(), "grad", "loss=mse", "fuse")
+    assert launches(fused, "layer") == {
+        "RMSNormalization": 1,
+        "MatMul": 7,
+        "RotaryEmbedding": 2,
+        "Attention": 1,
+        "fused_add_rmsnorm": 1,
+        "fused_swish_mul": 1,
+        "Add": 1,
+    }
+    assert not any(s.op == "Transpose" for s in statements(fused, "layer") if isinstance(s, Apply))
+    backward = launches(fused, "layerGrad")
+    assert backward["fused_mul_swish_grad"] == 1
+    assert sum(count for what, count in backward.items() if "rmsnorm_grad" in what) == 2
+    assert sum(count for what, count in backward.items() if "rotary" in what) == 2
+    elementwise = {"Add", "Sum", "Mul", "Swish", "Neg", "Transpose", "Cast"}
+    assert elementwise.isdisjoint(backward)
+
+
+def test_a_kernel_of_one_form_is_written_once():
+    fused = transform(small(), "inline", "fuse")
+    names = [f.name for f in fused if f.kernel]
+    calls = Counter(s.function for s in statements(fused, "main") if isinstance(s, Call))
+    assert calls["fused_swish_mul"] == 2
+    assert len(names) == len(set(names)) == len(calls)
+
+
+def test_nothing_waits_for_itself_and_nothing_is_computed_twice():
+    module = module_of("""
+func @main(%x: Tensor[Float32, (64, 64), 1], %w: Tensor[Float32, (64, 64), 1]) {
+  %a = Relu(%x)
+  %b = MatMul(%a, %w)
+  %c = Add(%a, %b)
+  %d = Tanh(%c)
+  %e = Exp(%c)
+  return %d, %e
+}
+""")
+    fused = transform(module, "fuse")
+    assert launches(fused, "main") == {"Relu": 1, "MatMul": 1, "fused_add_tanh_exp": 1}
+    written = Counter(s.op for f in fused for s in f.body if isinstance(s, Apply))
+    assert written == Counter(s.op for s in statements(module, "main"))
+
+
+def test_what_needs_all_rows_is_in_another_kernel():
+    module = module_of("""
+func @main(%x: Tensor[Float32, (64, 32), 1], %y: Tensor[Float32, (64, 32), 2]) {
+  %a = Relu(%x)
+  %s = ReduceSum[keepdims = true](%a, [0])
+  %b = Div(%a, %s)
+  %t = ReduceSum[keepdims = true](%b, [1])
+  %c = Div(%b, %t)
+  %z = Neg(%y)
+  %v = Exp(%z)
+  return %c, %v
+}
+""")
+    fused = transform(module, "fuse")
+    assert launches(fused, "main") == {"fused_relu_sum": 1, "fused_div_sum_div": 1, "fused_neg_exp": 1}
+
+
+def test_products_take_epilogues_only_where_asked():
+    module = module_of("""
+func @main(%x: Tensor[Float32, (64, 64), 1], %w: Tensor[Float32, (64, 64), 1]) {
+  %b = MatMul(%x, %w)
+  %c = Gelu(%b)
+  %d = Add(%c, %x)
+  return %d
+}
+""")
+    assert launches(transform(module, "fuse"), "main") == {"MatMul": 1, "fused_gelu_add": 1}
+    assert launches(transform(module, "fuse", "epilogues=true"), "main") == {"fused_matmul_gelu_add": 1}
+
+
+def test_a_weight_gradient_is_accumulated_in_its_own_memory():
+    module = module_of("""
+func @main(%x: Tensor[Float32, (64, 32), 1], %dy: Tensor[Float32, (64, 16), 1], %z: Tensor[Float32, (32, 16), 1]) {
+  %a = Neg(%z)
+  %dw = Gemm[transA = true](%x, %dy)
+  %sum = Add(%a, %dw)
+  return %sum
+}
+""")
+    fused = transform(module, "fuse")
+    (_, product) = statements(fused, "main")
+    assert (product.op, product.args, product.results) == ("Gemm", ("x", "dy", "a"), ("sum",))
+    found, plain = simulate(fused, H100), simulate(module, H100)
+    same(found, oracle(fused, H100))
+    size = 4 * 32 * 16
+    assert plain.peaks[0] - found.peaks[0] == 2 * size
+    assert found.timeline().event(1).effect.work.bytes == 4 * (64 * 32 + 64 * 16) + 2 * size
+
+
+def test_a_transpose_for_whoever_takes_strides_is_a_view():
+    module = module_of("""
+func @scores(%q, %k) {
+  %s = MatMul(%q, %k)
+  return %s
+}
+
+func @main(%q: Tensor[Float32, (2, 8, 4, 16), 1], %k: Tensor[Float32, (2, 8, 4, 16), 1]) {
+  %qt = Transpose[perm = [0, 2, 1, 3]](%q)
+  %kt = Transpose[perm = [0, 2, 3, 1]](%k)
+  %s = @scores(%qt, %kt)
+  %t = Transpose[perm = [0, 2, 1, 3]](%s)
+  %u = Reshape(%t, [2, 8, 32])
+  %v = Transpose(%u)
+  return %u, %v
+}
+""")
+    fused = transform(module, "fuse")
+    ops = [s.op if isinstance(s, Apply) else s.function for s in statements(fused, "main")]
+    assert ops == ["TransposeView", "TransposeView", "scores", "Transpose", "Reshape", "Transpose"]
+    assert len(simulate(fused, H100).timeline()) == 3
+    same(simulate(fused, H100), oracle(fused, H100))
