@@ -1,0 +1,186 @@
+"""Published models by name, with the sizes that their papers and configurations state.
+
+A model is an entry of `PUBLISHED`, of the family that it belongs to; what sets a family apart is said once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import partial
+from typing import Final
+
+from distir.models.decoder import Decoder, Names
+from distir.models.encoder import Bert, Vit
+from distir.models.encoder_decoder import T5
+from distir.models.rotary import Rotary
+from distir.models.sizes import ModelError
+
+Model = Decoder | Bert | Vit | T5
+
+LLAMA2 = partial(Decoder, vocabulary=32000, context=4096)
+"""Touvron et al., arXiv:2307.09288."""
+
+LLAMA3 = partial(Decoder, kv_heads=8, vocabulary=128256, context=8192, position=Rotary(500000.0))
+"""Grattafiori et al., *The Llama 3 Herd of Models*, arXiv:2407.21783, in the context of its first pre-training."""
+
+LLAMA31 = partial(LLAMA3, context=131072, position=Rotary(500000.0, factor=8.0, context=8192))
+"""The same, further trained on longer sequences."""
+
+MISTRAL = partial(Decoder, names=Names(layer="MistralDecoderLayer"))
+"""Jiang et al., arXiv:2310.06825."""
+
+QWEN3 = partial(
+    Decoder,
+    kv_heads=8,
+    head_size=128,
+    vocabulary=151936,
+    context=32768,
+    position=Rotary(1000000.0),
+    epsilon=1e-6,
+    names=Names(layer="Qwen3DecoderLayer", q_norm="self_attn.q_norm", k_norm="self_attn.k_norm"),
+)
+"""Yang et al., arXiv:2505.09388."""
+
+GEMMA2 = partial(
+    Decoder,
+    vocabulary=256000,
+    context=8192,
+    window=4096,
+    window_every=2,
+    norm="rms_offset",
+    epsilon=1e-6,
+    activation="gelu_tanh",
+    tied=True,
+    attention_softcap=50.0,
+    logits_softcap=30.0,
+    scaled_embedding=True,
+    names=Names(
+        layer="Gemma2DecoderLayer",
+        attended_norm="post_attention_layernorm",
+        mlp_norm="pre_feedforward_layernorm",
+        changed_norm="post_feedforward_layernorm",
+    ),
+)
+"""Gemma Team, arXiv:2408.00118."""
+
+GPT3 = partial(
+    Decoder,
+    vocabulary=50257,
+    context=2048,
+    norm="layer",
+    position="learned",
+    bias=True,
+    activation="gelu_tanh",
+    gated=False,
+    tied=True,
+    names=Names(
+        layer="GPT2Block",
+        layers="transformer.h",
+        embedding="transformer.wte",
+        positions="transformer.wpe",
+        last_norm="transformer.ln_f",
+        attention_norm="ln_1",
+        qkv="attn.c_attn",
+        out="attn.c_proj",
+        mlp_norm="ln_2",
+        up="mlp.c_fc",
+        down="mlp.c_proj",
+    ),
+)
+"""Brown et al., arXiv:2005.14165, table 2.1: the architecture of GPT-2, dense in all layers.
+
+Two rows of that table contradict themselves: the XL's 24 heads of size 128 do not make its width of 2048 (16 do), and
+the 13B's width of 5140 is not 40 heads of size 128 (5120 is).
+"""
+
+MPT = partial(
+    Decoder,
+    vocabulary=50432,
+    norm="layer",
+    norm_bias=False,
+    position="alibi",
+    activation="gelu",
+    gated=False,
+    tied=True,
+    names=Names(
+        layer="MptBlock",
+        layers="transformer.blocks",
+        embedding="transformer.wte",
+        last_norm="transformer.norm_f",
+        attention_norm="norm_1",
+        qkv="attn.Wqkv",
+        out="attn.out_proj",
+        mlp_norm="norm_2",
+        up="ffn.up_proj",
+        down="ffn.down_proj",
+    ),
+)
+"""MosaicML, *Introducing MPT-7B*, 2023."""
+
+PUBLISHED: Final[dict[str, Model]] = {
+    "llama2-7b": LLAMA2(layers=32, width=4096, heads=32, ffn=11008),
+    "llama2-13b": LLAMA2(layers=40, width=5120, heads=40, ffn=13824),
+    "llama2-70b": LLAMA2(layers=80, width=8192, heads=64, kv_heads=8, ffn=28672),
+    "llama3-8b": LLAMA3(layers=32, width=4096, heads=32, ffn=14336),
+    "llama3-70b": LLAMA3(layers=80, width=8192, heads=64, ffn=28672),
+    "llama3-405b": LLAMA3(layers=126, width=16384, heads=128, ffn=53248),
+    "llama3.1-8b": LLAMA31(layers=32, width=4096, heads=32, ffn=14336),
+    "llama3.1-70b": LLAMA31(layers=80, width=8192, heads=64, ffn=28672),
+    "llama3.1-405b": LLAMA31(layers=126, width=16384, heads=128, ffn=53248),
+    "mistral-7b": MISTRAL(
+        layers=32, width=4096, heads=32, kv_heads=8, ffn=14336, vocabulary=32000, context=8192, window=4096
+    ),
+    "qwen3-0.6b": QWEN3(layers=28, width=1024, heads=16, ffn=3072, tied=True),
+    "qwen3-1.7b": QWEN3(layers=28, width=2048, heads=16, ffn=6144, tied=True),
+    "qwen3-4b": QWEN3(layers=36, width=2560, heads=32, ffn=9728, tied=True),
+    "qwen3-8b": QWEN3(layers=36, width=4096, heads=32, ffn=12288),
+    "qwen3-14b": QWEN3(layers=40, width=5120, heads=40, ffn=17408),
+    "qwen3-32b": QWEN3(layers=64, width=5120, heads=64, ffn=25600),
+    "gemma2-2b": GEMMA2(layers=26, width=2304, heads=8, kv_heads=4, head_size=256, ffn=9216),
+    "gemma2-9b": GEMMA2(layers=42, width=3584, heads=16, kv_heads=8, head_size=256, ffn=14336),
+    "gemma2-27b": GEMMA2(layers=46, width=4608, heads=32, kv_heads=16, head_size=128, ffn=36864, scale=144**-0.5),
+    "gpt3-125m": GPT3(layers=12, width=768, heads=12, ffn=3072),
+    "gpt3-350m": GPT3(layers=24, width=1024, heads=16, ffn=4096),
+    "gpt3-760m": GPT3(layers=24, width=1536, heads=16, ffn=6144),
+    "gpt3-1.3b": GPT3(layers=24, width=2048, heads=16, ffn=8192),
+    "gpt3-2.7b": GPT3(layers=32, width=2560, heads=32, ffn=10240),
+    "gpt3-6.7b": GPT3(layers=32, width=4096, heads=32, ffn=16384),
+    "gpt3-13b": GPT3(layers=40, width=5120, heads=40, ffn=20480),
+    "gpt3-175b": GPT3(layers=96, width=12288, heads=96, ffn=49152),
+    "mpt-7b": MPT(layers=32, width=4096, heads=32, ffn=16384, context=2048),
+    "mpt-30b": MPT(layers=48, width=7168, heads=64, ffn=28672, context=8192),
+    "bert-base": Bert(layers=12, width=768, heads=12, ffn=3072),
+    "bert-large": Bert(layers=24, width=1024, heads=16, ffn=4096),
+    "t5-small": T5(layers=6, width=512, heads=8, head_size=64, ffn=2048),
+    "t5-base": T5(layers=12, width=768, heads=12, head_size=64, ffn=3072),
+    "t5-large": T5(layers=24, width=1024, heads=16, head_size=64, ffn=4096),
+    "t5-3b": T5(layers=24, width=1024, heads=32, head_size=128, ffn=16384),
+    "t5-11b": T5(layers=24, width=1024, heads=128, head_size=128, ffn=65536),
+    "vit-b": Vit(layers=12, width=768, heads=12, ffn=3072, patch=16),
+    "vit-l": Vit(layers=24, width=1024, heads=16, ffn=4096, patch=16),
+    "vit-h": Vit(layers=32, width=1280, heads=16, ffn=5120, patch=14),
+}
+"""By name, in BFloat16 unless asked for otherwise."""
+
+SIZES: Final = ("layers", "width", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "window", "experts", "top_k")
+"""The sizes that may be overridden, where a model has them."""
+
+
+def sizes_of(model: Model) -> list[str]:
+    """Which of `SIZES` a model has."""
+    found = {field.name for field in fields(model)}
+    has_one = {name for name in found if getattr(model, name) is not None}
+    if isinstance(model, Decoder) and not model.names.qkv:
+        has_one.add("kv_heads")
+    if isinstance(model, Decoder):
+        has_one.add("head_size")
+    return [name for name in SIZES if name in has_one]
+
+
+def resized(name: str, model: Model, sizes: dict[str, int]) -> Model:
+    """A published model with other sizes. Raises ModelError for one that it does not have."""
+    known = sizes_of(model)
+    for size in sizes:
+        if size not in known:
+            raise ModelError(f"the model `{name}` has no size `{size}`; it has {', '.join(known)}")
+    return replace(model, **sizes)
