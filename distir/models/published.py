@@ -162,19 +162,30 @@ PUBLISHED: Final[dict[str, Model]] = {
 }
 """By name, in BFloat16 unless asked for otherwise."""
 
-SIZES: Final = ("layers", "width", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "window", "experts", "top_k")
+SIZES: Final = (
+    "layers",
+    "width",
+    "heads",
+    "kv_heads",
+    "head_size",
+    "ffn",
+    "vocabulary",
+    "window",
+    "experts",
+    "top_k",
+    "patch",
+    "image",
+    "classes",
+)
 """The sizes that may be overridden, where a model has them."""
 
 
 def sizes_of(model: Model) -> list[str]:
-    """Which of `SIZES` a model has."""
-    found = {field.name for field in fields(model)}
-    has_one = {name for name in found if getattr(model, name) is not None}
-    if isinstance(model, Decoder) and not model.names.qkv:
-        has_one.add("kv_heads")
+    """Which of `SIZES` a model has, and `sequence` if its sequences may have any length."""
+    found = {field.name for field in fields(model) if getattr(model, field.name) is not None}
     if isinstance(model, Decoder):
-        has_one.add("head_size")
-    return [name for name in SIZES if name in has_one]
+        found |= {"head_size"} if model.names.qkv else {"head_size", "kv_heads"}
+    return [*(name for name in SIZES if name in found), *([] if isinstance(model, Vit) else ["sequence"])]
 
 
 def resized(name: str, model: Model, sizes: dict[str, int]) -> Model:

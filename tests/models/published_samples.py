@@ -8,7 +8,7 @@ from distir.models.decoder import Decoder
 from distir.models.encoder import Bert, Vit
 from distir.models.published import PUBLISHED, resized
 
-SEQUENCE, BATCH, VOCABULARY = 12, 3, 97
+SEQUENCE, BATCH, VOCABULARY = 12, 3, 96
 
 SMALL = {
     "llama2-7b": {"width": 32, "heads": 4, "ffn": 48},

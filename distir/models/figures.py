@@ -1,0 +1,48 @@
+"""The figures by which models are known: parameters, and FLOPs per token, as their programs have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distir.analysis import check
+from distir.models.catalogue import NAMED, SEQUENCE, named
+from distir.models.perceptron import mlp
+from distir.models.published import PUBLISHED
+from distir.models.sizes import parameter_count
+from distir.transform.counting import flops
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of a forward pass over one sequence, or one example."""
+
+    name: str
+    parameters: int
+    tokens: int
+    """The length of the sequence. Of an image, its patches and the class token; of an example for a perceptron, 1."""
+    flops: int
+    """Of all ops. A training step has about three times as many."""
+    attention_flops: int | None
+    """Those of the op `Attention`, which grow with the square of the tokens; None without such an op."""
+
+    @property
+    def flops_per_token(self) -> float:
+        """With attention, averaged over the tokens."""
+        return self.flops / self.tokens
+
+    @property
+    def attention_share(self) -> float | None:
+        """The part of them that is attention."""
+        return None if self.attention_flops is None else self.attention_flops / self.flops
+
+
+def figures(name: str) -> Figures:
+    """The figures of a model at its published context. Raises ModelError for an unknown name."""
+    paper = NAMED.get(name)
+    if paper is not None and paper.training:
+        module, tokens = mlp(paper.layers, paper.width, 1), 1
+    else:
+        module = named(name, 1)
+        tokens = PUBLISHED[name].context if name in PUBLISHED else SEQUENCE
+    by_op = flops(check(module, late=True), "main")
+    return Figures(name, parameter_count(module), tokens, sum(by_op.values()), by_op.get("Attention"))
