@@ -41,6 +41,9 @@ def model(
     window: Annotated[int | None, _size("The sliding window of attention, in tokens.")] = None,
     experts: Annotated[int | None, _size("Experts of a layer.")] = None,
     top_k: Annotated[int | None, _size("Experts for each token.")] = None,
+    expert_ffn: Annotated[int | None, _size("The inner width of an expert.")] = None,
+    shared_experts: Annotated[int | None, _size("Experts for all tokens.")] = None,
+    dense_layers: Annotated[int | None, _size("How many of the first layers have no experts.")] = None,
     image: Annotated[int | None, _size("Pixels of an image's side.", default="224")] = None,
     patch: Annotated[int | None, _size("Pixels of a patch's side.")] = None,
     classes: Annotated[int | None, _size("Classes of images.", default="1000")] = None,
@@ -50,6 +53,13 @@ def model(
     ] = None,
     batch: Annotated[
         int | None, _size("The batch size.", "--batch", "--micro-batch", default="the named dimension B")
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option(metavar="PHASE", help="Serving: `prefill` of prompts, or `decode`, a token of each sequence."),
+    ] = None,
+    context: Annotated[
+        int | None, _size("Tokens that the caches have place for.", default="the published context")
     ] = None,
     dtype: Annotated[
         str | None,
@@ -82,6 +92,8 @@ def model(
 
         distir model llama3-8b --layers 2 --vocabulary 32000
 
+        distir model llama3-70b --phase decode --context 8192 --batch 16
+
         distir model mlp --layers 8 --width 4096 --training
 
         distir model gpt2 --layers 24 --width 1024 --heads 16 --sequence 1024 --batch 4
@@ -106,14 +118,18 @@ def model(
         "window": window,
         "experts": experts,
         "top_k": top_k,
+        "expert_ffn": expert_ffn,
+        "shared_experts": shared_experts,
+        "dense_layers": dense_layers,
         "image": image,
         "patch": patch,
         "classes": classes,
         "sequence": sequence,
     }
     given = {key: size for key, size in sizes.items() if size is not None}
+    serving = {"phase": phase, "context": context}
     try:
-        text = print_module(_made(name, given, batch, dtype, training))
+        text = print_module(_made(name, given, batch, dtype, training, serving))
     except ModelError as error:
         message, _, hint = _as_options(str(error)).partition("; ")
         raise Refused(message, hint or None) from None
@@ -125,12 +141,21 @@ def model(
     return 0
 
 
-def _made(name: str, given: dict[str, int], batch: int | None, dtype: str | None, training: bool) -> Module:
+def _made(
+    name: str,
+    given: dict[str, int],
+    batch: int | None,
+    dtype: str | None,
+    training: bool,
+    serving: dict[str, Any],
+) -> Module:
     from distir import models
 
     trained = ["training"] if training else []
+    if name not in models.PUBLISHED:
+        trained += [option for option, value in serving.items() if value is not None]
     if name == "mlp":
-        _refuse(name, given, DEFAULTS[name])
+        _refuse(name, [*given, *trained], [*DEFAULTS[name], "training"])
         sizes = DEFAULTS[name] | given
         return models.mlp(sizes["layers"], sizes["width"], batch, dtype or "Float16", training=training)
     if name == "gpt2":
@@ -143,7 +168,8 @@ def _made(name: str, given: dict[str, int], batch: int | None, dtype: str | None
         return models.named(name, batch)
     if name in models.PUBLISHED:
         _refuse(name, [*given, *trained], models.sizes_of(models.PUBLISHED[name]))
-        return models.named(name, batch, given.pop("sequence", None), dtype, **given)
+        sequence = given.pop("sequence", None)
+        return models.named(name, batch, sequence, dtype, serving["phase"], serving["context"], **given)
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, ["mlp", "gpt2", *models.NAMED, *models.PUBLISHED])
@@ -176,6 +202,7 @@ def _list(as_json: bool) -> int:
                 {
                     "name": f.name,
                     "parameters": f.parameters,
+                    "active_parameters": f.active,
                     "flops_per_token": f.flops_per_token,
                     "attention_share": f.attention_share,
                     "tokens": f.tokens,
@@ -186,12 +213,14 @@ def _list(as_json: bool) -> int:
         return 0
     from rich.text import Text
 
-    listed = output.table("model", "parameters", "FLOPs per token", "of which attention", "sequence", right="1234")
+    columns = ("model", "parameters", "active", "FLOPs per token", "of which attention", "sequence")
+    listed = output.table(*columns, right="12345")
     for f in found:
         share = "" if f.attention_share is None else f"{100 * f.attention_share:.1f} %"
-        listed.add_row(f.name, f"{f.parameters:,}", _giga(f.flops_per_token), share, str(f.tokens))
-    note = "FLOPs are those of the forward pass, attention over the sequence included; a training step has three times"
-    output.lay_out(listed, "", Text(f"{note} as many."))
+        active = f"{f.active:,}" if f.active < f.parameters else ""
+        listed.add_row(f.name, f"{f.parameters:,}", active, _giga(f.flops_per_token), share, str(f.tokens))
+    note = "FLOPs are those of all ops of the forward pass over a sequence of that length, attention included;"
+    output.lay_out(listed, "", Text(f"{note} a training step has about three times as many."))
     return 0
 
 

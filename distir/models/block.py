@@ -6,20 +6,25 @@ PyTorch's `Linear` holds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal as OneOf
 
-from distir.ir import Attributes, Constant, DType, Function, Literal, Param, TensorType
+from distir.ir import NO_ATTRIBUTES, Attributes, Constant, DType, Function, Literal, Param, TensorType
 from distir.ir.builder import FunctionBuilder, Operand
 
-Activation = OneOf["silu", "gelu", "gelu_tanh", "relu"]
+Activation = OneOf["silu", "silu_1.702", "gelu", "gelu_tanh", "relu"]
 
-ACTIVATIONS: dict[Activation, tuple[str, dict[str, str]]] = {
+ACTIVATIONS: dict[Activation, tuple[str, dict[str, str | float]]] = {
     "silu": ("Swish", {}),
+    "silu_1.702": ("Swish", {"alpha": 1.702}),
     "gelu": ("Gelu", {}),
     "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
     "relu": ("Relu", {}),
 }
 """The op of each activation function, and its attributes."""
+
+PARAM, BUFFER = Attributes({"param": True}), Attributes({"buffer": True})
+"""The roles of weights."""
 
 
 class Block(FunctionBuilder):
@@ -33,24 +38,33 @@ class Block(FunctionBuilder):
         self.dtype, self.device = dtype, device
         self.weights: dict[str, TensorType] = {}
         """The types of weights by name, without a device, in order of use."""
+        self.buffers: set[str] = set()
+        """Those of them that are not trained."""
 
-    def weight(self, name: str, *shape: int) -> str:
+    def weight(self, name: str, *shape: int, buffer: bool = False) -> str:
         """A weight, which is declared where it is used first."""
         if name not in self.weights:
             self.weights[self.fresh(name)] = TensorType(self.dtype, shape)
+        if buffer:
+            self.buffers.add(name)
         return name
 
     def returns(self, *operands: Operand) -> Function:
         """Close the function and give it."""
-        roles = Attributes() if self.device is None else Attributes({"param": True})
-        weights = [Param(n, TensorType(t.dtype, t.shape, self.device), roles) for n, t in self.weights.items()]
+        weights = [Param(n, replace(t, device=self.device), self._roles(n)) for n, t in self.weights.items()]
         self.params = [*self.params, *weights] if self.device is None else [*weights, *self.params]
         return super().returns(*operands)
+
+    def _roles(self, weight: str) -> Attributes:
+        if self.device is None:
+            return NO_ATTRIBUTES
+        return BUFFER if weight in self.buffers else PARAM
 
     def layer(self, block: Block, weights: str, *operands: Operand, results: tuple[str, ...]) -> tuple[str, ...]:
         """Call the function of a layer with weights of its own, whose names begin with `weights` (`layers.3.`)."""
         for name, t in block.weights.items():
             self.weights[self.fresh(f"{weights}{name}")] = t
+        self.buffers |= {f"{weights}{name}" for name in block.buffers}
         return self.call(block.name, *operands, *(f"{weights}{name}" for name in block.weights), results=results)
 
     def op(self, name: str, *operands: Operand, result: str, **attrs: Constant) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import Module
+from distir.models.decoder import Decoder
+from distir.models.decoder_program import decode, decoder, prefill
 from distir.models.perceptron import mlp
-from distir.models.published import PUBLISHED, resized
+from distir.models.published import PUBLISHED, Model, resized
 from distir.models.sizes import ModelError
 from distir.models.transformer import gpt2
 
@@ -43,28 +45,74 @@ NAMED: Final = {
 """By name, in the table's order. See `paper` for where the table contradicts itself."""
 
 
+Phase = Literal["prefill", "decode"]
+PHASES: Final[tuple[Phase, ...]] = ("prefill", "decode")
+"""Of serving."""
+
+
 def named(
-    name: str, batch: int | None = None, sequence: int | None = None, dtype: str | None = None, **sizes: int
+    name: str,
+    batch: int | None = None,
+    sequence: int | None = None,
+    dtype: str | None = None,
+    phase: str | None = None,
+    context: int | None = None,
+    **sizes: int,
 ) -> Module:
     """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
 
     Without `batch` the batch dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as
-    long as their context, unless told otherwise; `sizes` overrides others of `SIZES`, such as `layers`.
+    long as their context, unless told otherwise; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
+    phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`.
 
     Those of the paper's evaluation have no options: see `paper`.
     """
     if name in PUBLISHED:
         model = resized(name, PUBLISHED[name], sizes)
-        return model.module(sequence, batch, dtype or "BFloat16")
+        if phase is None and context is None:
+            return program(model, sequence, batch, dtype or "BFloat16")
+        return _served(name, model, phase, context, sequence, batch, dtype or "BFloat16")
     if name not in NAMED:
         known = [*NAMED, *PUBLISHED]
         near = nearest(name, known)
         hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
         raise ModelError(f"there is no model `{name}`; {hint}")
-    given = [*(["sequence"] if sequence is not None else []), *(["dtype"] if dtype is not None else []), *sizes]
+    others = {"sequence": sequence, "dtype": dtype, "phase": phase, "context": context}
+    given = [*(other for other, value in others.items() if value is not None), *sizes]
     if given:
         raise ModelError(f"the model `{name}` has no size `{given[0]}`; its sizes are fixed")
     return paper(name, batch)
+
+
+def program(model: Model, sequence: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
+    """The forward pass of a described model. Raises ModelError."""
+    if isinstance(model, Decoder):
+        return decoder(model, sequence, batch, dtype)
+    return model.module(sequence, batch, dtype)
+
+
+def _served(
+    name: str,
+    model: Model,
+    phase: str | None,
+    context: int | None,
+    sequence: int | None,
+    batch: int | None,
+    dtype: str,
+) -> Module:
+    if phase is None:
+        raise ModelError("expected a `phase` where there is a `context`, the places of caches; prefill or decode")
+    if phase not in PHASES:
+        near = nearest(phase, PHASES)
+        hint = f"did you mean `{near}`?" if near else "one of prefill, decode"
+        raise ModelError(f"there is no phase `{phase}`; {hint}")
+    if not isinstance(model, Decoder):
+        raise ModelError(f"the model `{name}` has no phase `{phase}`: it is no decoder, which generates token by token")
+    if phase == "prefill":
+        return prefill(model, context, sequence, batch, dtype)
+    if sequence is not None:
+        raise ModelError("expected no `sequence` where the phase is `decode`, a token of each; give `context`")
+    return decode(model, context, batch, dtype)
 
 
 def paper(name: str, batch: int | None = None) -> Module:

@@ -5,11 +5,12 @@ A model is an entry of `PUBLISHED`, of the family that it belongs to; what sets 
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from functools import partial
 from typing import Final
 
-from distir.models.decoder import Decoder, Names
+from distir.models.decoder import Decoder, Latent, Names, Router
 from distir.models.encoder import Bert, Vit
 from distir.models.encoder_decoder import T5
 from distir.models.rotary import Rotary
@@ -37,7 +38,8 @@ QWEN3 = partial(
     context=32768,
     position=Rotary(1000000.0),
     epsilon=1e-6,
-    names=Names(layer="Qwen3DecoderLayer", q_norm="self_attn.q_norm", k_norm="self_attn.k_norm"),
+    head_norm=True,
+    names=Names(layer="Qwen3DecoderLayer"),
 )
 """Yang et al., arXiv:2505.09388."""
 
@@ -69,7 +71,8 @@ GPT3 = partial(
     context=2048,
     norm="layer",
     position="learned",
-    bias=True,
+    attention_bias=True,
+    mlp_bias=True,
     activation="gelu_tanh",
     gated=False,
     tied=True,
@@ -80,11 +83,12 @@ GPT3 = partial(
         positions="transformer.wpe",
         last_norm="transformer.ln_f",
         attention_norm="ln_1",
-        qkv="attn.c_attn",
-        out="attn.c_proj",
+        attention="attn",
+        qkv="c_attn",
+        out="c_proj",
         mlp_norm="ln_2",
-        up="mlp.c_fc",
-        down="mlp.c_proj",
+        up="c_fc",
+        down="c_proj",
     ),
 )
 """Brown et al., arXiv:2005.14165, table 2.1: the architecture of GPT-2, dense in all layers.
@@ -92,6 +96,59 @@ GPT3 = partial(
 Two rows of that table contradict themselves: the XL's 24 heads of size 128 do not make its width of 2048 (16 do), and
 the 13B's width of 5140 is not 40 heads of size 128 (5120 is).
 """
+
+MIXTRAL = partial(
+    Decoder,
+    kv_heads=8,
+    vocabulary=32000,
+    experts=8,
+    top_k=2,
+    position=Rotary(1000000.0),
+    names=Names(layer="MixtralDecoderLayer"),
+)
+"""Jiang et al., arXiv:2401.04088."""
+
+QWEN3_MOE = partial(QWEN3, kv_heads=4, experts=128, top_k=8, names=Names(layer="Qwen3MoeDecoderLayer"))
+"""Of the same report: all layers have experts."""
+
+DEEPSEEK_V3 = partial(
+    Decoder,
+    vocabulary=129280,
+    context=4096,
+    epsilon=1e-6,
+    latent=Latent(q_rank=1536, kv_rank=512, plain=128, rotated=64, values=128),
+    position=Rotary(10000.0, factor=40.0, context=4096, high=32.0, by_pair=True),
+    scale=192**-0.5 * (0.1 * math.log(40) + 1) ** 2,
+    router=Router(score="sigmoid", scale=2.5, groups=8, best_groups=4, correction=True),
+    names=Names(layer="DeepseekV3DecoderLayer"),
+)
+"""DeepSeek-AI, arXiv:2412.19437, without the layer for multi-token prediction; sequences as in its pre-training."""
+
+GPT_OSS = partial(
+    Decoder,
+    width=2880,
+    heads=64,
+    kv_heads=8,
+    head_size=64,
+    ffn=2880,
+    expert_ffn=2880,
+    top_k=4,
+    vocabulary=201088,
+    context=131072,
+    window=128,
+    window_every=2,
+    attention_bias=True,
+    mlp_bias=True,
+    sinks=True,
+    activation="silu_1.702",
+    limit=7.0,
+    position=Rotary(
+        150000.0, factor=32.0, context=4096, high=32.0, by_pair=True, truncated=False, scale=0.1 * math.log(32) + 1
+    ),
+    router=Router(bias=True),
+    names=Names(layer="GptOssDecoderLayer", router="router"),
+)
+"""OpenAI, arXiv:2508.10925."""
 
 MPT = partial(
     Decoder,
@@ -108,11 +165,11 @@ MPT = partial(
         embedding="transformer.wte",
         last_norm="transformer.norm_f",
         attention_norm="norm_1",
-        qkv="attn.Wqkv",
-        out="attn.out_proj",
+        attention="attn",
+        qkv="Wqkv",
+        out="out_proj",
         mlp_norm="norm_2",
-        up="ffn.up_proj",
-        down="ffn.down_proj",
+        mlp="ffn",
     ),
 )
 """MosaicML, *Introducing MPT-7B*, 2023."""
@@ -149,6 +206,23 @@ PUBLISHED: Final[dict[str, Model]] = {
     "gpt3-175b": GPT3(layers=96, width=12288, heads=96, ffn=49152),
     "mpt-7b": MPT(layers=32, width=4096, heads=32, ffn=16384, context=2048),
     "mpt-30b": MPT(layers=48, width=7168, heads=64, ffn=28672, context=8192),
+    "mixtral-8x7b": MIXTRAL(layers=32, width=4096, heads=32, ffn=14336, expert_ffn=14336, context=32768),
+    "mixtral-8x22b": MIXTRAL(layers=56, width=6144, heads=48, ffn=16384, expert_ffn=16384, context=65536),
+    "qwen3-30b-a3b": QWEN3_MOE(layers=48, width=2048, heads=32, ffn=6144, expert_ffn=768),
+    "qwen3-235b-a22b": QWEN3_MOE(layers=94, width=4096, heads=64, ffn=12288, expert_ffn=1536),
+    "deepseek-v3": DEEPSEEK_V3(
+        layers=61,
+        width=7168,
+        heads=128,
+        ffn=18432,
+        experts=256,
+        top_k=8,
+        expert_ffn=2048,
+        shared_experts=1,
+        dense_layers=3,
+    ),
+    "gpt-oss-20b": GPT_OSS(layers=24, experts=32),
+    "gpt-oss-120b": GPT_OSS(layers=36, experts=128),
     "bert-base": Bert(layers=12, width=768, heads=12, ffn=3072),
     "bert-large": Bert(layers=24, width=1024, heads=16, ffn=4096),
     "t5-small": T5(layers=6, width=512, heads=8, head_size=64, ffn=2048),
@@ -173,6 +247,9 @@ SIZES: Final = (
     "window",
     "experts",
     "top_k",
+    "expert_ffn",
+    "shared_experts",
+    "dense_layers",
     "patch",
     "image",
     "classes",
@@ -183,8 +260,10 @@ SIZES: Final = (
 def sizes_of(model: Model) -> list[str]:
     """Which of `SIZES` a model has, and `sequence` if its sequences may have any length."""
     found = {field.name for field in fields(model) if getattr(model, field.name) is not None}
-    if isinstance(model, Decoder):
+    if isinstance(model, Decoder) and model.latent is None:
         found |= {"head_size"} if model.names.qkv else {"head_size", "kv_heads"}
+    if isinstance(model, Decoder) and model.experts is not None and not model.dense_layers:
+        found.remove("ffn")
     return [*(name for name in SIZES if name in found), *([] if isinstance(model, Vit) else ["sequence"])]
 
 

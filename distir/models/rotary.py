@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from distir.ir import DTYPES, DType
-from distir.ir.builder import FunctionBuilder
+from distir.ir import DTYPES
+from distir.models.block import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +48,23 @@ class Rotary:
         return pairs * math.log(self.context / (turns * 2 * math.pi)) / math.log(self.theta)
 
 
-def cosines_and_sines(f: FunctionBuilder, rotary: Rotary, position: str, pairs: int, dtype: DType) -> tuple[str, str]:
-    """The tables that `RotaryEmbedding` takes, (1, sequence, pairs), for the Int64 host values `position`."""
-
-    def op(name: str, *operands: str | float | tuple[int, ...], result: str, **attrs: DType) -> str:
-        return f.apply(name, *operands, results=(result,), **attrs)[0]
-
+def cosines_and_sines(f: Block, rotary: Rotary, position: str, pairs: int) -> None:
+    """Write `cos` and `sin`, (1, sequence, pairs), which `RotaryEmbedding` takes. `position`: Int64, on the host."""
     wide = DTYPES["Float32"]
-    pair = op("Cast", op("Range", 0, pairs, 1, result="pairs"), to=wide, result="pair")
-    exponent = op("Mul", pair, -1 / pairs, result="exponent")
-    frequency = op("Pow", rotary.theta, exponent, result="frequency")
+    pair = f.op("Cast", f.op("Range", 0, pairs, 1, result="pairs"), to=wide, result="pair")
+    exponent = f.op("Mul", pair, -1 / pairs, result="exponent")
+    frequency = f.op("Pow", rotary.theta, exponent, result="frequency")
     if rotary.factor != 1:
         rate, start = rotary.kept(pairs)
-        ramp = op("Mul", pair if rotary.by_pair else frequency, rate, result="slope")
-        kept = op("Clip", op("Add", ramp, start, result="ramp"), 0.0, 1.0, result="kept")
-        share = op("Mul", kept, 1 - 1 / rotary.factor, result="share")
-        slowing = op("Add", share, 1 / rotary.factor, result="slowing")
-        frequency = op("Mul", frequency, slowing, result="scaled_frequency")
-    token = op("Cast", op("Unsqueeze", position, (0, 2), result="rows"), to=wide, result="token")
-    angle = op("Mul", token, frequency, result="angle")
-    tables: list[str] = []
+        ramp = f.op("Mul", pair if rotary.by_pair else frequency, rate, result="slope")
+        kept = f.op("Clip", f.op("Add", ramp, start, result="ramp"), 0.0, 1.0, result="kept")
+        share = f.op("Mul", kept, 1 - 1 / rotary.factor, result="share")
+        slowing = f.op("Add", share, 1 / rotary.factor, result="slowing")
+        frequency = f.op("Mul", frequency, slowing, result="scaled_frequency")
+    token = f.op("Cast", f.op("Unsqueeze", position, (0, 2), result="rows"), to=wide, result="token")
+    angle = f.op("Mul", token, frequency, result="angle")
     for name, result in (("Cos", "cos"), ("Sin", "sin")):
-        table = op(name, angle, result=f"{result}_angle")
+        table = f.op(name, angle, result=f"{result}_angle")
         if rotary.scale != 1:
-            table = op("Mul", table, rotary.scale, result=f"{result}_scaled")
-        tables.append(op("Cast", table, to=dtype, result=result))
-    return tables[0], tables[1]
+            table = f.op("Mul", table, rotary.scale, result=f"{result}_scaled")
+        f.op("Cast", table, to=f.dtype, result=result)

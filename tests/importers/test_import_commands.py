@@ -116,6 +116,7 @@ def test_an_op_that_is_not_known_is_a_warning(call, tmp_path):
         ("gpt2", "--layers", "2", "--width", "64", "--heads", "4", "--dtype", "Float32", "--batch", "2"),
         ("gpt2-1.6b",),
         ("llama3-8b", "--seq", "64", "--micro-batch", "1", "--layers", "2", "--kv-heads", "4", "--vocabulary", "1000"),
+        ("llama3-8b", "--phase", "decode", "--context", "64", "--batch", "16", "--layers", "2"),
         ("gemma2-2b", "--window", "16", "--head-size", "64", "--ffn", "32", "--width", "128", "--dtype", "Float32"),
     ],
 )
@@ -132,6 +133,9 @@ def test_models_of_any_size_check(call, words):
         (("mlp", "--heads", "3"), "has no option `--heads`"),
         (("mlp-1b", "--layers", "3"), "has no option `--layers`"),
         (("mlp", "--dtype", "Int8"), "floating-point"),
+        (("bert-base", "--phase", "decode"), "the model `bert-base` has no phase `decode`"),
+        (("gpt2", "--phase", "decode"), "the model `gpt2` has no option `--phase`"),
+        (("llama3-8b", "--context", "64"), "expected a `phase` where there is a `context`"),
         (("llama3-8",), "did you mean `llama3-8b`?"),
         (("llama3-8b", "--heads", "5"), "expected `kv-heads` to divide the number of heads 5, found 8"),
         (("llama3-8b", "--window", "5"), "the model `llama3-8b` has no option `--window`"),

@@ -30,6 +30,10 @@ PARAMETERS = {
     "gemma2-2b": 2_614_341_888,
     "gemma2-9b": 9_241_705_984,
     "gemma2-27b": 27_227_128_320,
+    "mixtral-8x7b": 46_702_792_704,
+    "mixtral-8x22b": 140_620_634_112,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-235b-a22b": 235_093_634_560,
     "mpt-7b": 6_649_286_656,
     "mpt-30b": 29_957_200_896,
     "bert-base": 109_514_298,
@@ -43,6 +47,10 @@ PARAMETERS = {
     "vit-b": 86_567_656,
     "vit-l": 304_326_632,
     "vit-h": 632_045_800,
+    # DeepSeek-AI, arXiv:2412.19437, section 4.2; OpenAI, arXiv:2508.10925, table 1
+    "deepseek-v3": 671e9,
+    "gpt-oss-20b": 20.91e9,
+    "gpt-oss-120b": 116.83e9,
     # Brown et al., arXiv:2005.14165, table D.1, in millions
     "gpt3-125m": 125e6,
     "gpt3-350m": 356e6,
@@ -54,6 +62,19 @@ PARAMETERS = {
     "gpt3-175b": 174_600e6,
 }
 
+ACTIVE = {
+    # Jiang et al., arXiv:2401.04088, section 1; Mistral AI, *Cheaper, Better, Faster, Stronger*, 2024
+    "mixtral-8x7b": 12.9e9,
+    "mixtral-8x22b": 39e9,
+    # Yang et al., arXiv:2505.09388, section 2, and the model cards
+    "qwen3-30b-a3b": 3.3e9,
+    "qwen3-235b-a22b": 22e9,
+    "deepseek-v3": 37e9,
+    # Without the embedding, of which a token reads a row
+    "gpt-oss-20b": 3.61e9 + 201088 * 2880,
+    "gpt-oss-120b": 5.13e9 + 201088 * 2880,
+}
+
 FLOPS = {
     # For 300 billion tokens of training, three times the forward pass (ibid., table D.1), without attention's products
     "gpt3-125m": 2.25e20 / 300e9 / 3,
@@ -62,6 +83,12 @@ FLOPS = {
     "gpt3-175b": 3.14e23 / 300e9 / 3,
     # 3.8e25 for 15.6 trillion tokens of training, 6 for each parameter (arXiv:2407.21783, section 3.2.1)
     "llama3-405b": 3.8e25 / 15.6e12 / 3,
+}
+
+STEP_FLOPS = {
+    # Of training, for each token of a sequence of 4096, with attention (DeepSeek-AI, arXiv:2505.09343, table 2)
+    "deepseek-v3": 250e9,
+    "llama3-405b": 2448e9,
 }
 
 MACS = {
@@ -95,11 +122,22 @@ def test_a_model_checks_and_is_as_long_as_it_has_layers(name):
     assert {str(p.type.dtype) for p in module.entry().params if "param" in p.roles} == {"BFloat16"}
 
 
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_as_many_parameters_are_active_as_published(name):
+    found = figures(name)
+    assert found.active == pytest.approx(ACTIVE.get(name, found.parameters), rel=0.02)
+
+
 @pytest.mark.parametrize("name", FLOPS)
 def test_flops_per_token_are_those_published(name):
     found = figures(name)
     without = found.flops_per_token - found.attention_flops / found.tokens
     assert without == pytest.approx(FLOPS[name], rel=0.025)
+
+
+@pytest.mark.parametrize("name", STEP_FLOPS)
+def test_flops_of_a_training_step_are_those_published(name):
+    assert 3 * figures(name, 4096).flops_per_token == pytest.approx(STEP_FLOPS[name], rel=0.02)
 
 
 @pytest.mark.parametrize("name", MACS)
@@ -120,7 +158,7 @@ def test_flops_are_two_for_each_parameter_that_is_multiplied_with_a_token(name):
         if any(part in key for part in looked_up) and not (tied and "embed_tokens" in key)
     )
     without = found.flops_per_token - found.attention_flops / found.tokens
-    assert without == pytest.approx(2 * (found.parameters - unused), rel=0.015)
+    assert without == pytest.approx(2 * (found.active - unused), rel=0.015)
 
 
 def test_flops_of_attention_grow_with_the_sequence():

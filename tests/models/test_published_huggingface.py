@@ -9,13 +9,14 @@ pytest.importorskip("transformers")
 from published_samples import BATCH, SEQUENCE, SMALL, inputs, small, state, theirs  # noqa: E402
 
 import distir  # noqa: E402
+from distir.models.catalogue import program  # noqa: E402
 from distir.models.encoder import Vit  # noqa: E402
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_weights_give_the_same_logits(name):
     model = small(name)
-    module = model.module(None if isinstance(model, Vit) else SEQUENCE, BATCH, "Float64")
+    module = program(model, None if isinstance(model, Vit) else SEQUENCE, BATCH, "Float64")
     assert distir.check(module) == []
     made, given = theirs(name, model), inputs(module)
     with torch.no_grad():

@@ -8,6 +8,7 @@ pytest.importorskip("transformers")
 from published_samples import SEQUENCE, SMALL, small
 
 from distir import models
+from distir.models.catalogue import program
 from distir.models.encoder import Vit
 from distir.transform import transform, verify
 
@@ -24,7 +25,7 @@ STEPS = {
 @pytest.mark.parametrize("name", SMALL)
 def test_a_training_step_is_the_same_on_many_devices(name, strategy):
     model = small(name)
-    module = model.module(None if isinstance(model, Vit) else SEQUENCE, None, "Float64")
+    module = program(model, None if isinstance(model, Vit) else SEQUENCE, None, "Float64")
     step = transform(module, "grad", "optimizer=adam")
     found = verify(step, transform(step, *STEPS[strategy]), tolerance=1e-9, bind={"B": 4})
     assert found.results
