@@ -143,6 +143,23 @@ def _share_of_rows(rows: int, counts: int, *, stated: bool = False) -> Choice:
     return bound
 
 
+def _places_of_cache(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
+    """Where an update may begin: so that it fits, or any number of times round."""
+    axis = attrs.get("axis", -2)
+    places, written = (_at(_shape(v), axis) for v in vs[:2])
+    if places is None or written is None:
+        return None
+    return Bounds(0, 2 * places if attrs.get("mode") == "circular" else places - written + 1)
+
+
+def _filled_places(vs: Sequence[Value], attrs: Attributes) -> Bounds | None:
+    """How much of a cache may be filled: all queries are in it, if they are its last tokens."""
+    queries, places = (_at(_shape(v), -2) for v in vs[:2])
+    if queries is None or places is None:
+        return None
+    return Bounds(queries if attrs.get("is_causal") else 1, places + 1)
+
+
 CHOOSING: dict[tuple[str, int], Choice] = {
     ("Gather", 1): _axis_of(0),
     ("GatherElements", 1): _axis_of(0),
@@ -153,6 +170,8 @@ CHOOSING: dict[tuple[str, int], Choice] = {
     ("OneHot", 0): _number(1),
     ("Mod", 0): _number(1),
     ("GroupedMatMul", 2): _axis_of(1, 0),
+    ("TensorScatter", 2): _places_of_cache,
+    ("Attention", 5): _filled_places,
     ("RouteGrad", 2): _axis_of(1, -1),
     ("Dispatch", 0): _attribute("num_experts"),
     ("Permute", 1): _rows_of_choices,

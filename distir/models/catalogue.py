@@ -1,13 +1,16 @@
-"""The six models of the paper's evaluation, by name (table 1)."""
+"""Models by name: the six of the paper's evaluation (table 1), and published ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import Module
+from distir.models.decoder import Decoder
+from distir.models.decoder_program import decode, decoder, prefill
 from distir.models.perceptron import mlp
+from distir.models.published import PUBLISHED, Model, resized
 from distir.models.sizes import ModelError
 from distir.models.transformer import gpt2
 
@@ -17,7 +20,7 @@ SEQUENCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A row of table 1, see `named`. `heads` is None for a perceptron; the table does not give it for the others."""
+    """A row of table 1, see `paper`. `heads` is None for a perceptron; the table does not give it for the others."""
 
     layers: int
     width: int
@@ -39,10 +42,80 @@ NAMED: Final = {
     "gpt2-13b": Named(40, 5120, 25.8, heads=80),
     "gpt2-175b": Named(96, 12288, 394.4, heads=96),
 }
-"""By name, in the table's order. See `named` for where the table contradicts itself."""
+"""By name, in the table's order. See `paper` for where the table contradicts itself."""
 
 
-def named(name: str, batch: int | None = None) -> Module:
+Phase = Literal["prefill", "decode"]
+PHASES: Final[tuple[Phase, ...]] = ("prefill", "decode")
+"""Of serving."""
+
+
+def named(
+    name: str,
+    batch: int | None = None,
+    sequence: int | None = None,
+    dtype: str | None = None,
+    phase: str | None = None,
+    context: int | None = None,
+    **sizes: int,
+) -> Module:
+    """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
+
+    Without `batch` the batch dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as
+    long as their context, unless told otherwise; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
+    phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`.
+
+    Those of the paper's evaluation have no options: see `paper`.
+    """
+    if name in PUBLISHED:
+        model = resized(name, PUBLISHED[name], sizes)
+        if phase is None and context is None:
+            return program(model, sequence, batch, dtype or "BFloat16")
+        return _served(name, model, phase, context, sequence, batch, dtype or "BFloat16")
+    if name not in NAMED:
+        known = [*NAMED, *PUBLISHED]
+        near = nearest(name, known)
+        hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+        raise ModelError(f"there is no model `{name}`; {hint}")
+    others = {"sequence": sequence, "dtype": dtype, "phase": phase, "context": context}
+    given = [*(other for other, value in others.items() if value is not None), *sizes]
+    if given:
+        raise ModelError(f"the model `{name}` has no size `{given[0]}`; its sizes are fixed")
+    return paper(name, batch)
+
+
+def program(model: Model, sequence: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
+    """The forward pass of a described model. Raises ModelError."""
+    if isinstance(model, Decoder):
+        return decoder(model, sequence, batch, dtype)
+    return model.module(sequence, batch, dtype)
+
+
+def _served(
+    name: str,
+    model: Model,
+    phase: str | None,
+    context: int | None,
+    sequence: int | None,
+    batch: int | None,
+    dtype: str,
+) -> Module:
+    if phase is None:
+        raise ModelError("expected a `phase` where there is a `context`, the places of caches; prefill or decode")
+    if phase not in PHASES:
+        near = nearest(phase, PHASES)
+        hint = f"did you mean `{near}`?" if near else "one of prefill, decode"
+        raise ModelError(f"there is no phase `{phase}`; {hint}")
+    if not isinstance(model, Decoder):
+        raise ModelError(f"the model `{name}` has no phase `{phase}`: it is no decoder, which generates token by token")
+    if phase == "prefill":
+        return prefill(model, context, sequence, batch, dtype)
+    if sequence is not None:
+        raise ModelError("expected no `sequence` where the phase is `decode`, a token of each; give `context`")
+    return decode(model, context, batch, dtype)
+
+
+def paper(name: str, batch: int | None = None) -> Module:
     """A model of the paper's evaluation, in Float16: `mlp-...` a training step, `gpt2-...` inference on 8 tokens.
 
     Without `batch` the batch dimension is called `B`: the batch size is part of the paper's search. Layers and width
@@ -65,11 +138,7 @@ def named(name: str, batch: int | None = None) -> Module:
 
     Raises ModelError.
     """
-    model = NAMED.get(name)
-    if model is None:
-        near = nearest(name, NAMED)
-        hint = f"did you mean `{near}`?" if near else f"one of {', '.join(NAMED)}"
-        raise ModelError(f"there is no model `{name}`; {hint}")
+    model = NAMED[name]
     if model.heads is None:
         return mlp(model.layers, model.width, batch, training=True)
     return gpt2(model.layers, model.width, model.heads, SEQUENCE, batch)

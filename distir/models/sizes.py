@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
@@ -34,6 +35,25 @@ def check_sizes(**sizes: int) -> None:
             raise ModelError(f"expected `{name}` to be 1 or more, found {size}")
         if size > LARGEST:
             raise ModelError(f"expected `{name}` to be {LARGEST} at most, found {size}")
+
+
+def check_model_sizes(model: Any, **others: int) -> None:
+    """Raises ModelError for the first size of a model's description, or of `others`, that makes no sense."""
+    found = ((field.name, getattr(model, field.name)) for field in fields(model))
+    sizes = {name: size for name, size in found if isinstance(size, int) and not isinstance(size, bool)}
+    check_sizes(**sizes | others)
+
+
+def check_divides(name: str, size: int, what: str, whole: int) -> None:
+    """Raises ModelError, with the nearest divisors, for a size that does not divide another one."""
+    if whole % size:
+        small = [n for n in range(1, math.isqrt(whole) + 1) if whole % n == 0]
+        every = sorted({*small, *(whole // n for n in small)})
+        near = [*[n for n in every if n < size][-3:], *[n for n in every if n > size][:3]]
+        does = "does" if len(near) == 1 else "do"
+        raise ModelError(
+            f"expected `{name}` to divide {what} {whole}, found {size}; {', '.join(map(str, near))} {does}"
+        )
 
 
 def batch_dimension(batch: int | None) -> Dim:

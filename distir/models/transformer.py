@@ -21,6 +21,7 @@ from distir.models.sizes import (
     ModelError,
     add_weights,
     batch_dimension,
+    check_divides,
     check_sizes,
     float_type,
 )
@@ -68,8 +69,7 @@ def gpt2(
     Raises ModelError, for one where `heads` does not divide `width`.
     """
     check_sizes(layers=layers, width=width, heads=heads, sequence=sequence, vocabulary=vocabulary)
-    if width % heads:
-        raise ModelError(f"expected `heads` to divide the width {width}, found {heads}; {_divisors(width, heads)} do")
+    check_divides("heads", heads, "the width", width)
     held = max(POSITIONS, sequence) if positions is None else positions
     if held < sequence:
         raise ModelError(f"expected `positions` to be {sequence} or more, as long as the sequence, found {held}")
@@ -208,11 +208,3 @@ def _dense(f: FunctionBuilder, x: str, w: str, b: str, result: str) -> tuple[str
 def _by_head(f: FunctionBuilder, x: str, size: int, perm: tuple[int, ...], result: str) -> str:
     (split,) = f.apply("Reshape", x, Literal((0, 0, -1, size)), results=(f"{x}_heads",))
     return f.apply("Transpose", split, perm=perm, results=(result,))[0]
-
-
-def _divisors(width: int, heads: int) -> str:
-    """The divisors of `width` next to `heads`, at most three on either side."""
-    small = [n for n in range(1, math.isqrt(width) + 1) if width % n == 0]
-    every = sorted({*small, *(width // n for n in small)})
-    below, above = [n for n in every if n < heads][-3:], [n for n in every if n > heads][:3]
-    return ", ".join(map(str, below + above))

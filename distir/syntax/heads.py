@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distir.ir import UNKNOWN, Param
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
@@ -15,6 +17,9 @@ def head(piece: Words, too_deep: bool) -> tuple[Head, TokenProblem | None]:
     """The head, and what is wrong with it. Of one that is nested too deep, no type is read."""
     if too_deep:
         return _recovered(piece, types=False), None
+    found = _by_parameter(piece)
+    if found is not None:
+        return found, None
     node = shape("head", piece.kinds)
     if isinstance(node, Unexpected):
         return _recovered(piece), problem(node, piece.tokens, piece.kinds)
@@ -22,6 +27,51 @@ def head(piece: Words, too_deep: bool) -> tuple[Head, TokenProblem | None]:
         return evaluate(node, piece.tokens), None
     except Fault as fault:
         return _recovered(piece), TokenProblem(fault.code, fault.message, fault.help, fault.first, fault.last)
+
+
+def _by_parameter(piece: Words) -> Head | None:
+    """The head, each spelling of a type and its roles read once; None if something may be wrong with it.
+
+    A model has thousands of weights, of a handful of types.
+    """
+    tokens, kinds = piece.tokens, piece.kinds
+    if kinds[:3] != ("func", FUNCTION, "("):
+        return None
+    params: list[Param] = []
+    known: dict[tuple[str, ...], Param] = {}
+    start = index = 3
+    depth = 0
+    for index in range(3, len(kinds)):
+        kind = kinds[index]
+        if kind in ("(", "[", "{"):
+            depth += 1
+        elif depth and kind in (")", "]", "}"):
+            depth -= 1
+        elif not depth and kind in (",", ")"):
+            if index > start:
+                spelling = tuple(tokens[start + 1 : index])
+                param = known.get(spelling)
+                if param is None:
+                    (param,) = _param(tokens[start:index], kinds[start:index], types=True, strict=True) or (None,)
+                if param is None or kinds[start] != VALUE:
+                    return None
+                known[spelling] = param
+                params.append(Param(tokens[start][1:], param.type, param.roles))
+            elif kind == ",":
+                return None
+            start = index + 1
+            if kind == ")":
+                break
+    else:
+        return None
+    node = shape("head", (*kinds[:3], *kinds[index:]))
+    if isinstance(node, Unexpected):
+        return None
+    try:
+        head = evaluate(node, [*tokens[:3], *tokens[index:]])
+    except Fault:
+        return None
+    return replace(head, params=tuple(params))
 
 
 def _recovered(piece: Words, types: bool = True) -> Head:
@@ -44,7 +94,8 @@ def _recovered(piece: Words, types: bool = True) -> Head:
     return Head(name, tuple(params), None)
 
 
-def _param(tokens: list[str], kinds: tuple[str, ...], types: bool) -> list[Param]:
+def _param(tokens: list[str], kinds: tuple[str, ...], types: bool, strict: bool = False) -> list[Param]:
+    """The parameter; nothing if it does not begin with a value or, if `strict`, cannot be read."""
     if not kinds or kinds[0] != VALUE:
         return []
     if not types:
@@ -55,4 +106,4 @@ def _param(tokens: list[str], kinds: tuple[str, ...], types: bool) -> list[Param
             return list(evaluate(node, ["func", "@", "(", *tokens, ")"]).params)
         except Fault:
             pass
-    return [Param(tokens[0][1:], UNKNOWN)]
+    return [] if strict else [Param(tokens[0][1:], UNKNOWN)]

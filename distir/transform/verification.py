@@ -82,13 +82,15 @@ def verify(
 ) -> Verification:
     """Run both programs on the same random inputs and compare their results, one by one.
 
-    `tolerance` is relative, by default as fits the element type; `bind` gives sizes to named dimensions; a program
-    whose results take more than `max_bytes` at once is not run. Raises VerifyError where parameters or results do not
-    belong together, ProgramError if one of the programs does not check, analysis.InputError where a parameter of the
-    original has no type, or a named dimension no size, and for `max_bytes`.
+    `tolerance` is relative, by default as fits the element type; `bind` gives sizes to named dimensions, and values to
+    host parameters; a program whose results take more than `max_bytes` at once is not run. Raises VerifyError where
+    parameters or results do not belong together, ProgramError if one of the programs does not check,
+    analysis.InputError where a parameter of the original has no type, or a named dimension no size, and for
+    `max_bytes`.
     """
     entry = entry_of(original)
     inputs = random_inputs(original, seed, bind or {})
+    inputs |= {name: value for name, value in (bind or {}).items() if name in inputs}
     expected = execute(original, inputs, entry.name, load, max_bytes)
     found = distributed(transformed, list(inputs.values()), entry, load, max_bytes)
     if len(found) != len(expected):

@@ -7,7 +7,7 @@ import distir
 from distir.analysis import check, index_bounds, random_inputs
 from distir.models import gpt2
 from distir.syntax import parse
-from distir.transform import transform
+from distir.transform import transform, verify
 
 TEXT = """\
 func @main(
@@ -197,3 +197,31 @@ func @main(%table: Tensor[Float32, (100, 4), 1] {param}, %ids: Tensor[Int64, (8,
 def test_what_is_scattered_are_indices_of_the_program_behind():
     module = transform(parse(CHOSEN).module, "dp=2")
     assert random_inputs(module, 0, {}, "main.scatter")["ids"].max() > 10
+
+
+CACHES = """
+func @main(
+  %cache: Tensor[Float32, (2, 8, 4), 1],
+  %token: Tensor[Float32, (2, 1, 4), 1],
+  %at: Tensor[Int64, (), host],
+  %round: Tensor[Int64, (), host],
+  %filled: Tensor[Int64, (2,), 1]
+) {
+  %new = TensorScatter[axis = 1](%cache, %token, %at)
+  %other = TensorScatter[axis = 1, mode = "circular"](%cache, %token, %round)
+  %length = Add(%at, 1)
+  %x = Attention[q_num_heads = 1, kv_num_heads = 1](%token, %new, %new, _, _, %length)
+  %y = Attention[q_num_heads = 1, kv_num_heads = 1](%token, %other, %new, _, _, %filled)
+  return %x, %y
+}
+"""
+
+
+def test_places_of_a_cache_are_where_an_update_fits():
+    assert bounds(CACHES) == {"at": (0, 8, set()), "round": (0, 16, set()), "filled": (1, 9, set())}
+
+
+def test_a_bound_host_parameter_has_its_value_where_results_are_compared():
+    program = parse(CACHES).module
+    with pytest.raises(distir.ProgramError, match="9 places"):
+        verify(program, program, bind={"at": 8})

@@ -1,6 +1,7 @@
 """`distir import` and `distir model`: programs, their weights beside them, and one line where it cannot be done."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,6 +115,9 @@ def test_an_op_that_is_not_known_is_a_warning(call, tmp_path):
         ("mlp", "--layers", "3", "--width", "16", "--training"),
         ("gpt2", "--layers", "2", "--width", "64", "--heads", "4", "--dtype", "Float32", "--batch", "2"),
         ("gpt2-1.6b",),
+        ("llama3-8b", "--seq", "64", "--micro-batch", "1", "--layers", "2", "--kv-heads", "4", "--vocabulary", "1000"),
+        ("llama3-8b", "--phase", "decode", "--context", "64", "--batch", "16", "--layers", "2"),
+        ("gemma2-2b", "--window", "16", "--head-size", "64", "--ffn", "32", "--width", "128", "--dtype", "Float32"),
     ],
 )
 def test_models_of_any_size_check(call, words):
@@ -129,9 +133,33 @@ def test_models_of_any_size_check(call, words):
         (("mlp", "--heads", "3"), "has no option `--heads`"),
         (("mlp-1b", "--layers", "3"), "has no option `--layers`"),
         (("mlp", "--dtype", "Int8"), "floating-point"),
+        (("bert-base", "--phase", "decode"), "the model `bert-base` has no phase `decode`"),
+        (("gpt2", "--phase", "decode"), "the model `gpt2` has no option `--phase`"),
+        (("llama3-8b", "--context", "64"), "expected a `phase` where there is a `context`"),
+        (("llama3-8",), "did you mean `llama3-8b`?"),
+        (("llama3-8b", "--heads", "5"), "expected `kv-heads` to divide the number of heads 5, found 8"),
+        (("llama3-8b", "--window", "5"), "the model `llama3-8b` has no option `--window`"),
+        (("mpt-7b", "--kv-heads", "4"), "the model `mpt-7b` has no option `--kv-heads`"),
+        (("vit-b", "--seq", "4"), "the model `vit-b` has no option `--sequence`"),
+        (("bert-base", "--training"), "the model `bert-base` has no option `--training`"),
+        (("llama3-8b", "--json"), "`--json` is for `--list`"),
+        ((), "expected the name of a model"),
     ],
 )
 def test_models_that_are_none(call, words, said):
-    code, out, err = call("model", *words)
+    code, out, err = call("model", *words, "-o", "m.dir")
     assert (code, out) == (2, "")
     assert said in err
+    assert not Path("m.dir").exists()
+
+
+def test_models_are_listed_with_their_parameters_and_flops(call):
+    code, out, _ = call("model", "--list")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines() if line}
+    assert "8,030,261,248" in rows["llama3-8b"]
+    found = {row["name"]: row for row in json.loads(call("model", "--list", "--json")[1])}
+    assert found["llama3-8b"]["parameters"] == 8_030_261_248
+    assert found["llama3-8b"]["tokens"] == 8192
+    assert 15e9 < found["llama3-8b"]["flops_per_token"] < 20e9
+    assert found["gpt2-175b"]["attention_share"] is None

@@ -62,8 +62,8 @@ def test_sixteen_devices_can_share_the_heads(name):
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ModelError, match=r"there is no model `gpt2-175`; did you mean `gpt2-175b`\?"):
         models.named("gpt2-175")
-    with pytest.raises(ModelError, match=r"there is no model `bert`; one of mlp-1b, .*, gpt2-175b"):
-        models.named("bert")
+    with pytest.raises(ModelError, match=r"there is no model `resnet`; one of mlp-1b, .*, vit-h"):
+        models.named("resnet")
     with pytest.raises(ModelError, match="expected `batch` to be 1 or more, found 0"):
         models.named("mlp-1b", 0)
 

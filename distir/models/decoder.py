@@ -1,0 +1,179 @@
+"""Decoders: language models that predict the next token, from GPT-3 to Llama, Gemma and DeepSeek-V3, of any size.
+
+A `Decoder` states what sets a family apart; `decoder_layer.py` and `decoder_program.py` write the program that follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from distir.models.block import Activation
+from distir.models.rotary import Rotary
+from distir.models.sizes import ModelError, check_divides, check_model_sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What a published checkpoint calls its modules; those of Llama by default."""
+
+    layer: str = "LlamaDecoderLayer"
+    """The class of a layer, after which its function is named."""
+    layers: str = "model.layers"
+    embedding: str = "model.embed_tokens"
+    positions: str = ""
+    last_norm: str = "model.norm"
+    head: str = "lm_head"
+    attention_norm: str = "input_layernorm"
+    attention: str = "self_attn"
+    q: str = "q_proj"
+    k: str = "k_proj"
+    v: str = "v_proj"
+    qkv: str = ""
+    """One weight of queries, keys and values, side by side, in the place of three."""
+    out: str = "o_proj"
+    attended_norm: str = ""
+    """Normalises what attention gives."""
+    mlp_norm: str = "post_attention_layernorm"
+    mlp: str = "mlp"
+    gate: str = "gate_proj"
+    up: str = "up_proj"
+    down: str = "down_proj"
+    changed_norm: str = ""
+    """Normalises what the perceptron gives."""
+    router: str = "gate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Router:
+    """How the experts of a token are chosen, and weighted. See the op `Route`."""
+
+    score: OneOf["softmax", "sigmoid"] = "softmax"
+    scale: float = 1.0
+    groups: int = 1
+    best_groups: int = 1
+    """From how many groups of neighbouring experts a token's experts are chosen."""
+    correction: bool = False
+    """Whether a buffer, which balances the load, is added to scores where experts are chosen."""
+    bias: bool = False
+    """Whether the linear layer has a bias."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latent:
+    """Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434): low-rank queries, keys and values."""
+
+    q_rank: int
+    kv_rank: int
+    plain: int
+    """The part of a head of queries and keys that is not rotated."""
+    rotated: int
+    """The part that is rotated; in keys, all heads share it."""
+    values: int
+    """The size of a head of values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoder:
+    """The sizes of a decoder, and what sets its family apart."""
+
+    layers: int
+    width: int
+    heads: int
+    ffn: int
+    """The width between the layers of the perceptron; of layers without experts, where others have them."""
+    vocabulary: int
+    context: int
+    """The length of the sequences that it is published for."""
+    kv_heads: int | None = None
+    """Heads of keys and values, which equally many heads of queries share; by default each has its own."""
+    head_size: int | None = None
+    """By default the width divided by the heads."""
+    latent: Latent | None = None
+    window: int | None = None
+    """Of layers with a sliding window: to how many tokens before it, and itself, a token attends."""
+    window_every: int = 1
+    """Of so many layers, all but the last have the window; 1: all have it."""
+    experts: int | None = None
+    """Experts of a layer, each a perceptron, in the place of one for all tokens."""
+    top_k: int | None = None
+    """Experts that a token is given to."""
+    expert_ffn: int | None = None
+    """The width between the layers of an expert."""
+    shared_experts: int | None = None
+    """Experts for all tokens, side by side as one perceptron."""
+    dense_layers: int | None = None
+    """How many of the first layers have no experts."""
+
+    names: Names = Names()
+    norm: OneOf["rms", "rms_offset", "layer"] = "rms"
+    """`rms_offset`: the scale is one more than the weight."""
+    epsilon: float = 1e-5
+    norm_bias: bool = True
+    """Whether `layer` normalisation has a bias."""
+    head_norm: bool = False
+    """Whether each head of queries and keys is normalised before it is rotated."""
+    position: Rotary | OneOf["learned", "alibi"] = Rotary()  # noqa: RUF009 - frozen
+    attention_bias: bool = False
+    """Whether the linear layers of attention have a bias."""
+    mlp_bias: bool = False
+    """Whether those of perceptrons and experts have one."""
+    activation: Activation = "silu"
+    gated: bool = True
+    """Whether the perceptron's activation is a gate, multiplied with a second product."""
+    limit: float | None = None
+    """Between which bounds the gate (above) and the second product are clamped; the product is then raised by 1."""
+    tied: bool = False
+    """Whether logits come from the token embedding."""
+    scale: float | None = None
+    """Of attention's scores; by default one over the root of the head size."""
+    attention_softcap: float = 0.0
+    logits_softcap: float = 0.0
+    sinks: bool = False
+    """Whether the softmax of each head has a learned score that takes part of the weight."""
+    scaled_embedding: bool = False
+    """Whether what is embedded is multiplied with the root of the width."""
+    router: Router = Router()
+
+    @property
+    def size(self) -> int:
+        """The size of a head of queries and keys. Raises ModelError where the heads do not divide the width."""
+        if self.latent is not None:
+            return self.latent.plain + self.latent.rotated
+        if self.head_size is not None:
+            return self.head_size
+        check_divides("heads", self.heads, "the width", self.width)
+        return self.width // self.heads
+
+    @property
+    def rotated(self) -> int:
+        """The part of a head that is rotated."""
+        return self.size if self.latent is None else self.latent.rotated
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    def check(self) -> None:
+        """Raises ModelError for sizes that make no model."""
+        check_model_sizes(self)
+        check_divides("kv_heads", self.shared_heads, "the number of heads", self.heads)
+        if isinstance(self.position, Rotary) and self.rotated % 2:
+            raise ModelError(f"expected heads of an even size, whose pairs are rotated, found {self.rotated}")
+        if self.experts is not None:
+            check_divides("groups", self.router.groups, "the number of experts", self.experts)
+            among = self.experts // self.router.groups * self.router.best_groups
+            if (self.top_k or 0) > among:
+                raise ModelError(
+                    f"expected `top_k` to be at most {among}, the experts to choose from, found {self.top_k}"
+                )
+
+    def layer_window(self, layer: int, sequence: int) -> int | None:
+        """The window of a layer, counted from 0; None for one that hides nothing."""
+        slides = self.window is not None and self.window < sequence
+        return self.window if slides and (self.window_every == 1 or (layer + 1) % self.window_every) else None
+
+    def is_routed(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has experts."""
+        return self.experts is not None and layer >= (self.dense_layers or 0)

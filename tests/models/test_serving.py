@@ -1,0 +1,137 @@
+"""Serving: prompts, then token by token, with caches that are written in place."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from model_samples import inputs
+from published_samples import small
+
+import distir
+from distir import models
+from distir.models import ModelError
+from distir.models.decoder import Decoder
+from distir.models.decoder_program import decode, decoder, prefill
+from distir.models.published import PUBLISHED
+from distir.transform import transform, verify
+from distir.transform.entry import entry_of
+
+CONTEXT, PROMPT, BATCH = 12, 8, 3
+
+FAMILIES = [
+    "llama3-8b",
+    "mistral-7b",
+    "qwen3-8b",
+    "gemma2-2b",
+    "gpt3-125m",
+    "mpt-7b",
+    "mixtral-8x7b",
+    "deepseek-v3",
+    "gpt-oss-20b",
+]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_tokens_one_by_one_give_the_logits_of_all_at_once(name):
+    """The windows of five tokens are shorter than the prompt and the context, whose caches hold eight and twelve."""
+    model = small(name)
+    whole, first, step = (
+        decoder(model, CONTEXT, BATCH, "Float64"),
+        prefill(model, CONTEXT, PROMPT, BATCH, "Float64"),
+        decode(model, CONTEXT, BATCH, "Float64"),
+    )
+    assert distir.check(first) == distir.check(step) == []
+    arrays = inputs(whole, vocabulary=model.vocabulary, scale=0.2)
+    weights = {p.name: arrays[p.name] for p in whole.entry().params if "batch" not in p.roles}
+    tokens = arrays["input_ids"]
+    (expected,) = distir.run(whole, arrays).values()
+    names = [p.name for p in first.entry().params if "state" in p.roles]
+    assert names == [p.name for p in step.entry().params if "state" in p.roles]
+    empty = {p.name: np.full(p.type.shape, 1e3) for p in first.entry().params if "state" in p.roles}
+    logits, *caches = distir.run(first, weights | empty | {"input_ids": tokens[:, :PROMPT]}).values()
+    np.testing.assert_allclose(logits, expected[:, PROMPT - 1], rtol=1e-9, atol=1e-9)
+    for position in range(PROMPT, CONTEXT):
+        given = {"input_ids": tokens[:, position : position + 1], "position": np.array(position)}
+        logits, *caches = distir.run(step, weights | dict(zip(names, caches, strict=True)) | given).values()
+        np.testing.assert_allclose(logits, expected[:, position], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("phase", [prefill, decode])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_serving_is_the_same_on_many_devices(name, phase):
+    module = phase(small(name), CONTEXT, batch=None, dtype="Float64")
+    for steps in (("dp=2",), ("tp=2",), ("pp=2",)):
+        found = verify(module, transform(module, *steps), tolerance=1e-9, bind={"B": 4})
+        assert [r for r in found.results if not r.equal] == []
+
+
+def test_caches_are_split_by_sequences_and_by_heads():
+    module = decode(small("llama3-8b"), CONTEXT, 4)
+    whole = [p.type.shape for p in module.entry().params if "state" in p.roles]
+    assert whole == [(4, CONTEXT, 2 * 8)] * 4
+    for step, shape in (("dp=2", (2, CONTEXT, 16)), ("tp=2", (4, CONTEXT, 8))):
+        entry = entry_of(transform(module, step))
+        assert [p.type.shape for p in entry.params if "state" in p.roles] == [shape] * 8
+
+
+def test_there_is_no_second_cache():
+    """What a step holds is its weights and its caches, which it writes in place; and 5 % for the rest."""
+    model = PUBLISHED["llama3-8b"]
+    step = models.named("llama3-8b", 16, phase="decode", context=8192)
+    caches = 2 * 2 * model.layers * 16 * 8192 * model.kv_heads * model.size
+    held = 2 * models.parameter_count(step) + caches
+    assert held < distir.simulate(step, "dgx-h100").devices[1].peak_memory_bytes < 1.05 * held
+
+
+def test_a_step_reads_its_weights_and_what_its_caches_hold():
+    """Of a large batch with a long context the caches take the time; at an early position, the weights."""
+    step = models.named("llama3-8b", 16, phase="decode", context=8192)
+    full = distir.simulate(step, "dgx-h100").latency_s
+    early = distir.simulate(step, "dgx-h100", bind={"position": 100}).latency_s
+    caches = 2 * 2 * 32 * 16 * (8192 - 101) * 8 * 128
+    assert full - early == pytest.approx(caches / 3.35e12, rel=0.3)
+
+
+def test_a_window_has_a_cache_of_its_own_length():
+    step = models.named("gemma2-2b", 1, phase="decode", context=8192, layers=4)
+    places = [p.type.shape[1] for p in step.entry().params if p.name.endswith(".keys")]
+    assert places == [4096, 8192, 4096, 8192]
+
+
+def test_latent_attention_caches_latents():
+    step = models.named("deepseek-v3", 2, phase="decode", context=64, layers=4)
+    assert {p.type.shape for p in step.entry().params if "state" in p.roles} == {(2, 64, 512 + 64)}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("bert-base", {"phase": "decode"}, "the model `bert-base` has no phase `decode`: it is no decoder"),
+        ("vit-b", {"phase": "prefill"}, "the model `vit-b` has no phase `prefill`"),
+        ("t5-small", {"phase": "decode"}, "the model `t5-small` has no phase `decode`"),
+        ("llama3-8b", {"phase": "decod"}, "there is no phase `decod`; did you mean `decode`?"),
+        ("llama3-8b", {"context": 64}, "expected a `phase` where there is a `context`"),
+        ("llama3-8b", {"phase": "decode", "sequence": 64}, "expected no `sequence` where the phase is `decode`"),
+        ("llama3-8b", {"phase": "decode", "context": 0}, "expected `context` to be 1 or more, found 0"),
+        ("gpt3-175b", {"phase": "decode", "context": 4096}, "expected `context` to be at most 2048, the positions"),
+        (
+            "llama3-8b",
+            {"phase": "prefill", "context": 64, "sequence": 65},
+            "expected `sequence` to be at most the context 64, found 65",
+        ),
+        ("gpt2-13b", {"phase": "decode"}, "the model `gpt2-13b` has no size `phase`"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(name, arguments, message):
+    with pytest.raises(ModelError) as error:
+        models.named(name, **arguments)
+    assert str(error.value).startswith(message)
+
+
+def test_every_decoder_has_both_phases():
+    for name, model in PUBLISHED.items():
+        if isinstance(model, Decoder):
+            for phase in ("prefill", "decode"):
+                assert distir.check(models.named(name, phase=phase, context=256, layers=2)) == []
