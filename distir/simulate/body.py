@@ -243,8 +243,8 @@ class Bodies:
     def entry(self, instance: Instance) -> Body:
         """The body of a program's entry function: its parameters live throughout, its results to the end.
 
-        Those that are `{donated}` live until their last use. Raises Unplanned for a kernel, which takes time where it is
-        called, and for what cannot be simulated.
+        Those that are `{donated}` live until their last use. Raises Unplanned for a kernel, which takes time where it
+        is called, and for what cannot be simulated.
         """
         name = instance.function.name
         if instance.function.kernel:

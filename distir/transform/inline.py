@@ -54,7 +54,9 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         verb = "are" if more else "is"
-        tell(f"`@{kernels[0]}`{more} {verb} no longer one kernel: each op takes its own time; `fuse` makes kernels again")
+        tell(
+            f"`@{kernels[0]}`{more} {verb} no longer one kernel: each op takes its own time; `fuse` makes kernels again"
+        )
     written = [_Inlining(module, chosen, function).done() for function in kept]
     return Module(written)
 
