@@ -43,14 +43,14 @@ def with_batch_statistics(analysis: Analysis, entry: Function, everywhere: bool)
     As in PyTorch, the running variance follows the unbiased one; where a program names a new statistic itself, that is
     ONNX's, which follows the biased one.
     """
-    rewriter = _Rewriter(_states(analysis, entry), everywhere)
+    rewriter = _Rewriter(first_states(analysis, entry), everywhere)
     for function in callees_first(analysis.module):
         rewriter.rewrite(function, is_entry=function.name == entry.name)
     return Module(rewriter.functions[f.name] for f in analysis.module), rewriter.updated[entry.name]
 
 
-def _states(analysis: Analysis, entry: Function) -> dict[str, State]:
-    """What is known of the values of each function, as it is called first."""
+def first_states(analysis: Analysis, entry: Function) -> dict[str, State]:
+    """What is known of the values of each function that the entry function reaches, as it is called first."""
     found = {entry.name: analysis.states[entry.name]}
     waiting = [entry]
     while waiting:

@@ -41,6 +41,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
 from distir.ops import OPS, Reject, Value, infer_types, type_of
+from distir.transform.batch_statistics import first_states
 from distir.transform.kept import namer
 
 FLOAT32 = DTYPES["Float32"]
@@ -106,27 +107,12 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
     if own <= {target}:
         return analysis.module
     retyped = _Retyped(own, target)
-    states = _states(analysis, entry)
+    states = first_states(analysis, entry)
     for function in callees_first(analysis.module):
         if function.name in states:
             given = {p.name for p in function.params} if function.name != entry.name else frozenset(weights)
             retyped.rewrite(function, states[function.name], given)
     return Module(retyped.functions.get(f.name, f) for f in analysis.module)
-
-
-def _states(analysis: Analysis, entry: Function) -> dict[str, State]:
-    """What is known of the values of each function that the entry function reaches, as it is called first."""
-    found = {entry.name: analysis.states[entry.name]}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        state = found[caller.name]
-        for statement in caller.body:
-            if isinstance(statement, Call) and statement.function not in found:
-                instance = analysis.domain.instance(statement.function, state(statement.args))
-                found[statement.function] = instance.state
-                waiting.append(instance.function)
-    return found
 
 
 @dataclass(slots=True)

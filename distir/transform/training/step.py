@@ -28,7 +28,7 @@ from distir.transform.training import scaling
 from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss
 from distir.transform.training.precision import GRADIENTS, PRECISIONS, Precision, with_weights_in
 from distir.transform.training.scaling import FIRST_SCALE, LossScaling
-from distir.transform.training.updates import Chosen, Rate, Updates, device_of, updates, zeros
+from distir.transform.training.updates import Chosen, ChosenRate, Updates, device_of, updates, zeros
 from distir.transform.way_back import is_differentiable
 
 MODES = ("eval", "train")
@@ -192,7 +192,7 @@ def grad(
 
 
 def _chosen(
-    optimizer: str, options: Mapping[str, Constant], rate: Rate, precision: Precision, no_decay: str
+    optimizer: str, options: Mapping[str, Constant], rate: ChosenRate, precision: Precision, no_decay: str
 ) -> Chosen | None:
     """The optimizer with its options; None where gradients are returned. Raises StepError for what it lacks."""
     rule: OptimizerRule | None = OPTIMIZERS[optimizer] if optimizer != NO_OPTIMIZER else None
@@ -202,7 +202,7 @@ def _chosen(
             hint = f"it has {', '.join(f'`{own}`' for own in has)}" if has else "it returns gradients"
             raise StepError(f"`optimizer={optimizer}` has no option `{name}`: {hint}")
     if rule is None:
-        if rate != Rate():
+        if rate != ChosenRate():
             raise StepError("`optimizer=none` has no learning rate: it returns gradients")
         return None
     for name, low, high in (("beta1", 0, 1), ("beta2", 0, 1), ("momentum", 0, math.inf), ("epsilon", 0, math.inf)):
@@ -221,7 +221,7 @@ def _check_takes(rule: OptimizerRule, optimizer: str, operand: str, use: str) ->
         )
 
 
-def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None, least: float) -> Rate:
+def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None, least: float) -> ChosenRate:
     if isinstance(lr, str) and lr != "input":
         raise StepError(f"`lr` expected a number or `input`, found `{lr}`")
     if warmup < 0:
@@ -230,7 +230,7 @@ def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None,
         word = "steps" if steps is not None else "lr_min"
         raise StepError(f"`{word}` says where the learning rate falls to: choose `lr_schedule=linear` or `cosine`")
     if schedule == "constant" and not warmup:
-        return Rate(None, is_input=True) if isinstance(lr, str) else Rate(lr)
+        return ChosenRate(None, is_input=True) if isinstance(lr, str) else ChosenRate(lr)
     if isinstance(lr, str):
         raise StepError("`lr=input` takes the learning rate from outside: leave out `lr_schedule` and `warmup`")
     if schedule != "constant" and (steps is None or steps <= warmup):
@@ -239,7 +239,7 @@ def _rate(lr: float | str | None, schedule: str, warmup: int, steps: int | None,
     found: dict[str, Constant] = {"warmup": warmup} if warmup else {}
     if schedule != "constant":
         found |= {"schedule": schedule, "steps": steps or 0} | ({"least": least} if least else {})
-    return Rate(lr, schedule=found)
+    return ChosenRate(lr, schedule=found)
 
 
 def _loss_scaling(given: float | str | None, precision: Precision) -> LossScaling | None:

@@ -33,7 +33,7 @@ STATE = Attributes({"state": True})
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class ChosenRate:
     """The learning rate. `given`: the number, or None for the op's own; `schedule`: attributes of `LearningRate`."""
 
     given: float | None = None
@@ -47,7 +47,7 @@ class Chosen:
 
     rule: OptimizerRule
     options: Mapping[str, Constant]
-    rate: Rate
+    rate: ChosenRate
     masters: bool
     no_decay: bool
 
