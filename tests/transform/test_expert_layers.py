@@ -3,6 +3,7 @@
 import pytest
 from expert_programs import CAPACITY, LAYER, decoder
 
+import distir
 from distir.analysis import check
 from distir.ir import Apply
 from distir.transform import tensor_shares, transform, verify
@@ -61,3 +62,10 @@ def test_weights_of_experts_are_shared_and_routers_are_not():
 
 
 WHOLE = ("norm", "norm2", "router")
+
+
+def test_one_device_for_all_that_are_alike_takes_the_same_time():
+    words = ["dtp=2,2,2", "microbatches=4"]
+    step = transform(decoder(layers=2, batch=8), "grad")
+    every, one = (distir.simulate(transform(step, *words, *more)) for more in ([], ["representative=true"]))
+    assert one.latency_s == every.latency_s
