@@ -209,9 +209,12 @@ def _devices(document: Document) -> list[Completion]:
 
 
 def _roles() -> list[Completion]:
-    batch = Completion("batch", CompletionKind.KEYWORD, "batch = 0", ROLES["batch"], "batch = ${1:0}")
-    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "donated", "remote")}
-    return [batch, *(Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items())]
+    def valued(role: str, value: str) -> Completion:
+        return Completion(role, CompletionKind.KEYWORD, f"{role} = {value}", ROLES[role], f"{role} = ${{1:{value}}}")
+
+    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "initial", "donated", "remote")}
+    found = [Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items()]
+    return [valued("batch", "0"), *found, valued("initial", "0.0")]
 
 
 def _template(template: Template) -> Completion:

@@ -59,8 +59,12 @@ CHAINS = [
     ["inline"],
     ["outline=1"],
     ["reschedule"],
+    ["seeded"],
+    ["fuse"],
+    ["accumulate=2"],
     ["attention=written", "grad loss=mse"],
     ["grad loss=mse"],
+    ["grad loss=mse", "fuse"],
     ["grad loss=mse optimizer=adam", "pp=2 microbatches=2"],
     ["grad loss=mse", "pp=2 microbatches=2 schedule=zb-h1"],
     ["grad loss=mse", "checkpoint"],
@@ -69,8 +73,8 @@ CHAINS = [
 ]
 
 
-REFUSED = {"DIR601", "DIR623", "DIR680"}
-"""No gradient, nothing that `tp` could split, nothing to recompute: whether or not an operand is left out."""
+REFUSED = {"DIR601", "DIR609", "DIR623", "DIR680"}
+"""No gradient, no `Dropout` to seed, nothing that `tp` could split or to recompute: whether or not an operand is left out."""
 
 
 def test_every_step_has_its_turn():
