@@ -74,7 +74,7 @@ CHAINS = [
 
 
 REFUSED = {"DIR601", "DIR609", "DIR623", "DIR680"}
-"""No gradient, no `Dropout` to seed, nothing that `tp` could split or to recompute: whether or not an operand is left out."""
+"""No gradient, no `Dropout` to seed, nothing to split or to recompute: whether or not an operand is left out."""
 
 
 def test_every_step_has_its_turn():
