@@ -21,7 +21,7 @@ def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
         site = Site(function.name, index, Part("callee"))
         if isinstance(statement, Call):
             message = f"a kernel calls no function, found `@{statement.function}`"
-            yield Diagnostic(codes.IN_KERNEL, site, message, help="write its body here (`distir transform … inline`)")
+            yield Diagnostic(codes.IN_KERNEL, site, message, help="write its body here")
         elif isinstance(statement, Apply) and (op := OPS.get(statement.op)) is not None and op.communication:
             message = f"a kernel runs on one device, `{op.name}` communicates"
             yield Diagnostic(codes.IN_KERNEL, site, message, help=OUTSIDE)
