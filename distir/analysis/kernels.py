@@ -1,4 +1,4 @@
-"""What may stand in a kernel: ops of one device that devices do alone. No calls, no communication."""
+"""What a kernel may contain: ops of one device. No calls, no communication."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distir.ir import Apply, Call, Part, Site
 from distir.ops import OPS
 from distir.ops.devices import devices_of
 
-OUTSIDE = "let the kernel end before it, and go on in another one"
+OUTSIDE = "end the kernel before it, and continue in another one"
 
 
 def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
