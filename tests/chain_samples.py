@@ -90,7 +90,7 @@ FUNCTIONS = {
 """Blocks by name: from `%x` to `%y` of the same shape, with weights of these shapes."""
 
 ACTIVATIONS = ("Tanh", "Gelu", "Sigmoid", "Swish", "Relu", "Softplus")
-TIDY = ("dce", "cse", "fold", "inline", "outline=2", "reschedule attempts=4")
+TIDY = ("dce", "cse", "fold", "inline", "outline=2", "fuse", "fuse epilogues=true", "reschedule attempts=4")
 """Steps that may stand anywhere."""
 
 

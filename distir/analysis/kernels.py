@@ -1,4 +1,4 @@
-"""What may stand in a kernel: ops of one device that devices do alone. No calls, no communication."""
+"""What a kernel may contain: ops of one device. No calls, no communication."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from distir.ir import Apply, Call, Part, Site
 from distir.ops import OPS
 from distir.ops.devices import devices_of
 
-OUTSIDE = "let the kernel end before it, and go on in another one"
+OUTSIDE = "end the kernel before it, and continue in another one"
 
 
 def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
     """What must not be in the body of a kernel."""
-    function = instance.function
+    function, alone = instance.function, True
     for index, statement in enumerate(function.body):
         site = Site(function.name, index, Part("callee"))
         if isinstance(statement, Call):
+            alone = False
             message = f"a kernel calls no function, found `@{statement.function}`"
-            yield Diagnostic(codes.IN_KERNEL, site, message, help="write its body here (`distir transform … inline`)")
+            yield Diagnostic(codes.IN_KERNEL, site, message, help="write its body here")
         elif isinstance(statement, Apply) and (op := OPS.get(statement.op)) is not None and op.communication:
+            alone = False
             message = f"a kernel runs on one device, `{op.name}` communicates"
             yield Diagnostic(codes.IN_KERNEL, site, message, help=OUTSIDE)
     devices = devices_of(instance.state.values())
-    if len(devices) > 1:
+    if len(devices) > 1 and alone:
         listed = ", ".join(map(str, devices))
         message = f"a kernel runs on one device, the values in `@{function.name}` are on {listed}"
         yield Diagnostic(codes.IN_KERNEL, Site(function.name, None, Part("name")), message, help="split it by devices")

@@ -23,7 +23,7 @@ from distir.simulate.body import Bodies, Body, Fate
 from distir.simulate.effects import Effects
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
-from distir.simulate.storage import StorageMap, Storages, Unplanned, go_on
+from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
 
 __all__ = ["Plan", "go_on", "replan"]
 
@@ -145,8 +145,8 @@ class CutStorages(StorageMap):
 
     cut: Cut = field(kw_only=True)
 
-    def found(self, instance: Instance, partition: Leaves | None = None) -> Deep[Storages]:
-        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition))
+    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
+        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition, given))
 
     def called(self, caller: Instance, call: Call) -> Instance:
         return self.cut.called(caller, call)

@@ -7,7 +7,7 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -66,6 +66,8 @@ class Storages:
     """By name: the leaves of a value."""
     callees: dict[int, Storages] = field(default_factory=dict[int, "Storages"])
     """Those of its calls, by identity."""
+    viewed: set[int] = field(default_factory=set[int])
+    """Storages of which a value may be a part, or a repetition: their sizes do not follow from types."""
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -105,8 +107,11 @@ class Storages:
         return frozenset(s for s in range(self.parameters) if self.last_uses[s] >= 0)
 
 
-Key = tuple[int, Leaves]
-"""An instance by its identity, and which of its parameters' leaves share memory."""
+Sizes = tuple[tuple[int, int], ...]
+"""Memory and bytes of storages."""
+
+Key = tuple[int, Leaves, Sizes | None]
+"""An instance by its identity, which leaves of its parameters share memory, and their sizes if types do not say."""
 
 
 @dataclass(slots=True)
@@ -130,13 +135,15 @@ class StorageMap:
         """
         return finish(self.found(instance, partition))
 
-    def found(self, instance: Instance, partition: Leaves | None = None) -> Deep[Storages]:
-        """The same, for who waits for it."""
+    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
+        """The same, for who waits for it. `given`: the sizes of the parameters' storages, if types do not say."""
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
-        key = (id(instance), partition)
-        known = self.known.get(key) or (yield from self._replica(key, instance, partition))
+        key = (id(instance), partition, given)
+        known = self.known.get(key)
+        if known is None and given is None:
+            known = yield from self._replica(key, instance, partition)
         return known if known is not None else (yield from self.fresh(key, instance, partition))
 
     def _replica(self, key: Key, instance: Instance, partition: Leaves) -> Deep[Storages | None]:
@@ -162,7 +169,9 @@ class StorageMap:
         for storage, size in zip(partition, self.sizes(instance), strict=True):
             if storage == len(own) and size is not None:  # numbered in the order of appearance
                 own.append(size)
-        known = self.known[key] = Storages(instance, len(own), own)
+        given = key[2]
+        known = self.known[key] = Storages(instance, len(own), own if given is None else [*given])
+        known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
         return known
@@ -200,6 +209,8 @@ class StorageMap:
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
                 created = create(found, done, operands)
+                if done.shares:
+                    found.viewed.update(_viewed(found, done, created))
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = yield from self._call(found, statement, operands)
@@ -220,18 +231,30 @@ class StorageMap:
 
     def _call(self, found: Storages, call: Call, operands: Leaves) -> Deep[tuple[Called, Leaves]]:
         """The call, and the storages that it creates."""
-        callee = yield self.found(self.called(found.instance, call), canonical(operands))
-        found.callees[id(callee)] = callee
         given = operands if NO_STORAGE not in operands else [s for s in operands if s != NO_STORAGE]
         arguments = tuple(dict.fromkeys(given))
+        is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
+        sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
+        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes)
+        found.callees[id(callee)] = callee
         returned = callee.returned
         new = tuple([s for s in dict.fromkeys(returned) if s >= callee.parameters])
         created = tuple(range(len(found.sizes), len(found.sizes) + len(new)))
         found.sizes += [callee.sizes[s] for s in new]
+        if callee.viewed:
+            ours = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True))}
+            found.viewed.update(ours[s] for s in callee.viewed if s in ours)
         if new == returned:
             return Called(callee, arguments, created), created
         ours = {**dict(enumerate(arguments)), NO_STORAGE: NO_STORAGE, **dict(zip(new, created, strict=True))}
         return Called(callee, arguments, tuple([ours[s] for s in returned])), created
+
+
+def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
+    """The storages of which a view is of another size."""
+    for size, shared, storage in zip(effect.sizes, effect.shares, created, strict=True):
+        if shared is not None and storage != NO_STORAGE and found.sizes[storage] != size:
+            yield storage
 
 
 def create(found: Storages, effect: Effect, operands: Leaves) -> Leaves:

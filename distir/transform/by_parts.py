@@ -3,7 +3,8 @@
 A mean over labels that count more or less is not the mean of the means of the parts of a batch, for these have other
 weights: ignored labels, say. But sums add up, and what labels weigh follows from them alone: so losses, and their
 gradients, are written as a sum divided by that. What adds to zeros at places that the batch names, as PyTorch writes
-the gradient of an embedding, is the gradient of a gather.
+the gradient of an embedding, is the gradient of a gather. A product that adds to what was accumulated is a product and
+a sum.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FLOAT32 = DTYPES["Float32"]
 def written_by_parts(module: Module) -> Module:
     """The module with such statements of its entry function written otherwise; the same module where it has none."""
     entry = entry_of(module)
-    if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s)) for s in entry.body):
+    if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s) or _adds(s)) for s in entry.body):
         return module
     written = _written(entry, analysed(module).states[entry.name])
     return module if written is entry else Module(written if f is entry else f for f in module)
@@ -60,9 +61,26 @@ def _written(function: Function, state: State) -> Function:
             _write_counted(f, statement, state)
         elif isinstance(statement, Apply) and statement.op == "ScatterND" and statement.args[0] in zeros:
             _write_gathered(f, statement, state)
+        elif isinstance(statement, Apply) and _adds(statement):
+            _write_added(f, statement, state)
         changed = changed or bool(f.body)
         body += f.body or [statement]
     return replace(function, body=tuple(body)) if changed else function
+
+
+def _adds(statement: Apply) -> bool:
+    """Whether a product, as that of a weight's gradient, adds to something."""
+    plain = statement.attrs.get("beta", 1.0) == 1.0 and bool(statement.attrs.get("transA"))
+    return statement.op == "Gemm" and len(statement.args) == 3 and plain and isinstance(statement.args[2], str)
+
+
+def _write_added(f: FunctionBuilder, statement: Apply, state: State) -> None:
+    """The product, and the sum; nothing where that is broadcast."""
+    into, made = (type_of(state((name,))[0]) for name in (statement.args[2], statement.results[0]))
+    if into == made:
+        product = f.fresh(statement.results[0])
+        f.body.append(Apply((product,), "Gemm", statement.args[:2], statement.attrs))
+        f.body.append(Apply(statement.results, "Add", (statement.args[2], product), claims=statement.claims))
 
 
 def _is_zeros(statement: Apply) -> bool:

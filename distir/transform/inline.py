@@ -53,10 +53,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     kernels = [name for name in sorted(chosen & called) if module.functions[name].kernel]
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
-        verb = "are" if more else "is"
-        tell(
-            f"`@{kernels[0]}`{more} {verb} no longer one kernel: each op takes its own time; `fuse` makes kernels again"
-        )
+        tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
     written = [_Inlining(module, chosen, function).done() for function in kept]
     return Module(written)
 

@@ -183,7 +183,7 @@ def test_a_dense_tensor_is_filled():
 @given(modules)
 @settings(max_examples=50, deadline=None)
 def test_programs_are_values(module):
-    again = Module(Function(f.name, f.params, f.body, f.result_types) for f in module)
+    again = Module(Function(f.name, f.params, f.body, f.result_types, f.kernel) for f in module)
     assert again == module
     assert hash(again) == hash(module)
     copied = pickle.loads(pickle.dumps(list(module)))

@@ -191,3 +191,15 @@ func @main(%q: Tensor[Float32, (2, 8, 4, 16), 1], %k: Tensor[Float32, (2, 8, 4, 
     assert ops == ["TransposeView", "TransposeView", "scores", "Transpose", "Reshape", "Transpose"]
     assert len(simulate(fused, H100).timeline()) == 3
     same(simulate(fused, H100), oracle(fused, H100))
+
+
+def test_dropout_is_fused_with_its_neighbours():
+    module = module_of("""
+func @main(%x: Tensor[Float32, (64, 64), 1], %y: Tensor[Float32, (64, 64), 1], %w: Tensor[Float32, (64,), 1]) {
+  %a = Dropout[seed = 3](%x, 0.1, true)
+  %r = Add(%a, %y)
+  %n = RMSNormalization(%r, %w)
+  return %r, %n
+}
+""")
+    assert launches(transform(module, "fuse"), "main") == {"fused_dropout_add_rmsnorm": 1}

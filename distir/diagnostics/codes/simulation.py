@@ -223,7 +223,7 @@ KERNEL_ALONE = code(
 A kernel is not simulated by itself: it takes its time, as one op does, where a function calls it.
 
 ```dir
-func @gelu_add(%x: Tensor[Float32, (4, 8), 1], %y: Tensor[Float32, (4, 8), 1]) kernel {
+func @gelu_add(%x: Tensor[Float32, (4, 8), 1], %y: Tensor[Float32, (4, 8), 1]) kernel {  // error: DIR511
   %a = Gelu(%x)
   %b = Add(%a, %y)
   return %b

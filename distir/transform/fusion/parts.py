@@ -21,12 +21,15 @@ Kind = Literal["pointwise", "move", "view", "rows", "reduction", "product"]
 """`move`: indices change; `view`: not even a copy; `rows`: full results from sums over rows; `reduction`: the sums;
 `product`: a matrix product, which only a kernel with an epilogue holds."""
 
-FAMILIES = frozenset({"elementwise", "activation", "gradient", "norm", "optimizer", "select", "loss", "reduce"})
+FAMILIES = frozenset(
+    {"elementwise", "activation", "gradient", "norm", "optimizer", "select", "loss", "reduce", "dropout", "scaling"}
+)
 MOVES = frozenset({"Transpose", "Expand", "Slice", "Split", "Concat", "Pad", "Tile"})
 SHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *VIEWS.values()})
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum"})
 LOSSES = frozenset({"MSELoss", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})
-POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu"})
+POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu", "Dropout", "DropoutGrad"})
+SUMS = frozenset({"ReduceTo", "SquaredNorm"})
 SCANS = frozenset({"CumSum", "TopK", "ArgMax", "ArgMin", "ScatterElements"})
 """What no loop over independent elements or rows computes."""
 
@@ -59,7 +62,7 @@ def kind_of(op: Op) -> Kind | None:
         return "pointwise"
     if op.family not in FAMILIES or op.view or op.bytes is not None or op.flops is None:
         return None
-    if op.name in LOSSES or op.family == "reduce" or op.name == "ReduceTo":
+    if op.name in LOSSES or op.family == "reduce" or op.name in SUMS:
         return "reduction"
     if op.name == "SoftmaxCrossEntropyLossGrad":
         return "rows"
@@ -70,10 +73,11 @@ def _by_signature(op: Op) -> Kind | None:
     (signature, *others) = op.signatures
     patterns = [place.pattern for place in (*signature.operands, *signature.results)]
     tensors = [p for p in patterns if isinstance(p, TensorPattern) and p.device != "host"]
-    if others or len(tensors) < len(patterns) or not signature.results:
+    made = signature.results[0].pattern if signature.results else None
+    if others or not tensors or not isinstance(made, TensorPattern) or made.device == "host":
         return None
     shapes = [p.shape for p in tensors]
-    first, result = shapes[0], tensors[len(signature.operands)].shape
+    first, result = shapes[0], made.shape
     if first is None or result is None:
         return None
     by_axis = [d.name for d in first if isinstance(d, DimVar) and d.axis is not None]

@@ -1,16 +1,15 @@
 """A step that lowers the precision of messages."""
 
-from distir.ir import DTYPES, Apply, Attributes, Function, Module
+from dataclasses import replace
+
+from distir.ir import DTYPES, Apply, Attributes, Module
 from distir.transform import step
 
 
 @step
 def compress(module: Module, *, dtype: str = "Float16") -> Module:
     """Send Float32 values as `dtype`, and cast them back where they arrive."""
-    return Module(
-        Function(f.name, f.params, tuple(s for statement in f.body for s in _sent(statement, dtype)), f.result_types)
-        for f in module
-    )
+    return Module(replace(f, body=tuple(s for statement in f.body for s in _sent(statement, dtype))) for f in module)
 
 
 def _sent(statement, dtype):
