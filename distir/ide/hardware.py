@@ -82,6 +82,8 @@ def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
             return None
         if words[0] == "flops":
             return ("kinds", kind.name, *words) if "as" not in words else None
+        if words[0] == "process":
+            return "kinds", kind.name, "process", "_".join(words[1:])
         return ("kinds", kind.name, "memory_bandwidth", *words[2:]) if len(words) > 1 else ("kinds", kind.name, *words)
     return None
 

@@ -55,3 +55,8 @@ def test_by_layer_works_with_shards_and_replicas():
 def test_an_unknown_time_for_sums_is_refused(training):
     with pytest.raises(StepError, match="`sums` expected `stage` or `layer`, found `layers`; did you mean `layer`"):
         transform(training, "pp=2", microbatches=2, sums="layers")
+
+
+def test_microbatches_on_one_device_have_no_second_copy_of_gradients(training):
+    (kinds,) = compositions(simulate(transform(training, "accumulate=8"))).values()
+    assert kinds[GRADIENTS] <= kinds[WEIGHTS] * (1 + 2 / LAYERS)

@@ -166,3 +166,34 @@ def test_what_is_no_choice_is_refused(small, words, said):
 def test_results_stay_with_sequences_split(words):
     module = transform(gpt2(3, 16, 4, 8, 4, 12, "Float64"), "grad")
     assert_same(module, steps(module, f"checkpoint={words}", "tp=2 sequence=true"))
+
+
+@pytest.mark.parametrize("strategy", [(), ("tp=2",), ("dp=2",), ("pp=2 microbatches=2",)], ids=" ".join)
+@pytest.mark.parametrize("words", ["selective", "full"])
+def test_what_was_dropped_is_dropped_again(words, strategy):
+    """The mask of the attention is made again from its key; it is the same."""
+    module = transform(gpt2(2, 16, 4, 8, 4, 12, "Float64", dropout=0.25), "grad")
+    found = steps(module, f"checkpoint={words}")
+    assert_same(module, steps(found, *strategy))
+    if words == "selective":
+        assert "Dropout" in [s.op for s in found.functions["layerGrad"].body if isinstance(s, Apply)]
+
+
+def test_of_attention_that_is_one_op_there_is_nothing_to_recompute():
+    text = """
+        func @layer(%w, %x) {
+          %a = MatMul(%x, %w)
+          %b = Reshape(%a, [0, 0, 2, 4])
+          %h = Transpose[perm = [0, 2, 1, 3]](%b)
+          %y = Attention(%h, %h, %h)
+          %t = Transpose[perm = [0, 2, 1, 3]](%y)
+          %z = Reshape(%t, [0, 0, 8])
+          return %z
+        }
+        func @main(%w: Tensor[Float64, (8, 8), 1] {param}, %x: Tensor[Float64, (2, 6, 8), 1] {batch = 0}) {
+          %y = @layer(%w, %x)
+          %z = @layer(%w, %y)
+          return %z
+        }"""
+    with pytest.raises(ProgramError, match="its attention is one op, which saves nothing of the sequence's length"):
+        steps(transform(distir.parse(text), "grad"), "checkpoint=selective")
