@@ -83,9 +83,10 @@ def pp(
 def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:
     """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
 
-    Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and the sum
-    of the gradients so far. Apply it before `dp`, `tp` and `zero`: gradients are summed over devices once per step. It
-    is a pipeline of one stage; `pp` and `dtp` accumulate by themselves.
+    Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and one sum
+    for each gradient, to which each layer adds its own (`sums=layer` of the step `pp`). Apply it before `dp`, `tp` and
+    `zero`: gradients are summed over devices once per step. It is a pipeline of one stage; `pp` and `dtp` accumulate by
+    themselves.
 
     With many microbatches what repeats is a function, `round`, as for `pp`.
 
@@ -94,7 +95,7 @@ def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Modul
     if value < 0 or not (value or micro_batch):
         raise StepError("`accumulate` expected a number of microbatches, as in `accumulate=4`, or `micro_batch=`")
     count = count_of(module, value, micro_batch, name="accumulate")
-    return pipeline_of(module, 1, count, "1f1b", 1, "uniform", "dgx-a100").written
+    return pipeline_of(module, 1, count, "1f1b", 1, "uniform", "dgx-a100", "layer").written
 
 
 def stage_shares(
