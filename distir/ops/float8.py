@@ -1,6 +1,6 @@
 """Products of 8-bit floats with scales: per tensor, or per block of rows and columns.
 
-A quantised tensor is its elements in an 8-bit type and scales in Float32: an element stands for its value times the
+A quantised tensor is its elements in an 8-bit type and scales in Float32: an element is worth its value times the
 scale of its block. Blocks are over the last two dimensions; `block = []` is one scale for the whole tensor. The scale
 is the greatest magnitude of a block divided by the largest number of the type (448 for Float8E4M3FN, 57344 for
 Float8E5M2), 1 for a block of zeros, as in torchao and Transformer Engine ("current scaling"). DeepSeek-V3
@@ -147,7 +147,7 @@ def _(write: Write, x: Expr, *, to: DType, block: tuple[int, ...]) -> Unpacked:
     flops=1,
 )
 def DequantizeFloat8(q: Array, scale: Array, *, to: DType = FLOAT32, block: tuple[int, ...] = ROWS) -> Array:
-    """What a quantised tensor stands for: each element times the scale of its block.
+    """The values of a quantised tensor: each element times the scale of its block.
 
     %x = DequantizeFloat8[block = [1, 2]](%q: Tensor[Float8E4M3FN, (2, 4), 1], %scale: Tensor[Float32, (2, 2), 1])
     """
