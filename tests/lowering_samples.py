@@ -11,6 +11,9 @@ from distir.lower.folder import EntryPoint, lower
 from distir.ops import canonical, dtype_of, numpy_dtype
 from distir.syntax import parse_example
 
+FLOAT8 = {"Float8E4M3FN": "float8_e4m3fn", "Float8E5M2": "float8_e5m2"}
+"""8-bit element types, with torch's names."""
+
 TOLERANCES = {"Float64": 1e-9, "Float32": 2e-5, "Float16": 1e-2, "BFloat16": 6e-2}
 
 
@@ -55,6 +58,8 @@ def to_torch(value):
     shape, array = value.shape, np.ascontiguousarray(value).copy()
     if dtype_of(array).name == "BFloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).reshape(shape)
+    if dtype_of(array).name in FLOAT8:
+        return torch.from_numpy(array.view(np.int8)).view(getattr(torch, FLOAT8[dtype_of(array).name])).reshape(shape)
     return torch.from_numpy(array).reshape(shape)
 
 
@@ -66,6 +71,9 @@ def from_torch(value):
     plain = value.detach().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(numpy_dtype(DTYPES["BFloat16"]))
+    for name, theirs in FLOAT8.items():
+        if plain.dtype == getattr(torch, theirs):
+            return plain.view(torch.int8).numpy().view(numpy_dtype(DTYPES[name]))
     return plain.numpy()
 
 

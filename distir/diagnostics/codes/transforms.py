@@ -85,6 +85,17 @@ are imported for inference have no `Dropout`; import them with `--dropout`.
 """,
 )
 
+NOTHING_IN_FLOAT8 = code(
+    "DIR610",
+    "nothing-in-float8",
+    """
+The program has no product that `fp8` would compute in 8-bit floats.
+
+The step changes products of an activation and a matrix of weights (`{param}`) in functions that are called, such as
+layers; the products of the entry function itself stay.
+""",
+)
+
 INDIVISIBLE_SPLIT = code(
     "DIR620",
     "indivisible-split",

@@ -83,8 +83,8 @@ def pp(
 def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:
     """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
 
-    Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and the sum
-    of the gradients so far, to which each layer adds its own as soon as they are there. Apply it before `dp`, `tp` and
+    Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and one sum
+    for each gradient, to which each layer adds its own (`sums=layer` of the step `pp`). Apply it before `dp`, `tp` and
     `zero`: gradients are summed over devices once per step. It is a pipeline of one stage; `pp` and `dtp` accumulate by
     themselves.
 

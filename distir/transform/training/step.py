@@ -61,7 +61,7 @@ CHOICES: Mapping[str, Collection[str]] = {
 }
 
 
-@step(after=("attention", "cse", "seeded"), choices=CHOICES)
+@step(after=("attention", "cse", "seeded", "fp8"), choices=CHOICES)
 def grad(
     module: Module,
     *,

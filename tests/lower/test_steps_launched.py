@@ -1,4 +1,4 @@
-"""Dropout in PyTorch: processes drop, to the bit, what the reference executor drops, whichever parts they have."""
+"""Dropout and 8-bit floats in PyTorch: processes give what the reference executor gives, masks to the bit."""
 
 import json
 
@@ -40,4 +40,10 @@ def test_masks_are_those_of_the_reference(distir, tmp_path, steps):
 def test_a_training_step_with_dropout_runs_on_several_processes(distir, tmp_path, steps):
     module = gpt2(2, 16, 4, 8, batch=8, vocabulary=32, positions=8, dtype="Float32", dropout=0.25)
     found = launched(distir, tmp_path, api.transform(module, "grad", *steps.split()))
+    assert found["max_abs_error"] < 1e-5
+
+
+def test_a_training_step_in_8_bit_floats_runs_on_several_processes(distir, tmp_path):
+    module = gpt2(1, 16, 4, 8, batch=4, vocabulary=32, positions=8, dtype="Float32")
+    found = launched(distir, tmp_path, api.transform(module, "fp8", "block=4", "grad", "dp=2"))
     assert found["max_abs_error"] < 1e-5

@@ -1,0 +1,320 @@
+"""Products of 8-bit floats with scales: per tensor, or per block of rows and columns.
+
+A quantised tensor is its elements in an 8-bit type and scales in Float32: an element is worth its value times the
+scale of its block. Blocks are over the last two dimensions; `block = []` is one scale for the whole tensor. The scale
+is the greatest magnitude of a block divided by the largest number of the type (448 for Float8E4M3FN, 57344 for
+Float8E5M2), 1 for a block of zeros, as in torchao and Transformer Engine ("current scaling"). DeepSeek-V3
+(arXiv:2412.19437, section 3.3) has blocks of 1 x 128 for activations and gradients, 128 x 128 for weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from distir.diagnostics.codes import types as codes
+from distir.ir import DTYPES, Dim, DType, Shape, TensorType
+from distir.ops.core import op
+from distir.ops.layout import Layout, Letters
+from distir.ops.numeric import Array, np, numpy_dtype
+from distir.ops.precision import wide
+from distir.ops.unify import Reject
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Unpacked, Write
+
+E4M3, E5M2, FLOAT32 = DTYPES["Float8E4M3FN"], DTYPES["Float8E5M2"], DTYPES["Float32"]
+LARGEST = {E4M3: 448.0, E5M2: 57344.0}
+"""The 8-bit types that products take, with their largest numbers."""
+
+ROWS, COLUMNS, SQUARES = (1, 128), (128, 1), (128, 128)
+
+
+@op(
+    "Tensor[t:float, s, d] -> Tensor[to, s, d], Tensor[Float32, _, d]",
+    flops=lambda s, **_: 4 * s,
+)
+def QuantizeFloat8(x: Array, *, to: DType = E4M3, block: tuple[int, ...] = ROWS) -> tuple[Array, Array]:
+    """`x` in an 8-bit float type, and the scale of each block of its last two dimensions.
+
+    A scale is the greatest magnitude in the block divided by the largest number of the type. With `block = []` there is
+    one. Blocks at an end may be smaller. The gradient takes no notice of the rounding.
+
+    %q, %scale = QuantizeFloat8[block = [1, 2]](%x: Tensor[Float32, (2, 4), 1])
+    %q, %scale = QuantizeFloat8[to = Float8E5M2, block = []](%x: Tensor[Float32, (2, 4), 1])
+    """
+    values, largest = wide(x).astype(np.float32), LARGEST[to]
+    tiles = _tiles(np.abs(values), block)
+    axes = None if not block else (-3, -1)
+    greatest = np.max(tiles, axis=axes, initial=0.0)
+    scale = np.where(greatest > 0, greatest / np.float32(largest), np.float32(1)).astype(np.float32)
+    scaled = values / _spread(scale, values.shape, block)
+    return np.clip(scaled, -largest, largest).astype(numpy_dtype(to)), scale
+
+
+def _tiles(x: Array, block: tuple[int, ...]) -> Array:
+    """The last two dimensions as (blocks, rows, blocks, columns), filled with zeros."""
+    if not block:
+        return x
+    (m, k), (rows, columns) = x.shape[-2:], block
+    padding = [(0, 0)] * (x.ndim - 2) + [(0, -m % rows), (0, -k % columns)]
+    whole = np.pad(x, padding)
+    return whole.reshape((*x.shape[:-2], -(-m // rows), rows, -(-k // columns), columns))
+
+
+def _spread(scale: Array, shape: tuple[int, ...], block: tuple[int, ...]) -> Array:
+    """The scale of each element."""
+    scale = scale.astype(np.float32)
+    if not block:
+        return scale
+    wide_scale = np.repeat(np.repeat(scale, block[0], axis=-2), block[1], axis=-1)
+    return wide_scale[..., : shape[-2], : shape[-1]]
+
+
+def _check_type(name: str, dtype: DType | None, part: str) -> None:
+    if dtype is not None and dtype not in LARGEST:
+        known = " or ".join(f"`{known}`" for known in LARGEST)
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected {known}, found `{dtype}`", part)
+
+
+def _check_block(name: str, block: tuple[int, ...], shape: Shape | None, part: str = "block") -> None:
+    if len(block) not in (0, 2) or any(size < 1 for size in block):
+        message = f"`{name}` expected a block of rows and columns, as in `[1, 128]`, or `[]`, found {list(block)}"
+        raise Reject(codes.BAD_VALUE, message, part)
+    if block and shape is not None and len(shape) < 2:
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected two dimensions or more for blocks, found {len(shape)}", part)
+
+
+def scale_shape(shape: Shape | None, block: tuple[int, ...]) -> Shape | None:
+    """The shape of the scales."""
+    if not block or shape is None:
+        return () if not block else None
+
+    def blocks(dim: Dim, size: int) -> Dim:
+        return dim if size == 1 else -(-dim // size) if isinstance(dim, int) else None
+
+    return (*shape[:-2], blocks(shape[-2], block[0]), blocks(shape[-1], block[1]))
+
+
+def _of_scale(letters: Letters, shape: Shape | None, block: tuple[int, ...]) -> tuple[Letters, Letters]:
+    """The letters of a tensor, and of its scales: those of dimensions that fall into whole blocks."""
+    if not block or shape is None:
+        return (None,) * len(letters), ()
+    kept = list(letters)
+    for at, size in ((-2, block[0]), (-1, block[1])):
+        dim = shape[at]
+        if size > 1 and not (isinstance(dim, int) and dim % size == 0):
+            kept[at] = None
+    return tuple(kept), tuple(kept)
+
+
+@QuantizeFloat8.checks
+def _(x: TensorType, *, to: DType, block: tuple[int, ...]) -> None:
+    _check_type("QuantizeFloat8", to, "to")
+    _check_block("QuantizeFloat8", block, x.shape)
+
+
+@QuantizeFloat8.shapes
+def _(x: TensorType, *, to: DType, block: tuple[int, ...]) -> list[Shape | None]:
+    return [x.shape, scale_shape(x.shape, block)]
+
+
+@QuantizeFloat8.sharding
+def _(x: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]) -> Layout:
+    letters, scale = _of_scale(_plain(x), x.shape, block)
+    return Layout((letters,), (letters, scale), contiguous=frozenset(filter(None, letters)))
+
+
+def _plain(x: TensorType) -> Letters:
+    return tuple(f"s{k}" for k in range(len(x.shape or ())))
+
+
+@QuantizeFloat8.grad
+def _(g: Backward) -> Gradients:
+    given = g.dtype(g.x[0])
+    return [g.dy if g.dtype(g.dy) == given else g("Cast", g.dy, to=given)]
+
+
+@QuantizeFloat8.torch(fresh=True)
+def _(write: Write, x: Expr, *, to: DType, block: tuple[int, ...]) -> Unpacked:
+    given = f"{x}, {write.dtype(to)}, {LARGEST[to]}, {write.items(block) if block else '()'}"
+    return write.unpacked(f"{write.kernel('quantize_float8')}({given})")
+
+
+@op(
+    "Tensor[t:float, s, d], Tensor[u:float, _, d] -> Tensor[to, s, d]",
+    flops=1,
+)
+def DequantizeFloat8(q: Array, scale: Array, *, to: DType = FLOAT32, block: tuple[int, ...] = ROWS) -> Array:
+    """The values of a quantised tensor: each element times the scale of its block.
+
+    %x = DequantizeFloat8[block = [1, 2]](%q: Tensor[Float8E4M3FN, (2, 4), 1], %scale: Tensor[Float32, (2, 2), 1])
+    """
+    return (q.astype(np.float32) * _spread(scale, q.shape, block)).astype(numpy_dtype(to))
+
+
+def _check_scale(name: str, x: TensorType, scale: TensorType, block: tuple[int, ...], part: str) -> None:
+    expected = scale_shape(x.shape, block)
+    if expected is None or scale.shape is None:
+        return
+    same = len(expected) == len(scale.shape)
+    if not same or any(a != b for a, b in zip(expected, scale.shape, strict=True) if None not in (a, b)):
+        message = f"`{name}` expected scales of shape {list(expected)}, found {list(scale.shape)}"
+        raise Reject(codes.SHAPE_MISMATCH, message, part)
+
+
+@DequantizeFloat8.checks
+def _(q: TensorType, scale: TensorType, *, to: DType, block: tuple[int, ...]) -> None:
+    _check_type("DequantizeFloat8", q.dtype, "q")
+    _check_block("DequantizeFloat8", block, q.shape)
+    _check_scale("DequantizeFloat8", q, scale, block, "scale")
+
+
+@DequantizeFloat8.sharding
+def _(
+    q: TensorType, scale: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]
+) -> Layout:
+    letters, own = _of_scale(_plain(q), q.shape, block)
+    return Layout((letters, own), (letters,), contiguous=frozenset(filter(None, letters)))
+
+
+@DequantizeFloat8.grad
+def _(g: Backward) -> Gradients:
+    return [g.dy, None]
+
+
+@DequantizeFloat8.torch(fresh=True)
+def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) -> str:
+    spelled = write.items(block) if block else "()"
+    return f"{write.kernel('dequantize_float8')}({q}, {scale}, {spelled}).to({write.dtype(to)})"
+
+
+@op(
+    "Tensor[t:float, (*s, m, k), d], Tensor[u:float, (_, _), d], Tensor[v:float, _, d], Tensor[w:float, _, d]"
+    " -> Tensor[to, _, d]",
+    flops=lambda s, m, k, elements, transA, **_: 2 * (m if transA else k) * elements,
+)
+def ScaledMatMul(
+    a: Array,
+    b: Array,
+    a_scale: Array,
+    b_scale: Array,
+    *,
+    to: DType = FLOAT32,
+    transA: bool = False,
+    transB: bool = False,
+    block_a: tuple[int, ...] = ROWS,
+    block_b: tuple[int, ...] = SQUARES,
+) -> Array:
+    """The product of quantised tensors, `a' @ b'`, summed in Float32, in the element type `to`.
+
+    A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
+    rows; with `transA` there are none. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
+    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3.
+
+    %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
+    """  # noqa: E501 - an example is one line
+    left = a.astype(np.float32) * _spread(a_scale, a.shape, block_a)
+    right = b.astype(np.float32) * _spread(b_scale, b.shape, block_b)
+    product = np.matmul(left.T if transA else left, right.T if transB else right)
+    return product.astype(numpy_dtype(to))
+
+
+@ScaledMatMul.checks
+def _(
+    a: TensorType, b: TensorType, a_scale: TensorType, b_scale: TensorType, *, to: DType, transA: bool, **attrs: Any
+) -> None:
+    for name, x, scale in (("a", a, a_scale), ("b", b, b_scale)):
+        _check_type("ScaledMatMul", x.dtype, name)
+        _check_block("ScaledMatMul", attrs[f"block_{name}"], x.shape, f"block_{name}")
+        _check_scale("ScaledMatMul", x, scale, attrs[f"block_{name}"], f"{name}_scale")
+    if transA and a.shape is not None and len(a.shape) != 2:
+        message = f"`ScaledMatMul` expected a matrix with `transA`, found {len(a.shape)} dimensions"
+        raise Reject(codes.BAD_VALUE, message, "a")
+
+
+@ScaledMatMul.shapes
+def _(a: TensorType, b: TensorType, *_: TensorType, transA: bool, transB: bool, **attrs: Any) -> Shape | None:
+    if a.shape is None or b.shape is None:
+        return None
+    m, k = a.shape[-1 if transA else -2], a.shape[-2 if transA else -1]
+    inner, n = b.shape[::-1] if transB else b.shape
+    if None not in (k, inner) and k != inner:
+        message = f"`ScaledMatMul` operands disagree on the dimension that is summed: {k} and {inner}"
+        raise Reject(codes.SHAPE_MISMATCH, message, "b")
+    return (*a.shape[:-2], m, n)
+
+
+@ScaledMatMul.sharding
+def _(
+    a: TensorType,
+    b: TensorType,
+    *_: TensorType,
+    results: Sequence[Shape | None],
+    transA: bool,
+    transB: bool,
+    block_a: tuple[int, ...],
+    block_b: tuple[int, ...],
+    **attrs: Any,
+) -> Layout:
+    leading = tuple(f"s{i}" for i in range(len(a.shape or ()) - 2))
+    left = (*leading, "k", "m") if transA else (*leading, "m", "k")
+    right = ("n", "k") if transB else ("k", "n")
+    # One scale is the same for all parts of a tensor.
+    (first, a_scale), (second, b_scale) = (
+        (own, ()) if not block else _of_scale(own, shape, block)
+        for own, shape, block in ((left, a.shape, block_a), (right, b.shape, block_b))
+    )
+    shared = {letter for letter in ("k",) if (letter in first) != (letter in second)}
+    first, second, a_scale, b_scale = (
+        tuple(None if letter in shared else letter for letter in own) for own in (first, second, a_scale, b_scale)
+    )
+    kept = {*first, *second}
+    result = tuple(letter if letter in kept else None for letter in (*leading, "m", "n"))
+    return Layout((first, second, a_scale, b_scale), (result,), contiguous=frozenset(filter(None, kept)))
+
+
+@ScaledMatMul.grad
+def _(g: Backward) -> Gradients:
+    a, b, a_scale, b_scale = g.x
+    to, flip_b = cast(DType, g.attrs["to"]), bool(g.attrs["transB"])
+    block_a, block_b = (cast("tuple[int, ...]", g.attrs[name]) for name in ("block_a", "block_b"))
+    if g.attrs["transA"]:
+        raise g.refuse("`ScaledMatMul` with `transA` is part of a gradient", "transpose the operand instead")
+    da = db = None
+    dy, dy_scale = g.several("QuantizeFloat8", 2, g.dy, to=E5M2, block=block_a)
+    if g.wants(0):
+        blocks = {"block_a": block_a, "block_b": block_b}
+        da = g("ScaledMatMul", dy, b, dy_scale, b_scale, to=to, transB=not flip_b, **blocks)
+    if g.wants(1):
+        down = block_a[::-1]
+        wide_a = g("DequantizeFloat8", a, a_scale, to=to, block=block_a) if block_a else a
+        flat = g.rank(a) > 2
+        rows, drows = (g("Flatten", x, axis=g.rank(a) - 1) if flat else x for x in (wide_a, g.dy if block_a else dy))
+        if block_a:
+            rows, a_scale = g.several("QuantizeFloat8", 2, rows, to=g.dtype(a), block=down)
+            drows, dy_scale = g.several("QuantizeFloat8", 2, drows, to=E5M2, block=down)
+        blocks = {"to": to, "transA": True, "block_a": down, "block_b": down}
+        operands = (drows, rows, dy_scale, a_scale) if flip_b else (rows, drows, a_scale, dy_scale)
+        db = g("ScaledMatMul", *operands, **blocks)
+    return [da, db, None, None]
+
+
+@ScaledMatMul.torch(fresh=True)
+def _(
+    write: Write,
+    a: Expr,
+    b: Expr,
+    a_scale: Expr,
+    b_scale: Expr,
+    *,
+    to: DType,
+    transA: bool,
+    transB: bool,
+    block_a: tuple[int, ...],
+    block_b: tuple[int, ...],
+) -> str:
+    spelled = (write.items(block) if block else "()" for block in (block_a, block_b))
+    given = f"{a}, {b}, {a_scale}, {b_scale}, {transA}, {transB}, {', '.join(spelled)}"
+    return f"{write.kernel('scaled_product')}({given}).to({write.dtype(to)})"
