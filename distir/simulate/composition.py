@@ -17,9 +17,9 @@ from distir.ops import OPS
 from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
 
-WEIGHTS, BUFFERS, STATE, INPUTS = "weights", "buffers", "optimizer state", "inputs"
+WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
 GRADIENTS, ACTIVATIONS, TEMPORARY = "gradients", "activations", "temporary"
-KINDS: tuple[str, ...] = (WEIGHTS, BUFFERS, STATE, INPUTS, GRADIENTS, ACTIVATIONS, TEMPORARY)
+KINDS: tuple[str, ...] = (WEIGHTS, BUFFERS, STATE, CACHES, INPUTS, GRADIENTS, ACTIVATIONS, TEMPORARY)
 """What values are, in the order in which they are listed; `temporary`: what an op takes while it runs."""
 
 ROLES = {"param": WEIGHTS, "buffer": BUFFERS, "state": STATE}
@@ -58,7 +58,9 @@ def compositions(simulation: Simulation) -> dict[int, dict[str, int]]:
 
 
 def kind_of(param: Param) -> str:
-    """What a parameter of the entry function is, by its role."""
+    """What a parameter of the entry function is, by its role. State with a batch is a cache, as of keys and values."""
+    if "state" in param.roles and "batch" in param.roles:
+        return CACHES
     return next((kind for role, kind in ROLES.items() if role in param.roles), INPUTS)
 
 
@@ -104,7 +106,7 @@ class _Kinds:
             elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer":
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
-                kinds = _kinds(statement.args, rho) if _moves(statement) else {ACTIVATIONS}
+                kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}
                 rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
         changed |= any(self.held.get(place) != kind for place, kind in found.items())
@@ -158,6 +160,13 @@ def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
 def _joined(kinds: Collection[str | None]) -> str | None:
     """What a value is that is one or the other of these; None where none is known."""
     return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
+
+
+def _moved(statement: Apply) -> tuple[Arg, ...]:
+    """The operands that the results are, or are written to."""
+    if OPS[statement.op].family == "cache":
+        return statement.args[:1]
+    return statement.args if _moves(statement) else ()
 
 
 def _moves(statement: Apply) -> bool:

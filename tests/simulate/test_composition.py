@@ -42,6 +42,23 @@ def test_parameters_are_what_their_roles_say():
     assert 0 < own["gradients"] <= own["weights"]
 
 
+def test_caches_are_no_optimizer_state_before_they_are_written_and_after():
+    text = """
+    func @main(%c: Tensor[Float32, (2, 64, 8), 1] {batch = 0, state}, %u: Tensor[Float32, (2, 1, 8), 1] {batch = 0}) {
+      %new = @append(%c, %u)
+      %y = Exp(%u)
+      return %new, %y
+    }
+    func @append(%c, %u) {
+      %new = TensorScatter(%c, %u, 3)
+      return %new
+    }
+    """
+    (own,) = made_of(distir.parse(text)).values()
+    assert own["caches"] == 2 * 64 * 8 * 4
+    assert "optimizer state" not in own
+
+
 def test_a_program_that_infers_has_no_gradients():
     (own,) = made_of(model()).values()
     assert "gradients" not in own
