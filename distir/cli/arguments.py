@@ -24,8 +24,10 @@ def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callab
     """
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=_help(about))(about)
-    for command in commands:
-        app.command(command.__name__.rstrip("_"), help=_help(command))(command)
+    # typer reads the parameters of all commands that it knows: of one alone, where that is named.
+    named = [command for command in commands if words[:1] == [_name(command)]]
+    for command in named or commands:
+        app.command(_name(command), help=_help(command))(command)
     built = typer.main.get_command(app)
     _take_as_given(built)
     code = built.main(args=words, prog_name="distir", standalone_mode=False)
@@ -40,6 +42,10 @@ def complaint(error: Exception) -> tuple[str, str]:
     command: str = getattr(getattr(error, "ctx", None), "command_path", "distir")
     hint = f"did you mean {meant}" if meant else f"`{command} --help` shows what can be given"
     return message[:1].lower() + message[1:], hint
+
+
+def _name(command: Callable[..., object]) -> str:
+    return command.__name__.rstrip("_")
 
 
 def _help(command: Callable[..., object]) -> str:

@@ -5,7 +5,7 @@ Computed only on request; peaks alone come from `Body.memory`, which costs one v
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -173,7 +173,9 @@ class _Residents:
 
     def shown(self) -> list[Live]:
         """What is live, largest first."""
-        found = [self._named(body, storage) for body, storage in self.live.values()]
+        entry = self.profile.timeline.body.instance.function
+        roles = {p.name: described(p) for p in entry.params}
+        found = [self._named(body, storage, roles) for body, storage in self.live.values()]
         return sorted(found, key=lambda value: -value.nbytes)
 
     def _new(self, local: int, maker: Body, storage: int) -> int:
@@ -191,13 +193,12 @@ class _Residents:
             self._made[id(body)] = _makers(body)
         return self._made[id(body)]
 
-    def _named(self, body: Body | None, storage: int) -> Live:
+    def _named(self, body: Body | None, storage: int, roles: Mapping[str, str]) -> Live:
         if body is None:
             size = self.profile.entry_sizes[storage][1]
-            entry = self.profile.timeline.body.instance.function
             name = self.profile.entry_names[storage]
-            role = next((described(p) for p in entry.params if p.name == name), "")
-            return Live(name, size, entry.name, None, role)
+            entry = self.profile.timeline.body.instance.function
+            return Live(name, size, entry.name, None, roles.get(name, ""))
         size = body.sizes[storage][1]
         while True:
             index, storage, callee = self._makers(body)[storage]
