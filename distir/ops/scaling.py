@@ -88,8 +88,7 @@ def _(write: Write, squares: Expr, scale: Expr | None = None, *, max_norm: float
 
 
 @op(
-    "Tensor[Float32, (), d], Tensor[Int64, (), d], Tensor[f:float, (), d]"
-    " -> Tensor[Float32, (), d], Tensor[Int64, (), d]",
+    "Tensor[t:float, (), d], Tensor[Int64, (), d], Tensor[f:float, (), d] -> Tensor[t, (), d], Tensor[Int64, (), d]",
     flops=5,
     inplace={0: 0, 1: 1},
     non_differentiable=UPDATE,

@@ -60,6 +60,7 @@ CHAINS = [
     ["outline=1"],
     ["reschedule"],
     ["seeded"],
+    ["fp8=block"],
     ["fuse"],
     ["accumulate=2"],
     ["attention=written", "grad loss=mse"],
@@ -73,8 +74,8 @@ CHAINS = [
 ]
 
 
-REFUSED = {"DIR601", "DIR609", "DIR623", "DIR680"}
-"""No gradient, no `Dropout` to seed, nothing to split or to recompute: whether or not an operand is left out."""
+REFUSED = {"DIR601", "DIR609", "DIR610", "DIR623", "DIR680"}
+"""No gradient, no `Dropout`, no product of a layer, nothing to split or to recompute: with or without the operand."""
 
 
 def test_every_step_has_its_turn():

@@ -87,7 +87,7 @@ are imported for inference have no `Dropout`; import them with `--dropout`.
 
 NOTHING_IN_FLOAT8 = code(
     "DIR610",
-    "nothing-in-float8",
+    "nothing-to-quantize",
     """
 The program has no product that `fp8` would compute in 8-bit floats.
 
