@@ -1,6 +1,6 @@
 """Time and memory: the simulator.
 
-Names are imported when they are first asked for: whoever only checks programs need not load the simulator.
+Names are imported when they are first asked for: programs that only check need not load the simulator.
 """
 
 from typing import TYPE_CHECKING

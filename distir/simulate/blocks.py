@@ -1,7 +1,7 @@
 """A function's body cut into blocks of statements, each as if it were a function that is called once.
 
 A call means the same as its inlined body, in time and in memory. So what a block does follows from its statements, from
-the values that it takes, which of these share memory and what becomes of that memory, and which of its results are
+the values that it takes, which of these share memory and the fate of that memory, and which of its results are
 wanted: all that is found of a call is found of a block, by the same rules. From one version of a program to the next a
 block is the same as long as its statements are.
 """
@@ -29,7 +29,7 @@ _NUMBERS = count()
 
 @dataclass(eq=False)
 class Block:
-    """Some statements of a body, which follow each other. Blocks are told apart by identity."""
+    """Some statements of a body, which follow each other. Blocks are distinguished by identity."""
 
     statements: Sequence[Statement]
     _call: Call | None = None
@@ -49,7 +49,7 @@ class Block:
         self.calls = frozenset(s.function for s in self.statements if isinstance(s, Call))
 
     def call(self, wanted: frozenset[str]) -> Call:
-        """What stands for the block, where these of its values are needed later: the same object while they are."""
+        """The call that represents the block where these of its values are needed later; the same while they are."""
         given = tuple(sorted(wanted, key=self.order.__getitem__))
         if self._call is None or self._call.results != given:
             self._call = Call(given, f"block {next(_NUMBERS)}", self.takes)
@@ -136,7 +136,7 @@ def instance_of(block: Block, call: Call, caller: Instance) -> Instance:
 def joined(calls: Body, instance: Instance) -> Body:
     """The body of a function as it is written, from that of calls of its blocks.
 
-    What is known of it as a whole is known from its blocks; by statement, it is found when somebody asks.
+    What is known of it as a whole is known from its blocks; by statement, it is found on demand.
     """
     storages = Late(lambda: (_Numbered(calls),))
     body = Body(

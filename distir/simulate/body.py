@@ -1,6 +1,6 @@
 """Bodies: a function's statements with their costs and what happens to memory, once per distinct call.
 
-A body depends on the arguments' types and devices, on which of the arguments share memory, on what becomes of that
+A body depends on the arguments' types and devices, on which of the arguments share memory, on the fate of that
 memory, and on which results the caller wants: a call means the same as its inlined body, in memory too.
 """
 
@@ -29,11 +29,11 @@ from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMa
 
 
 class Fate(Enum):
-    """What becomes of a parameter's memory after its last use in a body."""
+    """The fate of a parameter's memory after its last use in a body."""
 
     KEPT = "the caller still needs it"
-    PINNED = "its value is dead, but it is not given back: parameters of the entry function"
-    DYING = "it is given back"
+    PINNED = "its value is dead, but it is not freed: parameters of the entry function"
+    DYING = "it is freed"
 
     __hash__ = object.__hash__  # many are hashed: not by way of their names
 
@@ -58,9 +58,9 @@ class Body:
     taken: Sequence[Leaves]
     """By statement: the storages that an op takes as it starts. A call takes its own."""
     given: Sequence[Leaves]
-    """By statement: the storages that are given back as the op ends."""
+    """By statement: the storages that are freed as the op ends."""
     moved: Mapping[int, tuple[tuple[int, int], ...]]
-    """By statement, for few: storages that take over another's memory, the new one and the old one."""
+    """By statement, for few: storages that are donated another's memory, the new one and the old one."""
     arguments: Mapping[int, tuple[int, ...]]
     """By calling statement: our storage for each storage of the callee's parameters."""
     created: Mapping[int, tuple[tuple[int, int], ...]]
@@ -68,9 +68,9 @@ class Body:
     live_out: frozenset[int]
     """The storages of ours that the caller wants."""
     pinned: frozenset[int]
-    """The leaves returned that are in memory which must not be given back."""
+    """The leaves returned that are in memory which must not be freed."""
     passed_on: tuple[frozenset[int], dict[int, int]] = (frozenset(), {})
-    """What becomes of the parameters' storages: those given back, and by storage of ours the one it took over."""
+    """The fate of the parameters' storages: those freed, and by storage of ours the one that was donated to it."""
     order: Mapping[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement, for few: the storages that it makes, as the results come, where their numbers come otherwise."""
 
@@ -315,7 +315,7 @@ class Builder:
         return body
 
     def statement(self, index: int) -> Deep[tuple[Effect | Body | None, Leaves, Leaves]]:
-        """What a statement does, and the storages that it takes as it starts and that are given back as it ends."""
+        """What a statement does, and the storages that it takes as it starts and that are freed as it ends."""
         statement = self.found.statements[index]
         if isinstance(statement, Called):
             return (yield from self._call(index, statement)), NOTHING, NOTHING
@@ -387,7 +387,7 @@ class Builder:
         return frozenset(released), inherited
 
     def _ends(self, body: Body, index: int) -> tuple[Set[int], Mapping[int, int]]:
-        """The storages that a statement gives back, and those that take over others', by those."""
+        """The storages that a statement frees, and by donated storage the one that it becomes."""
         step = body.steps[index]
         if not isinstance(step, Body):
             return set(body.given[index]), {old: new for new, old in self.moved.get(index, ())}
@@ -398,7 +398,7 @@ class Builder:
     def _take_over(
         self, index: int, effect: Effect, created: Leaves, takes: Leaves, gives: Leaves
     ) -> tuple[Leaves, Leaves]:
-        """Let results take over the memory of operands that die here; gives what is still taken and given back."""
+        """Donate the memory of operands that die here to results; returns what is still allocated and freed."""
         if not gives:
             return takes, gives
         moved: dict[int, int] = {}

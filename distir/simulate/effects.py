@@ -45,7 +45,7 @@ class Effect:
     """By leaf of the results: the leaf of the operands that it is a view of; None for one with memory of its own. Empty
     where all have."""
     takeovers: tuple[tuple[int, int], ...]
-    """Leaves of the results that may take over the memory of a leaf of the operands."""
+    """Leaves of the results that may be donated the memory of a leaf of the operands."""
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
 
@@ -142,14 +142,14 @@ class Effects:
 
     @cached_property
     def standing(self) -> tuple[tuple[int, int], ...]:
-        """The groups that a device of the program may stand for: how many devices, and how far apart."""
+        """The groups that a device of the program may represent: how many devices, and how far apart."""
         bodies = (function.body for function in self.domain.module)
         stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS}
         sizes = ((attrs.get("size"), attrs.get("stride", 1)) for attrs in stated)
         return tuple(sorted({(n, far) for n, far in sizes if isinstance(n, int) and isinstance(far, int)}))
 
     def shape(self, devices: Devices) -> tuple[object, ...]:
-        """What costs depend on, of the devices and of those that they stand for; they fit on the machine."""
+        """What costs depend on, of the devices and of those that they represent; they fit on the machine."""
         known = self.shapes.get(devices)
         if known is None:
             positions = [self.place[device] for device in devices]
@@ -290,10 +290,10 @@ class Effects:
         return self.hardware.cost(done, positions, op)
 
     def _standing_for(self, op: str, device: int, size: int, stride: int) -> Devices:
-        """The positions of a device and of those that it stands for. Raises Reject where the machine has too few."""
+        """The positions of a device and of those that it represents. Raises Reject where the machine has too few."""
         first = self.place[device]
         if first + (size - 1) * stride >= self.hardware.devices:
-            message = f"`{op}` stands for device {device + (size - 1) * stride}, and `{self.hardware.name}` has "
+            message = f"`{op}` represents device {device + (size - 1) * stride}, and `{self.hardware.name}` has "
             message += f"{self.hardware.devices} devices"
             enough = larger.devices_in_words(self.hardware, first + (size - 1) * stride + 1)
             raise Reject(codes.DEVICE_NOT_IN_HARDWARE, message, help=enough)

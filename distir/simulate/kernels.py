@@ -3,8 +3,8 @@
 The FLOPs are those of its ops, each at the rate of its element type; the traffic is that of its operands and results,
 each once, for what it computes in between stays on the chip; never more than its ops move one by one (some read little
 of an operand). So it needs no memory but that of its results. A result
-that is an operand, or a view of one, is where that is; one that ops of the body write in place of an operand may take
-over its memory.
+that is an operand, or a view of one, is where that is; one that ops of the body write in place of an operand
+may be donated its memory.
 """
 
 from __future__ import annotations

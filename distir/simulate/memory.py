@@ -1,4 +1,4 @@
-"""What is live where, event by event: the memory profile, and what stands in memory at its peak.
+"""What is live where, event by event: the memory profile, and what is in memory at its peak.
 
 Computed only on request; peaks alone come from `Body.memory`, which costs one visit per distinct body.
 """

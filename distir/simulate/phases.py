@@ -5,7 +5,7 @@ Both follow from data flow, through calls:
 - *optimizer*: an op that updates weights (`SGD`, `Adam`, …), and what depends on one;
 - *backward*: a gradient (an op or a function called `…Grad`, a function called `…_backward`, a value `%dx` beside a
   `%x`), and what depends on one; in a function called `…_weight`, as `schedule=zb-h1` writes them, *weights*;
-- *forward*: all the rest of a program that has gradients or updates. What is computed again for the way back is
+- *forward*: all the rest of a program that has gradients or updates. What is computed again for the backward pass is
   forward, unless it is done in a backward function.
 
 A *microbatch* is one of the parts into which a `Split` in the entry function cuts a `{batch}` parameter, where some

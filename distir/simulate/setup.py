@@ -1,6 +1,6 @@
 """What a simulation is asked for, by flags, by an editor, or by `distir.toml`: one rule for all of them.
 
-What is given wins over the settings. Whoever asks says what its own words are (`--bind B=64`), for the messages.
+What is given wins over the settings. Callers say what their own words are (`--bind B=64`), for the messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulating a program: latency, use of each device, peak memory, and what stands behind them."""
+"""Simulating a program: latency, use of each device, peak memory, and what they are derived from."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Simulation:
     def cost(self) -> StepCost | None:
         """What a step costs: the devices of the program, for as long as it takes.
 
-        None where the machine has no prices, and where a device of the program stands for others (`representative`).
+        None where the machine has no prices, and where a device of the program represents others (`representative`).
         """
         if self._effects.standing:
             return None
@@ -334,7 +334,7 @@ def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware)
 
 
 def arguments(function: Function, bind: Bind, free: frozenset[str] = frozenset()) -> tuple[Value, ...]:
-    """What the entry function's parameters stand for; dimensions that are `free` need no size.
+    """The values of the entry function's parameters; dimensions that are `free` need no size.
 
     Raises BindError; ProgramError where a dimension is unbound.
     """

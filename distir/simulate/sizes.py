@@ -1,9 +1,9 @@
 """One program for many sizes of its named dimensions: planned once with the sizes left open, costed for each.
 
-What does not depend on sizes (which storages there are, when they are given back, which calls are alike) is found once,
+What does not depend on sizes (which storages there are, when they are freed, which calls are alike) is found once,
 with bytes and seconds left open: a *pattern*. For given sizes, each distinct op is costed, once for all devices of the
 same kind, and each distinct body is summed up. Sizes for which the pattern might not hold (an op of another shape, an
-op that may now take over memory because sizes are equal by chance) are simulated from the beginning.
+op that may now be donated memory because sizes are equal by chance) are simulated from the beginning.
 
 Types are found with sizes open, and dimensions must be whole numbers for the sizes given. A type rule that would refuse
 certain numbers for another reason is not asked again.

@@ -64,7 +64,7 @@ class Event:
 
     @property
     def function(self) -> Function:
-        """The function that the op stands in."""
+        """The function that the op is in."""
         return self.place.run.body.instance.function
 
     @property

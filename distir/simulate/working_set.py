@@ -1,6 +1,6 @@
 """A body timed again: on the machine as the program's working set leaves its caches, or at an edge of its band.
 
-What a program does to memory does not depend on how long its ops take. So bodies are made once, by whoever makes them
+What a program does to memory does not depend on how long its ops take. So bodies are made once, by their maker
 (the simulator, a sweep, a revision); then the peaks of memory say how warm each device is
 (`distir.cost.Hardware.running`), and each distinct op and each distinct body is timed again. Where a machine has no
 figures of caches, bodies are timed as they were made.

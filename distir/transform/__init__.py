@@ -1,6 +1,6 @@
 """Transforms: functions Module -> Module, composable, that refuse with a diagnostic what they cannot do.
 
-Names are imported when they are first asked for: whoever only checks programs need not load the transforms. Modules of
+Names are imported when they are first asked for: programs that only check need not load the transforms. Modules of
 steps are listed in `all_steps`.
 """
 

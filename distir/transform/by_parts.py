@@ -37,7 +37,7 @@ LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,
     "NegativeLogLikelihoodLossGrad": 1,
 }
-"""Losses over labels and their gradients, with the place of their scores; labels stand behind it, then weights."""
+"""Losses over labels and their gradients, with the place of their scores; labels follow, then weights."""
 
 FLOAT32 = DTYPES["Float32"]
 

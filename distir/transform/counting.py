@@ -1,4 +1,4 @@
-"""How many FLOPs a program does, told from types alone: by op, and by statement."""
+"""How many FLOPs a program does, derived from types alone: by op, and by statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead code: statements whose results nobody wants, and results and parameters of functions that nobody uses."""
+"""Dead code: statements whose results are not used, and results and parameters of functions that are not used."""
 
 from __future__ import annotations
 

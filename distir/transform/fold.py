@@ -41,7 +41,7 @@ def _folded(function: Function, state: State) -> Function:
 
 
 def _constants(function: Function, state: State) -> Mapping[str, Arg]:
-    """The numbers that stand for values of the function."""
+    """The values of the function that are known numbers."""
     found: dict[str, Arg] = {}
     for statement in function.body:
         if isinstance(statement, Apply):

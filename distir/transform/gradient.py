@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # rules are loaded only where something is differentiated
 
 
 MOST_RETURNED = 200_000
-"""So many values are handed up through calls to the entry function, and down again on the way back: 50 MB of text."""
+"""So many values are returned through calls to the entry function, and passed to its backward pass: 50 MB of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class Differentiation:
     def gradients(
         self, function: Function, builder: FunctionBuilder, seeds: Mapping[str, Arg], wanted: Sequence[str]
     ) -> dict[str, Arg]:
-        """Write the way back of the entry function to `builder`, and give the gradients of `wanted` parameters.
+        """Write the backward pass of the entry function to `builder`, and give the gradients of `wanted` parameters.
 
         `seeds` are the gradients of values of the function. A parameter that they do not hang on has no gradient.
         Raises ProgramError where an op has none, or there are too many: what each makes is a value of the step.
         """
         inside = sum(size for name, size in self._sizes.items() if name != function.name)
-        values = "values inside of calls that may have to be returned for the way back"
+        values = "values inside of calls that may have to be returned for the backward pass"
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
         way = self._way(function, state, builder, wanted)
@@ -284,7 +284,7 @@ class Differentiation:
         return Twin(known.name, tuple(needs), tuple(seeds), gradients)
 
     def _stated(self, function: Function, state: State, values: Sequence[str], with_literals: bool) -> list[Type]:
-        """Types for parameters that stand for values of a forward function; `DISCARD`: for none that has a name."""
+        """Types for parameters that are values of a forward function; `DISCARD`: for none that has a name."""
         own = self._own[function.name]
         found = [UNKNOWN if name == DISCARD else generic(self._type(function, own, name)) for name in values]
         if with_literals:
@@ -360,7 +360,7 @@ def _is_cheap(statement: Apply, state: State) -> bool:
 
 
 def _has_literals(statements: Iterable[Statement]) -> bool:
-    """Whether numbers stand in operands' places, whose element type hangs on their neighbours."""
+    """Whether operands are numbers, whose element type depends on their neighbours."""
     return any(
         isinstance(arg, Literal) and isinstance(arg.value, (int, float)) for s in statements for arg in operands(s)
     )

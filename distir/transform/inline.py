@@ -80,7 +80,7 @@ class _Inlining:
         return replace(function, body=tuple(self.body))
 
     def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
-        """A statement with names of this function. `instead` learns what stands for results of a call."""
+        """A statement with names of this function. `instead` learns what replaces results of a call."""
         if isinstance(statement, Call) and statement.function in self.chosen:
             yield self._write_out(statement, instead)
         else:

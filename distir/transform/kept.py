@@ -147,7 +147,7 @@ class Kept:
         return orders
 
     def _with_extras(self, function: str, index: int, call: Call, inside: tuple[str, ...]) -> Call:
-        """A call with names for what the callee now returns in addition, `_` where nobody wants it."""
+        """A call with names for what the callee now returns in addition, `_` where it is not used."""
         extras = self._extras.get((function, index), {})
         wanted = tuple(extras.get(name, DISCARD) for name in inside)
         claims = (*call.claims, *(None for _ in wanted)) if call.claims else ()
@@ -160,7 +160,7 @@ class Kept:
 
 
 def _wanted(results: tuple[str, ...], named: tuple[str, ...], wanted: set[str]) -> tuple[str, ...]:
-    """The names of results that had one or are wanted. What only the way back asks for is not given unless wanted."""
+    """The names of results that had one or are wanted. What only the backward pass needs is not given unless wanted."""
     found = [name if own or name in wanted else DISCARD for own, name in zip_longest(results, named, fillvalue=DISCARD)]
     while len(found) > len(results) and found[-1] == DISCARD:
         found.pop()

@@ -221,7 +221,7 @@ def _block(
         builder.fresh(taken)
     params = [Param(builder.fresh(column[0]), UNKNOWN) for column in columns]
     param_of = {column: param.name for column, param in zip(columns, params, strict=True)}
-    # One value of the first window may stand in places that hold different values in another one.
+    # One value of the first window may be in places that hold different values in another one.
     order = iter([param_of[mention] for mention in mentions])
 
     def inside(arg: Arg) -> Arg:

@@ -4,7 +4,7 @@
     def pp(module: Module, value: int, *, microbatches: int = 1, schedule: str = "1f1b") -> Module:
         '''Pipeline parallelism over `value` devices.'''
 
-A step is a function Module -> Module. A parameter after the module, if there is one, is what stands behind `=`
+A step is a function Module -> Module. A parameter after the module, if there is one, is what follows `=`
 (`pp=4`); keyword-only parameters are options, which words of their own give (`microbatches=8`). The docstring is what
 `distir transform --list` shows. A step that cannot be applied raises ProgramError with a DIR6xx diagnostic; so does one
 that gives a program that does not check, with DIR606. What a step has to say beside its result, it tells (`tell`), and
@@ -145,30 +145,30 @@ def in_order(steps: Iterable[Step]) -> list[Step]:
     return order
 
 
-_told: ContextVar[list[str] | None] = ContextVar("told", default=None)
+_reported: ContextVar[list[str] | None] = ContextVar("reported", default=None)
 
 
 def tell(message: str) -> None:
-    """Say something beside the result of the step that is being applied: a line, for whoever listens."""
-    told = _told.get()
-    if told is not None:
-        told.append(message)
+    """Report something beside the result of the step that is being applied: a line, for listeners."""
+    lines = _reported.get()
+    if lines is not None:
+        lines.append(message)
 
 
 def is_heard() -> bool:
-    """Whether somebody listens, so that what costs time to find out is worth it."""
-    return _told.get() is not None
+    """Whether there is a listener, so that what costs time to find out is worth it."""
+    return _reported.get() is not None
 
 
 @contextmanager
 def listening() -> Generator[list[str]]:
-    """Hear what steps tell while they are applied: a list that grows."""
-    told: list[str] = []
-    token = _told.set(told)
+    """Hear what steps report while they are applied: a list that grows."""
+    lines: list[str] = []
+    token = _reported.set(lines)
     try:
-        yield told
+        yield lines
     finally:
-        _told.reset(token)
+        _reported.reset(token)
 
 
 def parse_steps(

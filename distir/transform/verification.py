@@ -116,7 +116,7 @@ def distributed(
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
     standing = next((s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS), None)
     if standing is not None:
-        message = f"one device stands for others (`{standing}`), whose parts of parameters and results are not there"
+        message = f"one device represents others (`{standing}`), whose parts of parameters and results are not there"
         raise VerifyError(f"{message}; verify what the same steps give without `representative=true`")
     values = list(inputs)
     if scatter in module.functions:

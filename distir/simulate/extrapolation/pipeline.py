@@ -307,7 +307,7 @@ def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> Block
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:
-    """Memory and bytes of what the parameters stand for."""
+    """Memory and bytes of the parameters' values."""
     found: list[tuple[int, int]] = []
     before = known.planned.parameters
     for value, old in zip(arguments, known.instance.args, strict=True):

@@ -1,6 +1,6 @@
 """The timeline as one web page: all in one file, nothing fetched, for any browser.
 
-Owns what the page is told of a simulation (`answers.py`, the same that an editor is told) and how it is put together;
+Owns what the page shows of a simulation (`answers.py`, the same that an editor shows) and how it is put together;
 `timeline.js` and `timeline.css`, which show it, are built from `vscode-extension/timeline`. Programs may come from
 anywhere: what they contain reaches the page as JSON in which no character can end it.
 """
@@ -85,7 +85,7 @@ def _digest(text: str) -> str:
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """The template with `@NAME@` replaced, in one pass: what is put in is not looked at again."""
+    """The template with `@NAME@` replaced, in one pass: what is put in is not replaced again."""
     pieces = template.split("@")  # the template has no other `@`
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
@@ -112,7 +112,7 @@ def _side(shown: Shown) -> dict[str, Any]:
 
 
 def _statements(simulation: Simulation, timeline: TimelineView) -> dict[str, dict[str, str]]:
-    """By function and number, the text of the statements that bars come from and that stand in no text."""
+    """By function and number, the text of the statements that bars come from and that are in no text."""
     found: dict[str, dict[str, str]] = {}
     for origin in timeline.table.origins if timeline.table is not None else ():
         if origin.span is None:

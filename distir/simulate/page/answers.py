@@ -1,4 +1,4 @@
-"""What views are told of a simulation: its timeline and its memory, as data. Owns their form and their limits.
+"""What views show of a simulation: its timeline and its memory, as data. Owns their form and their limits.
 
 An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs/lsp-requests.md`), and the page of
 `distir simulate --html` holds the same. Knows no text: `locate` tells where a statement stands.
@@ -158,7 +158,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A piece of a timeline. `next_event`: where to go on; None at the end. With a `table` there are no `bars`."""
+    """A piece of a timeline. `next_event`: where to continue; None at the end. With a `table` there are no `bars`."""
 
     hardware: str
     function: str
@@ -246,7 +246,7 @@ def timeline_of(
 
 
 def memory_of(simulation: Simulation, locate: Locate) -> MemoryView:
-    """The use of memory over time, and what stands in each memory when it is fullest."""
+    """The use of memory over time, and what each memory holds at its peak."""
     users: dict[int, list[int]] = {}
     for device in simulation.devices:
         users.setdefault(simulation.memory_of(device), []).append(device)
@@ -271,7 +271,7 @@ def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int
 def _table(
     timeline: Timeline, locate: Locate, with_slack: bool, first: int, most: int | None, devices: frozenset[int] | None
 ) -> tuple[BarTable, int | None]:
-    """The bars from event `first` on, and where to go on after them."""
+    """The bars from event `first` on, and where to continue after them."""
     origins: dict[tuple[str, int], int] = {}
     calls: dict[tuple[tuple[str, int], ...], int] = {}
     callers: list[tuple[int, ...]] = []

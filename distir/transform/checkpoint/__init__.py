@@ -1,4 +1,4 @@
-"""Checkpointing: activations are dropped on the way forward, and recomputed on the way back (Chen et al., 2016).
+"""Checkpointing: activations are dropped in the forward pass, and recomputed in the backward pass (Chen et al., 2016).
 
 Paper, section 2.2 and its checkpointing listing.
 """

@@ -1,6 +1,6 @@
-"""Where a training step turns from the way forward to the way back, and which blocks the way forward is made of.
+"""Where a training step turns from the forward to the backward pass, and which blocks the forward pass is made of.
 
-Goes by weights alone: the way forward uses each of them a first time, the way back uses them again.
+Goes by weights alone: the forward pass uses each of them a first time, the backward pass uses them again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class TrainingStep:
     """A training step, by statement numbers of the entry function."""
 
     blocks: tuple[range, ...]
-    """What a layer's forward pass is, more or less: together all of the way forward, up to the last layer."""
+    """What a layer's forward pass is, more or less: together all of the forward pass, up to the last layer."""
     turn: int
-    """The first statement of the way back. The loss stands between the last block and this."""
+    """The first statement of the backward pass. The loss is between the last block and this."""
 
 
 def training_step(entry: Function) -> TrainingStep | None:

@@ -1,4 +1,4 @@
-"""Dropping what runs of blocks compute, and computing it again where the way back needs it."""
+"""Dropping what runs of blocks compute, and computing it again where the backward pass needs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distir.transform.operands import with_operands
 def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:
     """The entry function with the values `inside` dropped before statement `turn`, and recomputed as late as possible.
 
-    `inside`: by value, what computes it. None if nothing needs them on the way back.
+    `inside`: by value, what computes it. None if the backward pass needs none.
     """
     back = _WayBack(namer(entry), inside, {})
     body = list(entry.body[:turn])
@@ -33,7 +33,7 @@ def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -
 def inside_runs(
     entry: Function, step: TrainingStep, count: int, layers: int, host: Container[str]
 ) -> dict[str, Apply | Call]:
-    """The values that nothing but their own run of `count` blocks needs before the way back, and what computes them.
+    """The values that only their own run of `count` blocks needs before the backward pass, and what computes them.
 
     Of the first `layers` blocks, without values on the `host`, which take no device's memory. What passes between runs
     is not inside.

@@ -122,9 +122,9 @@ class _Pair:
 def recomputed_cores(
     module: Module, entry: Function, analysis: Analysis, turn: int, calls: Collection[int]
 ) -> Module | None:
-    """The module with attention cores recomputed inside of the functions on the way back.
+    """The module with attention cores recomputed inside the functions of the backward pass.
 
-    `turn`: the first statement of the way back. `calls`: the statements of the entry function whose cores these are.
+    `turn`: the first statement of the backward pass. `calls`: the statements of the entry function that have these cores.
     None if none of them keeps one.
     """
     writer = _Variants(module, entry)

@@ -48,7 +48,7 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     if blocks is None:
         raise _nothing(
             entry,
-            "uses no weight that is marked `{param}` first on the way forward, then on the way back",
+            "uses no weight that is marked `{param}` first in the forward pass, then in the backward pass",
             "apply `grad` to the program that gives the loss; gradients that came with it are found anew",
         )
     if layers > len(blocks.blocks):

@@ -39,7 +39,7 @@ class Group:
 
 
 Place = tuple[int, int, int]
-"""A number of a statement, before or behind what stands there, and where several do, their order."""
+"""A number of a statement, before or behind what is there, and where several do, their order."""
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Grouping:
         return found
 
     def _merge(self, a: Group, b: Group) -> bool:
-        """Make two groups one, if one kernel computes both; the second stands behind the first."""
+        """Make two groups one, if one kernel computes both; the second follows the first."""
         if a.device != b.device or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
         members = sorted([*a.members, *b.members])

@@ -26,7 +26,7 @@ Place = tuple[str, str]
 
 
 def with_views(module: Module, entry: Function, states: Mapping[str, State]) -> Module:
-    """The module with views for copies that nobody needs. `states`: of the functions that the entry runs."""
+    """The module with views for copies that are not needed. `states`: of the functions that the entry runs."""
     return _Readers(module, entry, states).module_with_views()
 
 

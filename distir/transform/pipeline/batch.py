@@ -98,7 +98,7 @@ def part(whole: Type, axis: int, count: int, site: Site) -> tuple[TensorType, Sh
 
 
 def some_parts(entry: Function, batch: dict[str, int]) -> int:
-    """A number of parts that the batch does divide into: so that it shows where it is, if it is to stay whole."""
+    """A number of parts that the batch does divide into: so that it shows where it is, if it is to be replicated."""
     size = 0
     for param in entry.params:
         shape = param.type.shape if isinstance(param.type, TensorType) else None

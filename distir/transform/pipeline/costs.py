@@ -22,7 +22,7 @@ ASSUMED_SIZE = 64
 def statement_costs(reading: Reading, machine: Hardware) -> Callable[[int], float]:
     """Seconds that a statement of the reading takes on `machine`, by its number.
 
-    Raises ProgramError where the cost of an op cannot be told.
+    Raises ProgramError where the cost of an op is not known.
     """
     by_result = _result_costs(reading.module, machine)
 
@@ -51,7 +51,7 @@ def _result_costs(module: Module, machine: Hardware) -> Mapping[str, float]:
 def call_costs(module: Module, called: Collection[str], count: int, machine: Hardware) -> dict[str, float]:
     """Seconds that a call of each of these functions takes in a pipeline, by function.
 
-    `count` is the number of microbatches. Raises ProgramError where the cost of an op cannot be told.
+    `count` is the number of microbatches. Raises ProgramError where the cost of an op is not known.
     """
     entry, analysis = module.entry(), check(module)
     if entry is None or analysis.errors:

@@ -1,7 +1,7 @@
 """Weight gradients where devices would have to wait, for passes that take as long as they do. Knows no programs.
 
 A schedule that splits the backward pass says in which order a device runs the others; when it makes the gradients of
-weights, which nobody waits for, is a matter of how long passes take.
+weights, which no other pass waits for, depends on how long passes take.
 """
 
 from __future__ import annotations

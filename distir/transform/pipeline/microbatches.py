@@ -1,6 +1,6 @@
-"""What becomes of each value when the batch comes in K microbatches. Knows no devices, stages or schedules.
+"""What each value is when the batch comes in K microbatches. Knows no devices, stages or schedules.
 
-A domain for Algorithm 1. A value is looked at twice, as it is for the whole batch and for one microbatch, together
+A domain for Algorithm 1. A value is typed twice, as it is for the whole batch and for one microbatch, together
 with its `Share`: how the values of the microbatches make up the whole one. The rules come from the ops' layouts: the
 letters of their signatures, along which they may be split.
 """
@@ -150,7 +150,7 @@ class Microbatches(Domain):
         return held
 
     def _fits(self, full: types.Type, micro: types.Type, shares: Shares) -> bool:
-        """Whether a microbatch's value is as large as it must be, where that can be told."""
+        """Whether a microbatch's value is as large as it must be, where that is known."""
         if isinstance(shares, tuple):
             whole, part = full, micro
             assert isinstance(whole, TupleType)

@@ -1,7 +1,7 @@
 """One order for a whole pipeline: the devices' own orders merged, with the messages between stages placed.
 
 A `Send` blocks both ends until both are there, and program order decides who meets when. So it is placed where both
-ends are between two passes and nobody has to wait who could work: found by playing the schedule through, with some
+ends are between two passes and no device has to wait that could work: found by playing the schedule through, with some
 duration for each pass. Pure: knows no programs.
 """
 
@@ -27,7 +27,7 @@ class Message:
 Event = Task | Message
 
 NOMINAL: Mapping[Pass, float] = {Pass.FORWARD: 1.0, Pass.BACKWARD: 2.0, Pass.WEIGHT: 1.0}
-"""How long passes take where nobody says otherwise."""
+"""How long passes take by default."""
 
 SPLIT: Mapping[Pass, float] = dict.fromkeys(Pass, 1.0)
 """The same where the backward pass is split."""
@@ -74,7 +74,7 @@ def makespan(
 
 
 def _without_blocking(order: Order, messages: Iterable[Message], duration: Mapping[Task, float]) -> float:
-    """How long the tasks take if messages wait for nobody: it cannot be done faster. 0 if they wait in a circle."""
+    """How long the tasks take if messages never wait: a lower bound. 0 if they wait in a circle."""
     awaited: dict[Task, list[Task]] = defaultdict(list)
     for message in messages:
         awaited[message.target].append(message.source)

@@ -1,4 +1,4 @@
-"""Functions made of statements: what is taken, what is given, and nothing that nobody needs.
+"""Functions made of statements: what is taken, what is given, and nothing that is not needed.
 
 Knows no devices: all these functions run where their arguments live.
 """

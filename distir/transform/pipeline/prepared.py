@@ -163,7 +163,7 @@ def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Pl
 
 
 def _exact_lengths(made: Module, passes: Mapping[Place, Outlined], count: int, machine: Hardware) -> dict[Place, float]:
-    """The same by what each pass is made of, as the pipeline calls it; nothing if that cannot be told."""
+    """The same by what each pass is made of, as the pipeline calls it; nothing if that is not known."""
     try:
         cost = call_costs(made, {o.function.name for o in passes.values()}, count, machine)
     except ProgramError:

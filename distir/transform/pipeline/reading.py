@@ -133,7 +133,7 @@ def _found(module: Module, count: int) -> Reading:
             called = _refused_call(error, entry)
             if called not in changed.functions:
                 raise refusal from None
-        # What sums over the batch, and what takes the sum, can be told apart in the open.
+        # What sums over the batch, and what takes the sum, are distinguished only in the open.
         changed = written_by_parts(inline(changed, (called,)))
 
 
@@ -348,7 +348,7 @@ class _Reader:
         return list(self.domain.call(statement, vs))
 
     def _add_for_batch(self, statement: Work) -> None:
-        """A host value made from the size of a microbatch: the same from the size of the batch, if somebody needs it.
+        """A host value made from the size of a microbatch: the same from the size of the batch, if it is needed.
 
         A size states a shape, which for a microbatch is its own; or it divides what is added up over the whole batch.
         """

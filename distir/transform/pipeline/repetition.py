@@ -29,11 +29,11 @@ class Stretch:
 
 
 Timetable = tuple[Stretch, ...]
-"""Events in order: what repeats is told once."""
+"""Events in order: what repeats is listed once."""
 
 
 def folded(events: Sequence[Event], least: int) -> Timetable:
-    """Events with what repeats at least `least` times told once."""
+    """Events with what repeats at least `least` times listed once."""
     found: list[Stretch] = []
     position = 0
     for one in repetitions(events, least):

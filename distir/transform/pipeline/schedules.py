@@ -34,9 +34,9 @@ class Schedule:
     splits: bool = False
     """Whether it runs `Pass.WEIGHT` apart."""
     virtual: bool = False
-    """Whether whoever uses it says how many stages a device has."""
+    """Whether a user chooses how many stages a device has."""
     stages: int = 1
-    """How many stages a device has where nobody says so."""
+    """How many stages a device has by default."""
     torch: str | None = None
     """What it, or what is nearest to it, is called in `torch.distributed.pipelining`."""
 
@@ -142,7 +142,7 @@ def zero_bubble_h1(devices: int, microbatches: int, virtual: int) -> Order:
     done: dict[Task, int] = {}
     time = 0
     # The plan's passes in its order, all of one length, so time goes in steps. A weight gradient is made where the plan
-    # cannot go on: its next pass is not ready, or there is no room for another microbatch.
+    # cannot continue: its next pass is not ready, or there is no room for another microbatch.
     while any(len(order) < 3 * microbatches for order in orders):
         for device, plan in enumerate(plans):
             task = plan[taken[device]] if taken[device] < len(plan) else None
@@ -177,7 +177,7 @@ def zero_bubble_v(devices: int, microbatches: int, virtual: int) -> Order:
 
 
 def _down_and_up(device: int, devices: int, microbatches: int) -> Iterator[Task]:
-    """The passes of a device of a V: `down` is its stage on the way there, `up` that on the way back.
+    """The passes of a device of a V: `down` is its stage in the first half, `up` that in the second.
 
     For at least as many microbatches as fill the pipeline.
     """

@@ -24,7 +24,7 @@ class StageShare:
     """Of what a program on one device does and holds, how much a stage does and holds.
 
     `time` is None where no cost is known, `flops` where none can be counted. `heaviest` is the layer or statement that
-    takes longest, with all that belongs to it on the way back, and its own share of the time.
+    takes longest, with all that belongs to it in the backward pass, and its own share of the time.
     """
 
     device: int
@@ -124,7 +124,7 @@ def _parts(numbers: Iterable[Sequence[int]], amount: Callable[[int], float]) -> 
 
 
 def _heaviest(reading: Reading, stages: Stages, numbers: Sequence[int], cost: Cost) -> tuple[str, float] | None:
-    """What takes longest of a stage, with what belongs to it on the way back, and its share of the whole time."""
+    """What takes longest of a stage, with what belongs to it in the backward pass, and its share of the whole time."""
     seconds: dict[int, float] = {}
     for i in numbers:
         of = stages.anchors.get(i, i)

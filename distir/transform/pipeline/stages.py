@@ -93,7 +93,7 @@ def layer_count(module: Module, stages: int = 2) -> int:
 
 
 def _take_what_was_sent(reading: Reading, number: int, sent: Mapping[str, str]) -> None:
-    """Let a statement use values that its stage was sent on the way forward, for the same computed again elsewhere."""
+    """Let a statement use values that its stage was sent in the forward pass, for the same computed again elsewhere."""
     statement, phase = reading.statements[number]
     if any(name in sent for name in names(statement.args)):
         changed = with_operands(statement, sent)

@@ -128,7 +128,7 @@ def pipeline_of(
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A pipeline told by one for `microbatches`.
+    """A pipeline derived from one for `microbatches`.
 
     `more`: by function that is called for what the other one repeats, how many more calls it has. Where it has fewer
     microbatches, it has nothing of the last ones; each of its devices does the rest in the same order.
@@ -149,7 +149,7 @@ def steady(
     balance: str = "cost",
     hardware: str = "dgx-a100",
 ) -> Steady | None:
-    """How the pipeline that `pp` makes with the same options is told by another one; None where it is by none.
+    """How the pipeline that `pp` makes with the same options is derived from another one; None where it is from none.
 
     Apart from what `Steady` says, the two differ in the size of a microbatch, and in numbers that are no sizes. Raises
     ProgramError where `pp` does.
@@ -236,7 +236,7 @@ def _check_options(devices: int, microbatches: int, virtual: int, balance: str) 
 
 
 def _cost(reading: Reading, machine: Hardware) -> Cost | None:
-    """What statements cost; None where it cannot be told."""
+    """What statements cost; None where it is not known."""
     try:
         return statement_costs(reading, machine)
     except ProgramError:

@@ -1,4 +1,4 @@
-"""Whether an order is one that a pipeline can run: every pass once, each stage on one device, nobody waits for ever.
+"""Whether an order is one that a pipeline can run: every pass once, each stage on one device, no deadlock.
 
 Orders come from functions under `@schedule`, of plugins too, so that whatever is wrong with one is said of the
 schedule, the pass and the device.

@@ -1,6 +1,6 @@
 """Orders of tasks: by priorities, and by moving single tasks.
 
-Every order keeps a task behind those whose results it uses. Nothing here knows of memory: whoever asks judges.
+Every order keeps a task behind those whose results it uses. Nothing here knows of memory: callers judge.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def moved(tasks: Tasks, order: Order) -> Iterator[Order]:
 def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, device: int) -> Iterator[int]:
     """Where tasks stand that the device might run before the one at `place`.
 
-    The next ones; and the next ones that need nothing of what stands in between.
+    The next ones; and the next ones that need nothing of what is in between.
     """
     following = [i for i in range(place + 1, len(order)) if device in tasks.tasks[order[i]].devices]
     yield from following[:NEXT]
@@ -113,7 +113,7 @@ def _fillers(tasks: Tasks, order: Order, places: Mapping[int, int], place: int, 
 
 
 def _before(tasks: Tasks, order: Order, place: int, target: int) -> Order | None:
-    """The order with the task at `place`, and all it needs of what stands in between, before the one at `target`.
+    """The order with the task at `place`, and all it needs of what is in between, before the one at `target`.
 
     None where it needs that one.
     """

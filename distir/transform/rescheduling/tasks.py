@@ -139,7 +139,7 @@ def _composed(tasks: Sequence[Task]) -> Task:
     if len(devices) <= 1:
         return Task(devices, sum(task.seconds for task in tasks))
     columns: list[Clocks] = []
-    for start in devices:  # what becomes of clocks of which only this one has started
+    for start in devices:  # the clocks after it, if only this one has started
         clocks = dict.fromkeys(devices, NEVER)
         clocks[start] = 0.0
         for task in tasks:

@@ -77,7 +77,7 @@ class Classes:
         return len(self._parent) - 1
 
     def find(self, node: int) -> int:
-        """The number that stands for the class of a node."""
+        """The number that represents the class of a node."""
         root = node
         while self._parent[root] != root:
             root = self._parent[root]

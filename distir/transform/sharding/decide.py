@@ -152,7 +152,7 @@ def _split(
 def _split_apart(
     letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
 ) -> Decision | None:
-    """The decision for a dimension that is joined from others, or cut into others, some of which may stay whole."""
+    """The decision for a dimension that is joined from others, or cut into others, some of which may be replicated."""
     if _cuts(letter, found):
         ((i, axis), wanted), *_ = found.operand_blocks.items()
         state = states[i]

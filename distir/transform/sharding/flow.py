@@ -113,7 +113,7 @@ class _Body:
         return what, named, vs, discarded
 
     def _is_known(self, form: Form, results: Sequence[str]) -> bool:
-        """Whether a statement of this form was looked at: then its results have the dimensions of that one's."""
+        """Whether a statement of this form was analysed: then its results have the dimensions of that one's."""
         known = self._forms.get(form)
         if known is None:
             return False

@@ -1,6 +1,6 @@
 """A function's body split over the devices of a mesh axis, before it is written out for each of them.
 
-Names are those of whole or split values, each of which stands for one value per device. A body in which every
+Names are those of whole or split values, each of which is one value per device. A body in which every
 statement is the same on every device, and no two of them meet, is `alike`: it is one function, called for each device.
 """
 
@@ -92,7 +92,7 @@ def alike(items: Iterable[Item]) -> bool:
 class Expansion:
     """Writes items out for all devices: `%x` becomes `%x_1`, `%x_2`, …, host values stay one.
 
-    Where one device stands for all it is written for that one, and `%x` stays `%x`.
+    Where one device represents all it is written for that one, and `%x` stays `%x`.
     """
 
     def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str]) -> None:

@@ -26,7 +26,7 @@ class Mesh:
     count: int
     place: Place
     representative: bool = False
-    """Whether only the first of the devices that one becomes is written down, which stands for all of them."""
+    """Whether only the first of the devices that one becomes is written down, which represents all of them."""
 
     @property
     def ranks(self) -> int:

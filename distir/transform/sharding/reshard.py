@@ -55,7 +55,7 @@ class Resharding:
         """By partial sum: what it was first brought into."""
 
     def define(self, name: str, value: Value, state: State) -> None:
-        """A new name, the value in the whole program that it stands for, and its state."""
+        """A new name, the value in the whole program that it represents, and its state."""
         if name == DISCARD:
             return
         self._values[name], self._states[name] = value, state

@@ -230,7 +230,7 @@ def _gives(
     decision: Decision,
     shape: Shape,
 ) -> bool:
-    """Whether the op gives the shape, as far as can be told, of parts of its operands and of what states it."""
+    """Whether the op gives the shape, as far as is known, of parts of its operands and of what states it."""
     parts = [
         part_of(v, s, body.size) if isinstance(v, TensorType) else v for v, s in zip(vs, decision.needed, strict=True)
     ]

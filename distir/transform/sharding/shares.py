@@ -1,4 +1,4 @@
-"""What comes of tensor parallelism: each device's share of FLOPs and weights, and what stays whole and why."""
+"""The result of tensor parallelism: each device's share of FLOPs and weights, and what is replicated and why."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Shares:
 
     @property
     def heavy(self) -> list[str]:
-        """What is heavy and stays whole, a line each."""
+        """What is heavy and replicated, a line each."""
         return [*self._ops(), *(str(whole) for whole in self.whole if whole.largest >= HEAVY)]
 
     def _ops(self) -> list[str]:
@@ -74,7 +74,7 @@ def shares(
     """Compare a program with what it was split into.
 
     `states`: the placement of the entry function's parameters. `written`: for how many of the `size` devices that each
-    device has become the result is written down. `why` gives the reason why a parameter stays whole.
+    device has become the result is written down. `why` gives the reason why a parameter is replicated.
     """
     held = split = 0
     whole: dict[str, list[tuple[str, float]]] = {}
@@ -108,7 +108,7 @@ def shares(
 
 
 def refuse_heavy(shares: Shares, entry: Function) -> None:
-    """Raises ProgramError where something heavy stays whole."""
+    """Raises ProgramError where something heavy is replicated."""
     if heavy := shares.heavy:
         message = f"`@{entry.name}` is not split evenly over {shares.size} devices: {heavy[0]}"
         notes = tuple(Note(line) for line in heavy[1:])

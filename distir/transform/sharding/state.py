@@ -129,9 +129,9 @@ def open_part_of(type: Type, state: State, size: int, kept: frozenset[str]) -> T
 
 
 def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
-    """The names of dimensions that are split wherever they stand alone, and stand in no other dimension.
+    """The names of dimensions that are split wherever they are alone, and are in no other dimension.
 
-    A function may go on calling them so: what `B` means is bound by the argument.
+    A function may continue to call them so: what `B` means is bound by the argument.
     """
     split: set[str] = set()
     other: set[str] = set()

@@ -59,10 +59,10 @@ def tp(
     With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
     is scattered where it was given to all, and gathered where a block begins.
 
-    A note says each device's share of FLOPs and weights, and which parameters stay whole and why.
+    A note says each device's share of FLOPs and weights, and which parameters are replicated and why.
 
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
-    something heavy stays whole: 1 % of the weights in a parameter, or of all FLOPs.
+    something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
     plan = TensorPlan(value, shard, strict)
     return split(module, value, "innermost", plan, sequence=sequence, report=plan.report)
@@ -92,7 +92,7 @@ class TensorPlan:
         return shares(analysis, made, entry, states, self.size, 1 if self.representative else self.size, why)
 
     def report(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:
-        """Say what came of it, if somebody listens. Raises ProgramError where that is too little for `strict`."""
+        """Report the result, if there is a listener. Raises ProgramError where that is too little for `strict`."""
         if self.strict or is_heard():
             found = self.shares(analysis, entry, states, analysed(made))
             if self.strict:

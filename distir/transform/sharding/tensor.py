@@ -1,6 +1,6 @@
 """Tensor parallelism: which dimensions of the parameters are split.
 
-Those that no input of the program has and that nothing needs whole: the width inside a perceptron, the heads of
+Those that no input of the program has and that nothing needs whole: the width inside an MLP, the heads of
 attention, the vocabulary. A matrix that makes such a dimension is split by columns, the one that sums over it by rows,
 and so is all between them (Shoeybi et al., *Megatron-LM*, 2019), but that is found from the dimensions, not sought.
 """
@@ -101,7 +101,7 @@ def _chosen(entry: Function, settled: Settled, size: int) -> list[Candidate]:
             later.append(candidate)
         elif all(n % size == 0 for n in candidate.traits.sizes):
             chosen.append(candidate)
-        elif candidate.traits.sums and not candidate.traits.parted:  # a vocabulary, or classes, may stay whole
+        elif candidate.traits.sums and not candidate.traits.parted:  # a vocabulary, or classes, may be replicated
             indivisible.append(candidate)
     if indivisible:
         raise ProgramError([_indivisible(entry, indivisible[0], indivisible + chosen, size)])

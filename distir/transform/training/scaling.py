@@ -35,7 +35,7 @@ FIRST_SCALE = 65536.0
 
 @dataclass(frozen=True, slots=True)
 class LossScaling:
-    """The scale at the beginning; `dynamic`: whether it changes with what becomes of gradients."""
+    """The scale at the beginning; `dynamic`: whether it changes with the gradients."""
 
     first: float
     dynamic: bool

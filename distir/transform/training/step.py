@@ -1,6 +1,6 @@
 """The step `grad`: the training step of a forward program.
 
-The forward program in the precision that is wanted, its loss, the way back, what is done to gradients, and updates, one
+The forward program in the chosen precision, its loss, the backward pass, what is done to gradients, and updates, one
 after the other; each is a module of this package.
 """
 

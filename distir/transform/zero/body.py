@@ -79,7 +79,7 @@ def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> N
 
 
 def _needed(edits: _Edits, name: str, stage: int) -> bool:
-    """Whether a device must be told a new weight that it did not compute. From stage 3 on, nobody returns it."""
+    """Whether a device must get a new weight that it did not compute. From stage 3 on, it is not returned."""
     last = len(edits.uses.entry.body) - 1
     return any(stage < 3 or place != last for place in edits.uses.mentioned.get(name, ()))
 

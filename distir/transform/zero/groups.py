@@ -171,7 +171,7 @@ def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | N
 
 
 def _in_place(op: str) -> Mapping[int, int]:
-    """By result of an op, the operand whose memory it takes over; nothing for ops that are no updates."""
+    """By result of an op, the operand whose memory it is written to; nothing for ops that are no updates."""
     inplace = OPS[op].inplace if op in OPS else None
     return inplace if inplace is not None and inplace != "each" and inplace.get(0) == 0 else {}
 
@@ -264,7 +264,7 @@ def _no_groups(entry: Function) -> ProgramError:
     message = f"`@{entry.name}` has no weights that data-parallel devices hold copies of and update"
     site, hint = Site(entry.name, None, Part("name")), "apply `dp=` to a training step first: `dp=4 zero=2`"
     if any(isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS for s in entry.body):
-        hint = "replicas would keep different parts, so none can stand for all: leave out `representative=true`"
+        hint = "replicas would keep different parts, so none can represent all: leave out `representative=true`"
     return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
 
 
