@@ -40,7 +40,7 @@ class Op:
     seconds: float
     communicates: bool
     temporary: int
-    takeovers: list
+    donations: list
     """Leaves of results, and the leaves of operands whose memory they may take over."""
     work: Work = NO_WORK
 
@@ -276,7 +276,7 @@ class _Walk:
         self.ops.append(Op(
             function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
             [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
-            done.temporary, [] if view else _takeovers(definition, ts, ws), done,
+            done.temporary, [] if view else _donations(definition, ts, ws), done,
         ))  # fmt: skip
         return results
 
@@ -319,22 +319,22 @@ class _Walk:
         heirs = {}
         for number, op in enumerate(inside):
             later = {s for other in inside[number + 1 :] for s in other.operands} | set(returned)
-            for result, operand in op.takeovers:
+            for result, operand in op.donations:
                 new, old = op.results[result], op.operands[operand]
                 free = None not in (new, old) and old not in later and old not in heirs.values()
                 if free and sizes[new] == sizes[old]:
                     heirs[new] = old
-        takeovers = []
+        donations = []
         for leaf, storage in enumerate(returned):
             held = storage
             while held in heirs:
                 held = heirs[held]
             if held != storage and held in operands:
-                takeovers.append((leaf, operands.index(held)))
+                donations.append((leaf, operands.index(held)))
         made = [*range(first, len(self.storages))]
         flat = [storage for storages in results for storage in storages]
         self.ops.append(Op(
-            "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, takeovers, done,
+            "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, donations, done,
         ))  # fmt: skip
         return results
 
@@ -369,7 +369,7 @@ def _split(leaves, ws):
     return found
 
 
-def _takeovers(definition, ts, ws):
+def _donations(definition, ts, ws):
     pairs = {i: i for i in range(len(ws))} if definition.inplace == "each" else dict(definition.inplace)
     width = lambda t: len(list(types.leaves(t)))  # noqa: E731
     found = []
@@ -421,7 +421,7 @@ def _memory(ran):
     for index, op in enumerate(ran.ops):
         event += bool(op.devices)
         taken_over: dict = {}
-        for result, operand in op.takeovers:
+        for result, operand in op.donations:
             new, old = op.results[result], op.operands[operand]
             if new is None or old is None or old not in alive or old in taken_over.values():
                 continue

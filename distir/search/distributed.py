@@ -17,8 +17,8 @@ from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Reject
 from distir.search.space import Plan
-from distir.search.standing import interchangeable
 from distir.search.subject import Subject, batch_dimension
+from distir.search.symmetry import interchangeable
 from distir.simulate.extrapolation.pipeline import Figures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep

@@ -33,7 +33,7 @@ class Fate(Enum):
 
     KEPT = "the caller still needs it"
     PINNED = "its value is dead, but it is not freed: parameters of the entry function"
-    DYING = "it is freed"
+    FREED = "it is freed"
 
     __hash__ = object.__hash__  # many are hashed: not by way of their names
 
@@ -255,7 +255,7 @@ class Bodies:
         donated = {s for p in instance.function.params if is_donated(p) for s in found.places[p.name]}
 
         def fate(storage: int) -> Fate:
-            return Fate.KEPT if storage in returned else Fate.DYING if storage in donated else Fate.PINNED
+            return Fate.KEPT if storage in returned else Fate.FREED if storage in donated else Fate.PINNED
 
         return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
 
@@ -326,8 +326,8 @@ class Builder:
         if statement.shares:
             pairs = zip(created, statement.shares, strict=True)
             takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
-        gives = self._dying(index)
-        if statement.takeovers:
+        gives = self._last_used(index)
+        if statement.donations:
             takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
@@ -355,15 +355,15 @@ class Builder:
         body.passed_on = self._passed_on(body)
         return body
 
-    def _dying(self, index: int) -> Leaves:
+    def _last_used(self, index: int) -> Leaves:
         """The storages that are dead after an op, in the order in which it mentions them."""
         last = self.last
-        dying = [s for s in self.found.operands[index] if last[s] == index]
-        dying += [s for s in self.found.created[index] if last[s] == index]
-        if not dying:
+        last_used = [s for s in self.found.operands[index] if last[s] == index]
+        last_used += [s for s in self.found.created[index] if last[s] == index]
+        if not last_used:
             return NOTHING
         live_out, kept = self.live_out, self.kept
-        return tuple([s for s in dict.fromkeys(dying) if s >= 0 and s not in live_out and s not in kept])
+        return tuple([s for s in dict.fromkeys(last_used) if s >= 0 and s not in live_out and s not in kept])
 
     def _passed_on(self, body: Body) -> tuple[frozenset[int], dict[int, int]]:
         """Follow each parameter's memory through those that take it over."""
@@ -404,7 +404,7 @@ class Builder:
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
-        for w, v in effect.takeovers:
+        for w, v in effect.donations:
             old, new = operands[v], created[w]
             if old not in free or new == NO_STORAGE or sizes[old] != sizes[new]:
                 continue
@@ -424,7 +424,7 @@ class Builder:
         for i in [i for i, storage in enumerate(arguments) if last[storage] == index]:  # used here, and then no more
             storage = arguments[i]
             if storage not in live_out and storage not in kept:
-                fates[i] = Fate.PINNED if storage in pinned else Fate.DYING
+                fates[i] = Fate.PINNED if storage in pinned else Fate.FREED
         wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
         body = yield from self.bodies.called(called, tuple(fates), wanted)
         self.arguments[index] = called.arguments

@@ -44,7 +44,7 @@ class Effect:
     shares: tuple[int | None, ...]
     """By leaf of the results: the leaf of the operands that it is a view of; None for one with memory of its own. Empty
     where all have."""
-    takeovers: tuple[tuple[int, int], ...]
+    donations: tuple[tuple[int, int], ...]
     """Leaves of the results that may be donated the memory of a leaf of the operands."""
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
@@ -79,7 +79,7 @@ class Relocation:
             tuple([None if size is None else (memories[size[0]], size[1]) for size in effect.sizes]),
             effect.widths,
             effect.shares,
-            effect.takeovers,
+            effect.donations,
             tuple([(memories[memory], size) for memory, size in effect.temporary]),
         )
 
@@ -141,7 +141,7 @@ class Effects:
     shapes: dict[Devices, tuple[object, ...]] = field(default_factory=dict[Devices, tuple[object, ...]])
 
     @cached_property
-    def standing(self) -> tuple[tuple[int, int], ...]:
+    def represented(self) -> tuple[tuple[int, int], ...]:
         """The groups that a device of the program may represent: how many devices, and how far apart."""
         bodies = (function.body for function in self.domain.module)
         stated = {s.attrs for body in bodies for s in body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS}
@@ -153,7 +153,7 @@ class Effects:
         known = self.shapes.get(devices)
         if known is None:
             positions = [self.place[device] for device in devices]
-            for size, stride in self.standing:
+            for size, stride in self.represented:
                 positions += [at + rank * stride for at in positions[: len(devices)] for rank in range(1, size)]
             fitting = tuple([at for at in positions if at < self.hardware.devices])
             known = self.shapes[devices] = self.hardware.shape(fitting)
@@ -255,7 +255,7 @@ class Effects:
             sizes,
             tuple(map(types.width, ws)),
             _shared(definition, inputs, len(sizes)) if view else (),
-            () if view else _takeovers(definition, inputs, ws),
+            () if view else _donations(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
         )
 
@@ -306,7 +306,7 @@ def _shared(op: Op, inputs: Sequence[Type], count: int) -> tuple[int, ...]:
     return tuple([leaf % width for leaf in range(count)])
 
 
-def _takeovers(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:
+def _donations(op: Op, inputs: Sequence[Type], ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:
     """By leaves, counted over all results and all operands."""
     pairs = [(i, i) for i in range(len(ws))] if op.inplace == "each" else list(dict(op.inplace).items())
     starts_w, starts_v = _starts(ws), _starts(inputs)

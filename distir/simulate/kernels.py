@@ -60,7 +60,7 @@ class Kernel:
             sizes,
             tuple(map(types.width, ws)),
             shares if any(leaf is not None for leaf in shares) else (),
-            chip.takeovers(),
+            chip.donations(),
             (),
         )
 
@@ -135,12 +135,12 @@ class _Chip:
         first, *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
         return Work(first[1], min(alone, sum(traffic.values()) + written), first[0], others=tuple(others))
 
-    def takeovers(self) -> tuple[tuple[int, int], ...]:
+    def donations(self) -> tuple[tuple[int, int], ...]:
         """Leaves of the results, and leaves of the operands that ops of the body, one after the other, overwrite."""
         last = {s: at for at, (_, operands, made) in enumerate(self.steps) for s in (*operands, *made)}
         moved: dict[int, int] = {}
         for at, (effect, operands, made) in enumerate(self.steps):
-            for w, v in effect.takeovers:
+            for w, v in effect.donations:
                 old, new = operands[v], made[w]
                 free = NO_STORAGE not in (old, new) and last[old] == at and old not in self.returned
                 if free and old not in moved.values() and self.sizes[old] == self.sizes[new]:

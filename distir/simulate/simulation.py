@@ -145,7 +145,7 @@ class Simulation:
 
         None where the machine has no prices, and where a device of the program represents others (`representative`).
         """
-        if self._effects.standing:
+        if self._effects.represented:
             return None
         used = {self.hardware.memory_of(position) for position in self._effects.place.values()}
         prices = [self.hardware.kinds[device].price for device in sorted(used)]

@@ -312,7 +312,7 @@ def _integer(value: Any) -> Any:
 def _structure(effect: Effect) -> tuple[object, ...]:
     """What of an effect a pattern is made of."""
     hosts = tuple(size is None for size in effect.sizes)
-    return effect.devices, hosts, effect.widths, effect.shares, effect.takeovers
+    return effect.devices, hosts, effect.widths, effect.shares, effect.donations
 
 
 def _compared(storages: StorageMap) -> set[tuple[int, int]]:
@@ -321,7 +321,7 @@ def _compared(storages: StorageMap) -> set[tuple[int, int]]:
     for known in storages.known.values():
         for index, statement in enumerate(known.statements):
             if isinstance(statement, Effect):
-                for w, v in statement.takeovers:
+                for w, v in statement.donations:
                     old, new = known.operands[index][v], known.created[index][w]
                     if NO_STORAGE not in (old, new):
                         (here, a), (there, b) = known.sizes[old], known.sizes[new]

@@ -31,7 +31,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
-from distir.transform.kept import namer
+from distir.transform.residuals import namer
 
 NORMALIZATION = "BatchNormalization"
 

@@ -31,7 +31,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
 from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
-from distir.transform.kept import namer
+from distir.transform.residuals import namer
 
 LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,

@@ -1,9 +1,9 @@
 """Reverse-mode differentiation of functions, by the rules that hang on the ops.
 
-A function gets a backward twin: `@dense` gets `@denseGrad`, which takes what it needs of the parameters and results of
-`@dense`, then values from inside that `@dense` returns for it in addition, then the gradients of the results; it
-returns the gradients of the parameters. Host values and views are computed again rather than passed. So what a twin
-costs does not hang on how often it is called: a deep model of equal layers has one twin.
+A function gets a backward function: `@dense` gets `@denseGrad`, which takes what it needs of the parameters and results
+of `@dense`, then values from inside that `@dense` returns for it in addition, then the gradients of the results; it
+returns the gradients of the parameters. Host values and views are computed again rather than passed. So the cost of a
+backward function does not depend on how often it is called: a deep model of equal layers has one backward function.
 
 Knows neither losses nor optimizers: those are `training`'s.
 """
@@ -45,10 +45,10 @@ from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, type_of
+from distir.transform.backward_pass import BackwardPass, Gradient, is_differentiable
 from distir.transform.dead_code import live
 from distir.transform.generic import declared, generic, generic_value, with_dtypes
-from distir.transform.kept import Kept, namer
-from distir.transform.way_back import Gradient, Way, is_differentiable
+from distir.transform.residuals import Residuals, namer
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.backward import Tape
@@ -60,14 +60,14 @@ MOST_RETURNED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a twin takes of its function: a parameter or result by number, or a value from inside by name."""
+    """What a backward function takes of the forward one: a parameter or result by number, or an inner value by name."""
 
     kind: OneOf["param", "result", "inside"]
     key: int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class BackwardFunction:
     """A backward function: what it takes and gives.
 
     `seeds`: results of the forward function whose gradients it takes; `gradients`: parameters whose gradients it
@@ -81,21 +81,21 @@ class Twin:
 
 
 class Differentiation:
-    """The gradient of a module, as it grows: twins, and what forward functions must return for them."""
+    """The gradient of a module, as it grows: backward functions, and what forward functions must return for them."""
 
     def __init__(self, analysis: Analysis) -> None:
         from distir.ops import backward as rules
 
         self._rules = rules
         self.module = analysis.module
-        self.kept = Kept(analysis.module)
+        self.kept = Residuals(analysis.module)
         self._analysis = analysis
         self._sizes = inlined_sizes(analysis.module)
         self._own = dict(analysis.states)
         self._functions = FunctionBuilder("")  # for the names of functions
         for name in self.module.functions:
             self._functions.fresh(name)
-        self._twins: dict[tuple[object, ...], Twin | None] = {}
+        self._backwards: dict[tuple[object, ...], BackwardFunction | None] = {}
         self._bodies: dict[object, Function] = {}
         self._types: dict[tuple[str, int, str], Type] = {}
         """By function, identity of a state and name: the types of values that were given a name only here."""
@@ -115,19 +115,19 @@ class Differentiation:
         values = "values inside of calls that may have to be returned for the backward pass"
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
-        way = self._way(function, state, builder, wanted)
+        back = self._pass(function, state, builder, wanted)
         self.kept.names_with(function.name, builder)
-        finish(self._go_back(way, seeds))
-        found = {name: way.total(name) for name in wanted}
+        finish(self._go_back(back, seeds))
+        found = {name: back.total(name) for name in wanted}
         return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def module_with(self, entry: Function) -> Module:
-        """The module with the entry function in its new form, every other one as its twins need it, and the twins."""
+        """The module with the entry function in its new form, the others extended, and their backward functions."""
         return Module(self.kept.functions(entry, self._written))
 
-    # One function's way back.
+    # One function's backward pass.
 
-    def _way(self, function: Function, state: State, builder: FunctionBuilder, wanted: Iterable[str]) -> Way:
+    def _pass(self, function: Function, state: State, builder: FunctionBuilder, wanted: Iterable[str]) -> BackwardPass:
         active = {name for name in wanted if is_differentiable(type_of(state[name]))}
         uses: dict[str, int] = {}
         for statement in function.body:
@@ -136,73 +136,75 @@ class Differentiation:
                 active.update(n for n in results(statement) if n and is_differentiable(type_of(state[n])))
             for name in held:
                 uses[name] = uses.get(name, 0) + 1
-        return Way(function, state, builder, active, uses)
+        return BackwardPass(function, state, builder, active, uses)
 
-    def _go_back(self, way: Way, seeds: Mapping[str, Arg]) -> Deep[None]:
-        own = self._own.get(way.function.name)
+    def _go_back(self, back: BackwardPass, seeds: Mapping[str, Arg]) -> Deep[None]:
+        own = self._own.get(back.function.name)
         known: dict[str, Value] = {
             name: generic_value(own[name] if own is not None else None, value)
-            for name, value in way.state.items()
+            for name, value in back.state.items()
             if name != DISCARD
         }
         tape = self._rules.Tape(known)
         for name, seed in seeds.items():
-            way.contributions.setdefault(name, []).append(seed)
+            back.contributions.setdefault(name, []).append(seed)
             if isinstance(seed, str):
                 known.setdefault(seed, type_of(known[name]))
-        for index in reversed(range(len(way.function.body))):
-            statement = way.function.body[index]
-            if isinstance(statement, (Return, Broken)) or way.active.isdisjoint(names(statement.args)):
+        for index in reversed(range(len(back.function.body))):
+            statement = back.function.body[index]
+            if isinstance(statement, (Return, Broken)) or back.active.isdisjoint(names(statement.args)):
                 continue
-            if any(name in way.contributions for name in statement.results):
-                yield from self._step_back(way, tape, index, statement)
+            if any(name in back.contributions for name in statement.results):
+                yield from self._step_back(back, tape, index, statement)
 
-    def _step_back(self, way: Way, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
+    def _step_back(self, back: BackwardPass, tape: Tape, index: int, statement: Apply | Call) -> Deep[None]:
         saved = OPS[statement.op].saved if isinstance(statement, Apply) else 0
         if DISCARD in statement.results or len(statement.results) < saved:
-            statement = self.kept.all_named(way.function.name, index, statement, saved)
+            statement = self.kept.all_named(back.function.name, index, statement, saved)
             if isinstance(statement, Apply):
                 tape.learn(statement)
         dys: list[Gradient] = []
         for name in statement.results:
-            dys.append(way.total(name))
+            dys.append(back.total(name))
             if isinstance(dys[-1], str):
                 tape.values.setdefault(dys[-1], type_of(tape.values[name]))
         if isinstance(statement, Call):
-            yield from self._back_through_call(way, tape, index, statement, dys)
+            yield from self._back_through_call(back, tape, index, statement, dys)
             return
         try:
-            found = self._rules.operand_gradients(statement, dys, way.active, tape)
+            found = self._rules.operand_gradients(statement, dys, back.active, tape)
         except self._rules.NotDifferentiable as reason:
-            raise self._refusal(Site(way.function.name, index, Part("callee")), reason) from None
+            raise self._refusal(Site(back.function.name, index, Part("callee")), reason) from None
         pairs = [
             (arg, gradient)
             for arg, gradient in zip(statement.args, found, strict=False)
-            if gradient is not None and not way.active.isdisjoint(names((arg,)))
+            if gradient is not None and not back.active.isdisjoint(names((arg,)))
         ]
-        way.keep(tape, pairs)
+        back.keep(tape, pairs)
 
-    # Calls, and the twins of what is called.
+    # Calls, and the backward functions of what is called.
 
-    def _back_through_call(self, way: Way, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]) -> Deep[None]:
+    def _back_through_call(
+        self, back: BackwardPass, tape: Tape, index: int, call: Call, dys: Sequence[Gradient]
+    ) -> Deep[None]:
         seeded = tuple(i for i, dy in enumerate(dys) if dy is not None)
-        active = tuple(i for i, arg in enumerate(call.args) if not way.active.isdisjoint(names((arg,))))
-        self._calls.append(Site(way.function.name, index))
-        twin: Twin | None = yield self._twin(call.function, way.state(call.args), seeded, active)
+        active = tuple(i for i, arg in enumerate(call.args) if not back.active.isdisjoint(names((arg,))))
+        self._calls.append(Site(back.function.name, index))
+        backward: BackwardFunction | None = yield self._backward(call.function, back.state(call.args), seeded, active)
         self._calls.pop()
-        if twin is None:
+        if backward is None:
             return
-        args: list[Arg] = [self._passed(way.function.name, index, call, need) for need in twin.needs]
-        args += [dy for i in twin.seeds if (dy := dys[i]) is not None]
+        args: list[Arg] = [self._passed(back.function.name, index, call, need) for need in backward.needs]
+        args += [dy for i in backward.seeds if (dy := dys[i]) is not None]
         hints: list[str] = []
-        for i in twin.gradients:
+        for i in backward.gradients:
             arg = call.args[i]
             param = self.module.functions[call.function].params[i].name
-            hints.append(way.contribution_name(arg) if isinstance(arg, str) else way.builder.fresh(f"d{param}"))
-        way.builder.body.append(Call(tuple(hints), twin.name, tuple(args)))
-        for i, gradient in zip(twin.gradients, hints, strict=True):
+            hints.append(back.contribution_name(arg) if isinstance(arg, str) else back.builder.fresh(f"d{param}"))
+        back.builder.body.append(Call(tuple(hints), backward.name, tuple(args)))
+        for i, gradient in zip(backward.gradients, hints, strict=True):
             tape.values[gradient] = type_of(tape.value(call.args[i]))
-            way.contribute(call.args[i], gradient)
+            back.contribute(call.args[i], gradient)
 
     def _passed(self, function: str, index: int, call: Call, need: Need) -> Arg:
         if need.kind == "param":
@@ -211,24 +213,24 @@ class Differentiation:
             return call.results[int(need.key)]
         return self.kept.extra(function, index, call, str(need.key))
 
-    def _twin(
+    def _backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[Twin | None]:
+    ) -> Deep[BackwardFunction | None]:
         """The backward function of `name` for these arguments; None if no gradient comes back."""
         key = (name, vs, seeded, active)
-        if key not in self._twins:
-            self._twins[key] = yield from self._made_twin(*key)
-        return self._twins[key]
+        if key not in self._backwards:
+            self._backwards[key] = yield from self._made_backward(*key)
+        return self._backwards[key]
 
-    def _made_twin(
+    def _made_backward(
         self, name: str, vs: tuple[Value, ...], seeded: tuple[int, ...], active: tuple[int, ...]
-    ) -> Deep[Twin | None]:
+    ) -> Deep[BackwardFunction | None]:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
         for taken in self.kept.own_names(name):
             builder.fresh(taken)
-        way = self._way(function, state, builder, [function.params[i].name for i in active])
+        back = self._pass(function, state, builder, [function.params[i].name for i in active])
         seeds: dict[str, Arg] = {}
         given: dict[int, str] = {}
         for i in seeded:
@@ -236,11 +238,11 @@ class Differentiation:
             if not isinstance(arg, str) or arg in seeds:
                 hint = arg if isinstance(arg, str) else "y"
                 given[i] = builder.fresh(f"d{hint}")
-                way.contribute(arg, given[i])
+                back.contribute(arg, given[i])
             else:
                 seeds[arg] = given[i] = builder.fresh(f"d{arg}")
-        yield from self._go_back(way, seeds)
-        found = ((i, way.total(function.params[i].name)) for i in active)
+        yield from self._go_back(back, seeds)
+        found = ((i, back.total(function.params[i].name)) for i in active)
         totals = {i: gradient for i, gradient in found if gradient is not None}
         if not totals:
             return None
@@ -256,8 +258,8 @@ class Differentiation:
         returned: tuple[Arg, ...],
         given: Mapping[int, str],
         gradients: tuple[int, ...],
-    ) -> Twin:
-        """The twin with its head: what it needs of the forward function."""
+    ) -> BackwardFunction:
+        """The backward function with its head: what it needs of the forward function."""
         made = {name for statement in body for name in results(statement)} | set(given.values())
         wanted = [*(n for s in body for n in names(operands(s))), *names(returned)]
         outside = dict.fromkeys(n for n in wanted if n not in made and n != DISCARD)
@@ -281,7 +283,7 @@ class Differentiation:
             known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole)
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
-        return Twin(known.name, tuple(needs), tuple(seeds), gradients)
+        return BackwardFunction(known.name, tuple(needs), tuple(seeds), gradients)
 
     def _stated(self, function: Function, state: State, values: Sequence[str], with_literals: bool) -> list[Type]:
         """Types for parameters that are values of a forward function; `DISCARD`: for none that has a name."""
@@ -317,7 +319,7 @@ class Differentiation:
     def _needs(
         self, function: Function, state: State, outside: Iterable[str]
     ) -> tuple[dict[Need, str], list[Statement]]:
-        """What a twin takes of the forward function, and the statements that it computes again."""
+        """What a backward function takes of the forward function, and the statements that it computes again."""
         places: dict[str, Need] = {p.name: Need("param", i) for i, p in enumerate(function.params)}
         for i, arg in enumerate(function.returned):
             if isinstance(arg, str):

@@ -114,9 +114,11 @@ def distributed(
     """
     entry = module.entry(original.name) or entry_of(module)
     scatter, gather = (f"{entry.name}.{role}" for role in ("scatter", "gather"))
-    standing = next((s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS), None)
-    if standing is not None:
-        message = f"one device represents others (`{standing}`), whose parts of parameters and results are not there"
+    collective = next(
+        (s.op for f in module for s in f.body if isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS), None
+    )
+    if collective is not None:
+        message = f"one device represents others (`{collective}`), whose parts of parameters and results are not there"
         raise VerifyError(f"{message}; verify what the same steps give without `representative=true`")
     values = list(inputs)
     if scatter in module.functions:

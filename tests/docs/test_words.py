@@ -52,19 +52,8 @@ PLAIN = {
 """Wordings that readers of pages, helps and messages had to decode, with what to write."""
 
 ROOMS = (
-    "analysis",
-    "cli",
-    "config",
-    "cost",
-    "diagnostics",
-    "files",
-    "ide",
-    "importers",
-    "ir",
-    "lower",
-    "ops",
-    "search",
-    "syntax",
+    *("analysis", "cli", "config", "cost", "diagnostics", "files", "ide", "importers", "ir", "lower", "ops", "search"),
+    *("simulate", "syntax", "transform"),
 )
 
 READ = [

@@ -9,8 +9,8 @@ from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, names, ope
 from distir.ir.builder import FunctionBuilder
 from distir.transform.checkpoint.blocks import TrainingStep
 from distir.transform.dead_code import live
-from distir.transform.kept import namer
 from distir.transform.operands import with_operands
+from distir.transform.residuals import namer
 
 
 def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:

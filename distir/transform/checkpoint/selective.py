@@ -33,8 +33,8 @@ from distir.ops import Value, type_of
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
-from distir.transform.kept import namer
 from distir.transform.operands import with_operands
+from distir.transform.residuals import namer
 
 PRODUCTS = frozenset({"MatMul", "Einsum"})
 """Ops that an attention core lies between."""
@@ -124,7 +124,7 @@ def recomputed_cores(
 ) -> Module | None:
     """The module with attention cores recomputed inside the functions of the backward pass.
 
-    `turn`: the first statement of the backward pass. `calls`: the statements of the entry function that have these cores.
+    `turn`: the first statement of the backward pass. `calls`: the statements of the entry function with these cores.
     None if none of them keeps one.
     """
     writer = _Variants(module, entry)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from distir.ir import Apply, Call, Function, Return, Statement, Type, names, results
 from distir.ir.builder import FunctionBuilder
 from distir.transform.dead_code import live
-from distir.transform.kept import namer
 from distir.transform.pipeline.outlining import Outlined, bindable
+from distir.transform.residuals import namer
 
 
 @dataclass(frozen=True)

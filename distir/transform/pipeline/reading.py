@@ -359,12 +359,12 @@ class _Reader:
             return
         if not all(n == DISCARD or types.device_of(type_of(self.full[n])) == HOST for n in statement.results):
             return
-        twins = tuple(n if n == DISCARD else self._fresh(f"{n}_of_batch") for n in statement.results)
-        for name, twin in zip(statement.results, twins, strict=True):
+        of_batch = tuple(n if n == DISCARD else self._fresh(f"{n}_of_batch") for n in statement.results)
+        for name, whole in zip(statement.results, of_batch, strict=True):
             if name != DISCARD:
-                self.of_batch[name] = twin  # unless its value is known: see `_add_sizes`
-                self.rho[twin] = Held(self.full[name], self.full[name], whole_like(type_of(self.full[name])))
-        made = replace(_with_results(statement, twins), args=self._with_whole_sizes(statement.args))
+                self.of_batch[name] = whole  # unless its value is known: see `_add_sizes`
+                self.rho[whole] = Held(self.full[name], self.full[name], whole_like(type_of(self.full[name])))
+        made = replace(_with_results(statement, of_batch), args=self._with_whole_sizes(statement.args))
         self.found.statements.append((made, Phase.HOST))
 
     def _is_plain_host(self, name: str) -> bool:
@@ -457,12 +457,12 @@ class _Reader:
         for _, maker in sorted(needed.items()):
             for result in maker.results:
                 if result != DISCARD:
-                    self.ahead[result] = twin = self._fresh(f"{result}_of_batch")
-                    self.rho[twin] = Held(self.full[result], self.full[result], whole_like(type_of(self.full[result])))
+                    self.ahead[result] = whole = self._fresh(f"{result}_of_batch")
+                    self.rho[whole] = Held(self.full[result], self.full[result], whole_like(type_of(self.full[result])))
             written = with_operands(_unclaimed(maker), self.ahead)
             host = all(n == DISCARD or types.device_of(type_of(self.full[n])) == HOST for n in maker.results)
-            twins = tuple(self.ahead.get(n, n) for n in maker.results)
-            self.found.statements.append((_with_results(written, twins), Phase.HOST if host else Phase.BEFORE))
+            of_batch = tuple(self.ahead.get(n, n) for n in maker.results)
+            self.found.statements.append((_with_results(written, of_batch), Phase.HOST if host else Phase.BEFORE))
 
     def _per_microbatch(self, index: int, statement: Work, held: list[Held]) -> None:
         """Add a statement; a part of the batch that comes out too large is set right at once."""

@@ -29,7 +29,7 @@ from distir.ir import (
 )
 from distir.ops import OPS, Value, type_of
 from distir.ops.splitting import layout
-from distir.transform.kept import namer
+from distir.transform.residuals import namer
 from distir.transform.sharding.batch import Places, batch_places
 from distir.transform.sharding.classes import Place
 

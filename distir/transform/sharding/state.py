@@ -12,7 +12,7 @@ from distir.ops import Value
 from distir.ops.layout import Block, Blocks, Repeated, Shared
 
 
-class Lying(Enum):
+class Unsplit(Enum):
     """`WHOLE`: the same on every device. `PARTIAL`: the sum over the devices is the value."""
 
     WHOLE = "whole"
@@ -46,8 +46,8 @@ class Split:
         return any(isinstance(block, Repeated) for block in self.blocks)
 
 
-State = Union[Lying, Split, "tuple[State, ...]"]
-WHOLE, PARTIAL = Lying.WHOLE, Lying.PARTIAL
+State = Union[Unsplit, Split, "tuple[State, ...]"]
+WHOLE, PARTIAL = Unsplit.WHOLE, Unsplit.PARTIAL
 
 
 def is_whole(state: State) -> bool:

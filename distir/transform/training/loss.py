@@ -32,7 +32,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.way_back import is_differentiable
+from distir.transform.backward_pass import is_differentiable
 
 LOSSES = ("auto", "mse", "cross_entropy", "none")
 REDUCTIONS = ("mean", "sum")

@@ -42,7 +42,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
 from distir.ops import OPS, Reject, Value, infer_types, type_of
 from distir.transform.batch_statistics import first_states
-from distir.transform.kept import namer
+from distir.transform.residuals import namer
 
 FLOAT32 = DTYPES["Float32"]
 

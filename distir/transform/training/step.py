@@ -18,18 +18,18 @@ from distir.ir import Arg, Attributes, Constant, Function, Module, Param, Part, 
 from distir.ir.roles import is_trained
 from distir.ops import type_of
 from distir.ops.optimizer import OPTIMIZERS, SCHEDULES, OptimizerRule
+from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
 from distir.transform.gradient import Differentiation
-from distir.transform.kept import namer
+from distir.transform.residuals import namer
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss
 from distir.transform.training.precision import GRADIENTS, PRECISIONS, Precision, with_weights_in
 from distir.transform.training.scaling import FIRST_SCALE, LossScaling
 from distir.transform.training.updates import Chosen, ChosenRate, Updates, device_of, updates, zeros
-from distir.transform.way_back import is_differentiable
 
 MODES = ("eval", "train")
 NO_DECAY = ("none", "1d")

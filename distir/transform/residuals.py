@@ -1,7 +1,7 @@
-"""What forward functions keep for their backward twins: values from inside that they return in addition.
+"""What forward functions keep for their backward functions: values from inside that they return in addition.
 
-A function is extended once, however many twins it has; every call of it takes what it needs and writes `_` for the
-rest.
+A function is extended once, however many backward functions it has; every call of it takes what it needs and
+writes `_` for the rest.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from distir.ir.builder import FunctionBuilder
 from distir.transform.dead_code import with_results
 
 
-class Kept:
-    """Grows while twins are written; then gives the forward functions as the twins need them."""
+class Residuals:
+    """Grows while backward functions are written; then gives the forward functions as those need them."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -104,11 +104,11 @@ class Kept:
         return found
 
     def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
-        """The body of a function that returns what its twins need. `used`: values that statements behind it mention."""
+        """The body of a function that returns what its backward functions need. `used`: values used after it."""
         return self._forward(self.module.functions[name], self._orders(), frozenset(used))
 
-    def functions(self, entry: Function, twins: Mapping[str, Iterable[Function]]) -> Iterator[Function]:
-        """The module's functions with the entry in its new form, every other one extended, and each one's twins."""
+    def functions(self, entry: Function, backwards: Mapping[str, Iterable[Function]]) -> Iterator[Function]:
+        """The module's functions with the entry in its new form, the others extended, and their backward functions."""
         orders = self._orders()
         for function in self.module:
             if function.name == entry.name:
@@ -118,7 +118,7 @@ class Kept:
             if stated is not None:
                 stated = (*stated, *(UNKNOWN for _ in orders.get(function.name, ())))
             yield replace(function, body=self._forward(function, orders), result_types=stated)
-            yield from twins.get(function.name, ())
+            yield from backwards.get(function.name, ())
 
     def _forward(
         self, function: Function, orders: Mapping[str, tuple[str, ...]], used: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""One function's way back as it is written: gradients by value, their sums, and what they are called."""
+"""One function's backward pass as it is written: gradients by value, their sums, and what they are called."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Gradient = Arg | None
 
 
 @dataclass(slots=True)
-class Way:
-    """A function's way back as it is written."""
+class BackwardPass:
+    """A function's backward pass as it is written."""
 
     function: Function
     state: State

@@ -7,7 +7,7 @@ from distir import models
 from distir.cost import load, parse
 from distir.diagnostics import ProgramError
 from distir.search import Space, Subject, distributed, evaluate
-from distir.search.standing import interchangeable
+from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.steps import StepError
