@@ -376,7 +376,7 @@ inWindow("other hardware is picked from the lens, and what-if is answered before
 inWindow("a transform is chosen in a form, previewed with its gain, and saved as a new file", "sequential.dir", async (window, folder) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Transform Program");
-  await window.pick("dp");
+  await window.pick("dp", { typed: true });
   await window.enter("2", ": dp");
   await window.row("Preview dp=2").waitFor();
   assert.ok(!(await window.page.locator(".quick-input-widget").innerText()).includes("`"), "no marks of Markdown in a form");
@@ -395,14 +395,14 @@ inWindow("a transform is chosen in a form, previewed with its gain, and saved as
 inWindow("steps are applied in the order that they need, whatever the order of choosing; what is refused is said in the form, which stays", "sequential.dir", async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Transform Program");
-  await window.pick("dp");
+  await window.pick("dp", { typed: true });
   await window.enter("7", ": dp");
   await window.pick("Preview dp=7");
   await window.row("dimension 0 of").or(window.page.locator(".quick-input-list .monaco-list-row", { hasText: "does not split" })).first().waitFor();
   assert.deepEqual(await window.messages(), []);
-  await window.pick("dp");
+  await window.pick("dp", { typed: true });
   await window.enter("2", ": dp");
-  await window.pick("pp");
+  await window.pick("pp", { typed: true });
   await window.enter("2", ": pp");
   await window.pick("microbatches", { typed: true });
   await window.enter("2", "microbatches");
@@ -420,7 +420,7 @@ inWindow("a preview and a rank are looked at for the machine that was picked", "
   await window.lens(/^dgx-h100$/);
   const [, first] = /^([\d.]+)ms/.exec(await window.lens(/· peak /));
   await window.command("DistIR: Transform Program");
-  await window.pick("cse");
+  await window.pick("cse", { typed: true });
   await window.pick("yes");
   await window.pick("Preview cse");
   await window.message("cse: as fast as before");
