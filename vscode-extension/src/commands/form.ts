@@ -24,25 +24,29 @@ const LEAVE_OUT = "(leave out)";
 
 /**
  * Let the user fill in fields, until what they are for is done. `go` labels the item that does it, `submit` does it with
- * the values by name. What is refused is said in the form, which stays. Undefined where the user leaves.
+ * the values by name. What is refused is said in the form, which stays. Undefined where the user leaves. `chosenFirst`:
+ * fields that have a value are listed first, with their options, where the list is longer than the window.
  */
 export async function form<T>(
   title: string,
   go: (fields: readonly Field[]) => string,
   fields: readonly Field[],
   submit: (values: Record<string, string>) => Promise<T>,
+  chosenFirst = false,
 ): Promise<T | undefined> {
-  let last: Field | undefined;
   let wrong = "";
-  const isAskedFor = ({ partOf }: Field): boolean => partOf === undefined || fields.some((field) => field.name === partOf && isSet(field.value));
+  const isChosen = (name: string): boolean => fields.some((field) => field.name === name && isSet(field.value));
+  const isAskedFor = ({ partOf }: Field): boolean => partOf === undefined || isChosen(partOf);
   for (;;) {
+    const shown = fields.filter(isAskedFor);
+    const isFirst = (field: Field): boolean => chosenFirst && isChosen(field.partOf ?? field.name);
     const items: Item[] = [
       { label: `$(play) ${go(fields)}`, act: "go", alwaysShow: true },
       ...said(wrong),
       { label: "", kind: vscode.QuickPickItemKind.Separator, act: "nothing" },
-      ...fields.filter(isAskedFor).map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
+      ...[...shown.filter(isFirst), ...shown.filter((field) => !isFirst(field))].map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
     ];
-    const picked = await choose(title, items, items.find((item) => item.act === last), wrong !== "");
+    const picked = await choose(title, items, wrong !== "");
     if (picked === undefined) return undefined;
     if (picked.act === "nothing") continue;
     if (picked.act === "go") {
@@ -51,13 +55,11 @@ export async function form<T>(
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
         wrong = error.message;
-        last = undefined;
       }
       continue;
     }
-    last = picked.act;
     wrong = "";
-    last.value = (await valueOf(title, last)) ?? last.value;
+    picked.act.value = (await valueOf(title, picked.act)) ?? picked.act.value;
   }
 }
 
@@ -77,14 +79,13 @@ async function valueOf(title: string, field: Field): Promise<string | undefined>
   return vscode.window.showInputBox({ ...options, prompt: field.detail, value: field.value, ...(check ? { validateInput: check } : {}) });
 }
 
-function choose(title: string, items: readonly Item[], active: Item | undefined, stays: boolean): Promise<Item | undefined> {
+function choose(title: string, items: readonly Item[], stays: boolean): Promise<Item | undefined> {
   const pick = vscode.window.createQuickPick<Item>();
   pick.title = title;
   pick.items = items;
   pick.placeholder = "Choose a field to change it";
   pick.matchOnDetail = true;
   pick.ignoreFocusOut = stays; // a message elsewhere does not take away what is to be read
-  if (active) pick.activeItems = [active];
   return new Promise((resolve) => {
     pick.onDidAccept(() => {
       resolve(pick.selectedItems[0]);

@@ -48,7 +48,7 @@ export class Transforms implements vscode.Disposable {
       if (words.length === 0) throw new Refused("choose a step below first");
       await this.context.extension.workspaceState.update(key, values); // as last time for this program
       return this.preview(document, server, words);
-    });
+    }, true);
   }
 
   /** Show what steps make of a program as a diff, and offer to write it. */
