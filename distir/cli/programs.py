@@ -41,6 +41,14 @@ def sound_program(path: str) -> Program:
     return program
 
 
+def fold_on_one_core() -> None:
+    """Of a command that runs no program: numpy, which folds constants, is not to start a BLAS thread on each core.
+
+    While they wait for work they take more time than all the folding. Where the user has said how many, so be it.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def folder_of(path: str) -> Path:
     """Where a program is at home: its folder; the current one for standard input."""
     return Path() if path == STDIN else Path(os.path.abspath(path)).parent

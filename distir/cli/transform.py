@@ -9,7 +9,7 @@ import typer
 from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import replace_file, shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sound_program
 from distir.diagnostics import ProgramError, Report
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def transform(
     *steps, file = words
     if not steps:
         raise Refused(f"expected steps before `{file}`", "`distir transform --list` names the steps")
+    if not verify:
+        fold_on_one_core()
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):
         result = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
