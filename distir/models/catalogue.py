@@ -20,7 +20,7 @@ SEQUENCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A row of table 1, see `paper`. `heads` is None for a perceptron; the table does not give it for the others."""
+    """A row of table 1, see `paper`. `heads` is None for an MLP; the table does not give it for the others."""
 
     layers: int
     width: int
@@ -62,7 +62,7 @@ def named(
     """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
 
     Without `batch` the batch dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as
-    long as their context, unless told otherwise; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
+    long as their context by default; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
     phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`.
 
     Those of the paper's evaluation have no options: see `paper`.

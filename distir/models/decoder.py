@@ -95,7 +95,7 @@ class Decoder:
     window_every: int = 1
     """Of so many layers, all but the last have the window; 1: all have it."""
     experts: int | None = None
-    """Experts of a layer, each a perceptron, in the place of one for all tokens."""
+    """Experts of a layer, each an MLP, in place of one for all tokens."""
     top_k: int | None = None
     """Experts that a token is given to."""
     expert_ffn: int | None = None
@@ -117,7 +117,7 @@ class Decoder:
     attention_bias: bool = False
     """Whether the linear layers of attention have a bias."""
     mlp_bias: bool = False
-    """Whether those of perceptrons and experts have one."""
+    """Whether those of MLPs and experts have one."""
     activation: Activation = "silu"
     gated: bool = True
     """Whether the perceptron's activation is a gate, multiplied with a second product."""

@@ -1,4 +1,4 @@
-"""A layer of a decoder: attention, then a perceptron or experts, each normalised before and added to what came in.
+"""A layer of a decoder: attention, then an MLP or experts, each normalised before and added to what came in.
 
 The arrangement is one that can be split: activations are (batch, sequence, width), queries, keys and values
 (batch, sequence, heads * size), and no constant names the batch or the number of heads, except attributes of

@@ -102,7 +102,7 @@ class T5:
         return f.op("Unsqueeze", by_head, (0,), result=f"{stack}_bias")
 
     def _layer(self, f: Block, sequence: int, stack: str) -> Function:
-        """Self-attention, in the decoder attention to the encoder's result, and a perceptron."""
+        """Self-attention, in the decoder attention to the encoder's result, and an MLP."""
         activation = TensorType(f.dtype, (BATCH, sequence, self.width))
         x = f.param("x", activation)
         f.param("bias", TensorType(f.dtype, (1, self.heads, sequence, sequence)))

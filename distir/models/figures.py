@@ -23,7 +23,7 @@ class Figures:
     active: int
     """Without the experts that a token is not given to."""
     tokens: int
-    """The length of the sequence. Of an image, its patches and the class token; of an example for a perceptron, 1."""
+    """The length of the sequence. Of an image, its patches and the class token; of an example for an MLP, 1."""
     flops: int
     """Of all ops. A training step has about three times as many."""
     attention_flops: int | None

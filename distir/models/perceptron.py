@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons with equally wide layers: inference, or one step of training (paper, figure 2)."""
+"""MLPs with equally wide layers: inference, or one training step (paper, figure 2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mlp(
     bias: bool = True,
     learning_rate: float = 0.01,
 ) -> Module:
-    """A perceptron of `layers` layers, each a square matrix product, a bias unless told otherwise, and a `Relu`.
+    """An MLP of `layers` layers, each a square matrix product, a bias by default, and a `Relu`.
 
     `@main` takes the weights `%w1: (width, width)` and `%b1: (width,)` of each layer and the input
     `%x: (batch, width)`, and returns the prediction. Without `batch` that dimension is called `B`.

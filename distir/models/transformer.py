@@ -60,7 +60,7 @@ def gpt2(
     `batch` that dimension is called `B`. There are embeddings for `positions` positions: 1024, or as many as the
     sequence is long where it is longer.
 
-    The causal mask is a host value of `sequence * sequence` truth values, made once for all layers.
+    The causal mask is a host value of `sequence * sequence` Booleans, made once for all layers.
 
     With `dropout`, the share that is dropped, the last parameter is `%seed`, a host integer: each training step takes
     another one. What is dropped follows from it, from the layer, and from the position of an element in the whole
@@ -146,7 +146,7 @@ class _Dropping:
 
 
 def _layer(width: int, heads: int, sequence: int, dtype: DType, dropout: float) -> Function:
-    """`@layer`: attention, then a perceptron, each normalised before and added to what came in."""
+    """`@layer`: attention, then an MLP, each normalised before and added to what came in."""
     f = FunctionBuilder("layer")
     x = f.param("x", TensorType(dtype, (BATCH, sequence, width)))
     mask = f.param("mask", TensorType(DTYPES["Bool"], (sequence, sequence), HOST))

@@ -52,7 +52,21 @@ PLAIN = {
 """Wordings that readers of pages, helps and messages had to decode, with what to write."""
 
 ROOMS = (
-    *("analysis", "cli", "config", "cost", "diagnostics", "files", "ide", "importers", "ir", "lower", "ops", "search"),
+    *(
+        "analysis",
+        "cli",
+        "config",
+        "cost",
+        "diagnostics",
+        "files",
+        "ide",
+        "importers",
+        "ir",
+        "lower",
+        "models",
+        "ops",
+        "search",
+    ),
     *("simulate", "syntax", "transform"),
 )
 
