@@ -1,1 +1,1 @@
-"""The language server: protocol only. What is said stands in `distir.ide`; here it is put into messages."""
+"""The language server: protocol only. What is said is in `distir.ide`; here it is put into messages."""

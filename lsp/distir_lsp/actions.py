@@ -152,7 +152,7 @@ def _as_code_action(
 
 
 def _choice(uri: str, action: Action) -> types.Command:
-    """The command that has the server look at a document for another machine."""
+    """The command that has the server simulate a document for another machine."""
     return types.Command(action.title, "distir.useHardware", arguments=[uri, action.hardware])
 
 

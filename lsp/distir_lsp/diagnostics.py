@@ -98,7 +98,7 @@ class _Writer:
         self.has_links = bool(getattr(can, "code_description_support", False))
 
     def item(self, finding: Finding) -> dict[str, Any]:
-        """One diagnostic. Notes that have no place, and what to do, stand in the message."""
+        """One diagnostic. Notes that have no place, and what to do, are in the message."""
         diagnostic = finding.diagnostic
         related = [note for note in diagnostic.notes if isinstance(note.site, Span)] if self.has_related else []
         notes = [f"note: {note.message}" for note in diagnostic.notes if note not in related]

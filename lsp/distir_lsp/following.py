@@ -32,7 +32,7 @@ def machine(server: DistirServer, uri: str) -> tuple[str, Mapping[str, str]]:
 
 
 def choose_machine(server: DistirServer, uri: str, hardware: Hardware, name: str, changes: Mapping[str, str]) -> None:
-    """Look at a document, and at those that were made of it, for other hardware: `name` with `changes`."""
+    """Simulate a document, and those that were made of it, for other hardware: `name` with `changes`."""
     followers = (follower for follower, followed in server.followed.items() if followed.source == uri)
     for each in (uri, *followers):
         found = server.documents.get(each)
@@ -42,7 +42,7 @@ def choose_machine(server: DistirServer, uri: str, hardware: Hardware, name: str
 
 
 def follow(server: DistirServer, uri: str, followed: Followed) -> None:
-    """Look at a document as one that was made of another one; it need not be open yet."""
+    """Treat a document as one that was made of another one; it need not be open yet."""
     server.followed[uri] = followed
     if (found := server.documents.get(uri)) is not None:
         opened(server, found)

@@ -26,7 +26,7 @@ class Frames:
     """Cuts what comes in into the bodies of messages. What precedes a body and states no length is skipped.
 
     So is what follows a head that states no length that a message may have, up to the next head. As it is for
-    somebody to answer, the head is given in its place.
+    a reader to answer, the head is given in its place.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Frames:
                     return
                 head = bytes(held[:end]).replace(b"\r\n", b"\n")
                 del held[: end + len(_HEAD_END)]
-                stated = _LENGTH.findall(head)  # of several, the last: others stand in what is skipped
+                stated = _LENGTH.findall(head)  # of several, the last: others are in what is skipped
                 if not stated or int(stated[-1]) > LONGEST:
                     if b"content-length" in head.lower():
                         yield head

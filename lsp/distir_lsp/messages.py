@@ -20,7 +20,7 @@ OWN = "distir/"
 """How the methods of our own begin."""
 
 DEEPEST = 100
-"""How deep objects and lists may stand in each other: the protocol's own go some ten deep."""
+"""How deep objects and lists may be nested: the protocol's own go some ten deep."""
 
 LONGEST_INTEGER = 300
 """Digits of an integer that is read at all."""

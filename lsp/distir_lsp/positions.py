@@ -1,4 +1,4 @@
-"""Where an offset stands in the protocol's terms: lines from 0, columns in the units that the client chose.
+"""Where an offset is in the protocol's terms: lines from 0, columns in the units that the client chose.
 
 Own tables of lines, so that neither an edit nor a request walks the whole text. Knows no programs.
 """
@@ -49,7 +49,7 @@ class Positions:
         return line, self._units(self.text[start:offset])
 
     def places(self, start: int, end: int) -> tuple[int, int, int, int]:
-        """Line and column of two offsets within the text; quick where they stand on one line, as most do."""
+        """Line and column of two offsets within the text; quick where they are on one line, as most do."""
         starts = self.starts
         line = bisect.bisect_right(starts, start) - 1
         if self._plain and (line + 1 == len(starts) or end < starts[line + 1]):

@@ -221,7 +221,7 @@ async def _what_if(
     before: Mapping[str, str],
     asked: Mapping[str, Any],
 ) -> Answer:
-    """Simulate on the machine with other figures; `keep`: look at the document for it from now on."""
+    """Simulate on the machine with other figures; `keep`: simulate the document for it from now on."""
     from distir.ide import hardware as machines
     from distir.ide.compare import compare
     from distir.ide.lenses import in_short

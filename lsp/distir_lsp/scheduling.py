@@ -96,6 +96,6 @@ class Background:
 
 
 def _forget(future: asyncio.Future[Any]) -> None:
-    """Nobody asks for the outcome of work that was stopped."""
+    """The outcome of work that was stopped is ignored."""
     if not future.cancelled():
         future.exception()

@@ -149,7 +149,7 @@ class DistirServer(LanguageServer):
         return settings_for(path_of(uri), self.client_settings) if found is None else found.settings
 
     def choose(self, uri: str, **changes: Any) -> None:
-        """Look at a document for something else, until it is closed: `changes` are fields of `Setup`."""
+        """Use another setup for a document, until it is closed: `changes` are fields of `Setup`."""
         found = self.documents.get(uri)
         if found is not None:
             found.chosen.update(changes)
@@ -219,7 +219,7 @@ class DistirServer(LanguageServer):
             self.text_document_publish_diagnostics(cleared)
 
     def settings_changed(self) -> None:
-        """Look at all documents under the settings of now."""
+        """Check all documents under the current settings."""
         for found in self.documents.values():
             self._set_up(found)
 
@@ -243,7 +243,7 @@ class DistirServer(LanguageServer):
     # ---- what is done by itself
 
     def _set_up(self, found: Open) -> None:
-        """Look at a document under the settings of now, if they are other ones."""
+        """Check a document under the current settings, if they changed."""
         settings = settings_for(found.path, self.client_settings)
         setup = replace(settings.setup, **found.chosen)
         old = found.settings
@@ -269,7 +269,7 @@ class DistirServer(LanguageServer):
             diagnostics.publish(self, found)
 
     async def _analyse(self, uri: str) -> None:
-        """Look at the latest version of a document; one that takes too long is left alone until it is edited."""
+        """Check the latest version of a document; one that takes too long is left alone until it is edited."""
         found = self.documents[uri]
         try:
             await self._look_at(found)

@@ -197,7 +197,7 @@ def _hardware(found: Config, given: Client, reports: list[Report], trouble: list
 
 
 def _report(found: Config, key: tuple[str, ...], message: str, help: str | None) -> Report:
-    """Something wrong with a setting, where it stands in the settings file."""
+    """Something wrong with a setting, where it is in the settings file."""
     path = found.path or Path(config.FILE_NAME)
     try:
         text = read_text(path, SETTINGS, "replace").removeprefix("\ufeff")

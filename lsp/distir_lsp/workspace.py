@@ -76,7 +76,7 @@ class Open:
         return known
 
     def give_up(self) -> None:
-        """Looking at this version takes too long: it is left alone until the next one."""
+        """Checking this version takes too long: it is left alone until the next one."""
         self._is_given_up = True
         self._document = self.simulated = None
         self.stamp += 1

@@ -76,6 +76,9 @@ READ = [
     *(ROOT / "examples").rglob("*.md"),
     ROOT / "vscode-extension" / "README.md",
     *(ROOT / "vscode-extension" / "walkthrough").glob("*.md"),
+    *(ROOT / "lsp" / "distir_lsp").rglob("*.py"),
+    *(ROOT / "vscode-extension" / "src").rglob("*.ts"),
+    *(ROOT / "vscode-extension" / "timeline" / "src").rglob("*.ts"),
     *(path for room in ROOMS for path in (ROOT / "distir" / room).rglob("*.py")),
     *(ROOT / "distir" / "lower" / "templates").glob("*.txt"),
     ROOT / "action.yml",
@@ -85,7 +88,7 @@ READ = [
     ROOT / "vscode-extension" / "package.json",
     ROOT / "vscode-extension" / "timeline" / "README.md",
 ]
-"""What users read: pages, helps and messages, lowered programs; and the code of these packages."""
+"""What users read: pages, helps, messages, lowered programs; and the code of packages, language server and extension."""
 
 
 def uses(phrase, write, paths):

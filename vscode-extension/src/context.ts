@@ -43,7 +43,7 @@ export function tell(context: Context, error: unknown): void {
   void vscode.window.showWarningMessage(plain(sentence(message)));
 }
 
-/** The server, which may be starting. Where there is none, its own message has told why. */
+/** The server, which may be starting. Where there is none, its own message has said why. */
 async function running(context: Context): Promise<Asked | undefined> {
   await context.server.ensure();
   if (context.server.state.kind === "starting") {

@@ -119,7 +119,7 @@ function restartsOn(made: Server): vscode.Disposable[] {
 
 /**
  * Tick the walkthrough's first step where the server runs. The editor passes over a context that is set already when it
- * first looks at the walkthrough, so it is set for a moment only: when the server has started, and when a tab is opened.
+ * first opens the walkthrough, so it is set for a moment only: when the server has started, and when a tab is opened.
  */
 function tickWalkthrough(made: Server): vscode.Disposable[] {
   const set = (value: boolean): Thenable<unknown> => vscode.commands.executeCommand("setContext", "distir.running", value);

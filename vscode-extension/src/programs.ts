@@ -9,7 +9,7 @@ import { type Asked, type Hardware, ask } from "./requests";
 /** How many texts of previews are kept, those of closed ones included: a timeline may still compare with them. */
 const KEPT = 16;
 
-/** Programs that nobody has written yet: results of transforms, other versions. */
+/** Programs that are not written yet: results of transforms, other versions. */
 export const PREVIEW = "distir-preview";
 
 /** The program that a command is about: the one given, else that in the active editor, else the last one there. */
@@ -58,8 +58,8 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   constructor(private readonly server: () => Asked | undefined) {}
 
   /**
-   * A document with a text, beside a program: so it has the same settings, and finds the same files. It is looked at for
-   * the machine that the program is looked at for.
+   * A document with a text, beside a program: so it has the same settings, and finds the same files. It is simulated for
+   * the machine that the program is simulated for.
    */
   async open(program: vscode.Uri, name: string, text: string): Promise<vscode.TextDocument> {
     const uri = vscode.Uri.from({ scheme: PREVIEW, path: beside(program, name), query: String(++this.count) });
@@ -69,7 +69,7 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
     return document.languageId === "distir" ? document : vscode.languages.setTextDocumentLanguage(document, "distir");
   }
 
-  /** The text; the server is told first what it follows, so that it never shows the times of another machine. */
+  /** The text; the server learns first what it follows, so that it never shows the times of another machine. */
   async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     const found = this.texts.get(uri.toString());
     const server = this.server();
@@ -98,7 +98,7 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
   }
 }
 
-/** Look at one document for the machine that another one is looked at for. */
+/** Simulate one document for the machine that another one is simulated for. */
 export async function onTheSameHardware(server: Asked, of: vscode.Uri, to: vscode.Uri): Promise<void> {
   const chosen = (await ask<Hardware>(server, "hardware", of.toString())).chosen;
   if (chosen === undefined) return;

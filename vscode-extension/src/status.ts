@@ -83,7 +83,7 @@ export class LanguageStatus implements vscode.Disposable {
     if (status.state === "on_demand") item.command = { command: "distir.simulateNow", title: "Simulate" };
   }
 
-  /** Why nothing is known: a text that is too long to be looked at, for instance. */
+  /** Why nothing is known: a text that is too long to be checked, for instance. */
   private showRefusal(why: string): void {
     this.program.text = "not simulated";
     this.program.detail = why;

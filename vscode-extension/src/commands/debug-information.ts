@@ -1,4 +1,4 @@
-// What somebody who helps has to know: versions, paths, settings, and how the server is.
+// What a maintainer has to know: versions, paths, settings, and how the server is.
 
 import * as vscode from "vscode";
 

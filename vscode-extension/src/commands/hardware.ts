@@ -1,4 +1,4 @@
-// The machine that a program is looked at for: picked, or with single figures changed.
+// The machine that a program is simulated for: picked, or with single figures changed.
 
 import * as vscode from "vscode";
 
@@ -45,7 +45,7 @@ async function pick(document: vscode.TextDocument, server: Asked, given: unknown
   return name === undefined ? undefined : ask(server, "hardware", uri, { action: "choose", name });
 }
 
-/** Change figures one after another and see what that would do; the document is looked at so only when that is kept. */
+/** Change figures one after another and see what that would do; the document is simulated so only when that is kept. */
 async function whatIf(document: vscode.TextDocument, server: Asked, given: unknown): Promise<WhatIf | undefined> {
   const uri = document.uri.toString();
   if (typeof given === "object" && given !== null) return ask<WhatIf>(server, "hardware", uri, { action: "whatIf", changes: given });

@@ -49,7 +49,7 @@ export function progressIn(text: string): { latest: Progress | undefined; rest: 
   return { latest, rest: rest.join("\n").trim() };
 }
 
-/** `12 of 42, best so far 4/1/1/8: 3,840,000 examples/s`; an annealing search goes on beyond the configurations there are. */
+/** `12 of 42, best so far 4/1/1/8: 3,840,000 examples/s`; an annealing search continues beyond the configurations there are. */
 export function inWords({ done, of, best }: Progress): string {
   const count = done <= of ? `${done} of ${of}` : `${of} of ${of}, then ${done - of} more`;
   return best === null ? count : `${count}, best so far ${best.plan}: ${best.throughput.toLocaleString("en", { maximumSignificantDigits: 4 })} examples/s`;

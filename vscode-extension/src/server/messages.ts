@@ -1,4 +1,4 @@
-// What the user is told when there is no server, and what can be done about it.
+// What the user reads when there is no server, and what can be done about it.
 
 import * as vscode from "vscode";
 

@@ -15,7 +15,7 @@ export type State =
   | { readonly kind: "missing"; readonly choice: Choice }
   | { readonly kind: "crashed"; readonly why: string };
 
-/** Schemes of documents that the server is told of; the last two are this extension's own, and read-only. */
+/** Schemes of documents that the server is notified of; the last two are this extension's own, and read-only. */
 export const SCHEMES = ["file", "untitled", "distir-preview", "distir-rank"];
 
 export class Server implements vscode.Disposable {
@@ -151,7 +151,7 @@ export class Server implements vscode.Disposable {
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: this.middleware,
       initializationOptions: { ...vscode.workspace.getConfiguration("distir") },
-      // A start that fails is told by us, once.
+      // A start that fails is reported by us, once.
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),

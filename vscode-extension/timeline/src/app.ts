@@ -14,7 +14,7 @@ import { onThemeChange, readTheme } from "./theme";
 import { Viewport } from "./viewport";
 import { compared, summary } from "./words";
 
-/** What the view talks to: an editor, or nobody in a plain page. Kept state outlives a reload. */
+/** What the view talks to: an editor, or nothing in a plain page. Kept state outlives a reload. */
 export interface Host {
   post(message: FromView): void;
   kept(): Kept | undefined;

@@ -5,7 +5,7 @@ import { BARS, type Row } from "./layout";
 import { type Group, type Model, upTo } from "./model";
 import type { Scene } from "./scene";
 
-/** Links that begin in one column of pixels beyond these are not told apart. */
+/** Links that begin in one column of pixels beyond these are drawn as one. */
 const PER_COLUMN = 3;
 
 /** So many messages a column of pixels, and less, are drawn in full strength. */

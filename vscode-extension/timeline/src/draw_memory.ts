@@ -52,7 +52,7 @@ export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
 }
 
 /**
- * What the strip's height stands for. The capacity, or the peak where that is more; of programs that need little of
+ * What the strip's height represents. The capacity, or the peak where that is more; of programs that need little of
  * the capacity, a quarter more than their peak, since nothing could be seen else. The bar beside it is to scale.
  */
 export function topOf(peak: number, capacity: number): number {
@@ -94,7 +94,7 @@ function trace(
   let i = pointAt(curve, from);
   let left = -1; // from where it has been
   let shown = i >= 0 ? height(points[i][1]) : base; // so high
-  let latest = shown; // what is in use behind the column that was looked at last
+  let latest = shown; // what is in use behind the column that was visited last
   const go = (at: number, high: number): void => {
     if (high === shown) return;
     if (at > left) step(left, at, shown);

@@ -61,7 +61,7 @@ export class Lane {
 
   /**
    * Say what is to be painted between two times on so many columns: about two calls for a column at the most, however
-   * many bars there are. A bar narrower than a column is one of those that its column stands for.
+   * many bars there are. A bar narrower than a column is one of those that its column represents.
    */
   paint(from: number, to: number, columns: number, painter: Painter): void {
     const { starts, ends, busy } = this;

@@ -3,7 +3,7 @@
 import { Lane } from "./lane";
 import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side } from "./protocol";
 
-/** A statement that bars come from: an op, or a call. `text` is what stands there, where that is known. */
+/** A statement that bars come from: an op, or a call. `text` is what is there, where that is known. */
 export interface Statement {
   function: string;
   index: number;
@@ -157,7 +157,7 @@ export class Model {
     return { function: caller, index, op: "call of", label: `@${name}`, range, text: null, bars };
   }
 
-  /** The bar that stands for `bar` of another version: the same statement's, the same time round. */
+  /** The bar that represents `bar` of another version: the same statement's, the same time round. */
   counterpart(other: Model, bar: number): number | null {
     const wanted = other.statement(bar);
     const round = wanted.bars.indexOf(bar);

@@ -1,4 +1,4 @@
-// What the view is told and what it tells: the answers of `distir/timeline`, `distir/memory` and `distir/compare`
+// What the view receives and what it sends: the answers of `distir/timeline`, `distir/memory` and `distir/compare`
 // (docs/lsp-requests.md), and the messages of README.md. Seconds, bytes, zero-based positions. No code.
 
 export interface Position {

@@ -11,7 +11,7 @@ export interface Hits {
 
 /**
  * All bars whose statement, or calls, hold every word, whatever the case. Null for an empty search.
- * Each distinct statement and each distinct way of calls is looked at once.
+ * Each distinct statement and each distinct path of calls is visited once.
  */
 export function search(model: Model, text: string): Hits | null {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);

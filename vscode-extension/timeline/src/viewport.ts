@@ -2,7 +2,7 @@
 
 import { ticks } from "d3-array";
 
-/** Across the view when zoomed in as far as it goes: less cannot be told apart by the simulation's clock. */
+/** Across the view when zoomed in as far as it goes: less is below the resolution of the simulation's clock. */
 export const NARROWEST_S = 20e-9;
 
 /** What is seen: from one time to another, below the first `top` pixels of all lanes. */
