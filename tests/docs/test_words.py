@@ -88,7 +88,7 @@ READ = [
     ROOT / "vscode-extension" / "package.json",
     ROOT / "vscode-extension" / "timeline" / "README.md",
 ]
-"""What users read: pages, helps, messages, lowered programs; and the code of packages, language server and extension."""
+"""What users read: pages, helps, messages, lowered programs; and the code of packages, server and extension."""
 
 
 def uses(phrase, write, paths):

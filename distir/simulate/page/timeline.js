@@ -1,4 +1,4 @@
-// sources 45ca09d80a254234da8d967949a97f11a3af10b56cfb5b5caa386bd7b5f35218
+// sources 38375b1da1a7233ad745cfd14e74ee702af0cd15a48757c608d09e54ac95083b
 /*!
 Timeline view of DistIR: MIT License, see LICENSE of DistIR.
 
