@@ -141,7 +141,7 @@ func @main(%a: Tensor[Float32, (1024, 1024), 1], %b: Tensor[Float32, (1024, 1024
 def test_what_it_cannot_be_used_for():
     module = distir.models.mlp(4, 64, batch=16, training=True)
     made = transform(module, "dtp=2,2,1", "representative=true")
-    with pytest.raises(VerifyError, match="one device stands for others"):
+    with pytest.raises(VerifyError, match="one device represents others"):
         verify(module, made)
     with pytest.raises(ProgramError) as caught:
         transform(made, "zero=1")
@@ -152,6 +152,6 @@ def test_what_it_cannot_be_used_for():
 
 
 def test_a_machine_with_too_few_devices():
-    with pytest.raises(ProgramError, match="stands for device 31") as caught:
+    with pytest.raises(ProgramError, match="represents device 31") as caught:
         simulate(distir.parse(ALONE.format(size=4, stride=10)), "dgx2-v100")
     assert caught.value.diagnostics[0].code.number == "DIR504"
