@@ -10,7 +10,7 @@ Example::
 
 from __future__ import annotations
 
-from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement
+from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement, results
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant
 from distir.ir.types import UNKNOWN, Type
 
@@ -80,3 +80,12 @@ def _mentions_values(operand: Operand) -> bool:
     if isinstance(operand, tuple):
         return any(map(_mentions_values, operand))
     return isinstance(operand, (str, Literal))
+
+
+def namer(function: Function) -> FunctionBuilder:
+    """A builder that gives no name which the function has already."""
+    builder = FunctionBuilder(function.name)
+    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
+        if name != DISCARD:
+            builder.fresh(name)
+    return builder

@@ -27,11 +27,10 @@ from distir.ir import (
     Site,
     TensorType,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
-from distir.transform.residuals import namer
 
 NORMALIZATION = "BatchNormalization"
 

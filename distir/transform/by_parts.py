@@ -27,11 +27,10 @@ from distir.ir import (
     Statement,
     TensorType,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import type_of
 from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
-from distir.transform.residuals import namer
 
 LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,

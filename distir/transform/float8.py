@@ -25,6 +25,7 @@ from distir.ir import (
     results,
 )
 from distir.ir import names as names_of
+from distir.ir.builder import namer
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -119,16 +120,7 @@ def _is_dense(statement: Apply, weights: set[str]) -> bool:
 def _changed(
     function: Function, state: State, chosen: set[int], left: tuple[int, ...], right: tuple[int, ...]
 ) -> Function:
-    taken = {p.name for p in function.params} | {name for s in function.body for name in results(s)}
-
-    def fresh(hint: str) -> str:
-        name, number = hint, 1
-        while name in taken:
-            number += 1
-            name = f"{hint}_{number}"
-        taken.add(name)
-        return name
-
+    fresh = namer(function).fresh
     quantised: dict[tuple[object, tuple[int, ...]], tuple[str, str]] = {}
 
     def pair(body: list[Statement], arg: str, block: tuple[int, ...]) -> tuple[str, str]:

@@ -41,14 +41,14 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, type_of
 from distir.transform.backward_pass import BackwardPass, Gradient, is_differentiable
 from distir.transform.dead_code import live
 from distir.transform.generic import declared, generic, generic_value, with_dtypes
-from distir.transform.residuals import Residuals, namer
+from distir.transform.residuals import Residuals
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
     from distir.ops.backward import Tape

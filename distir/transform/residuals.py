@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Return, Statement, results
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.dead_code import with_results
 
 
@@ -165,12 +165,3 @@ def _wanted(results: tuple[str, ...], named: tuple[str, ...], wanted: set[str]) 
     while len(found) > len(results) and found[-1] == DISCARD:
         found.pop()
     return tuple(found)
-
-
-def namer(function: Function) -> FunctionBuilder:
-    """A builder that gives no name which the function has already."""
-    builder = FunctionBuilder(function.name)
-    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-        if name != DISCARD:
-            builder.fresh(name)
-    return builder

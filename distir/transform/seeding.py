@@ -30,6 +30,7 @@ from distir.ir import (
     TensorType,
     results,
 )
+from distir.ir.builder import namer
 from distir.ir.calls import callees_first
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -96,16 +97,7 @@ class _Seeding:
         return self.axes.get(function.name, {}).get(results(statement)[0])
 
     def _function(self, function: Function, located: Mapping[str, bool]) -> Function:
-        taken = {p.name for p in function.params} | {name for s in function.body for name in results(s)}
-
-        def fresh(hint: str) -> str:
-            name, number = hint, 1
-            while name in taken:
-                number += 1
-                name = f"{hint}_{number}"
-            taken.add(name)
-            return name
-
+        fresh = namer(function).fresh
         seed = fresh("seed")
         rows = fresh("rows") if located[function.name] else DISCARD
         params = [*function.params]

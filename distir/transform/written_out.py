@@ -26,11 +26,10 @@ from distir.ir import (
     Type,
     types,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, type_of
 from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
-from distir.transform.residuals import namer
 from distir.transform.steps import StepError, step, tell
 
 if TYPE_CHECKING:  # decompositions are loaded only where something is written out

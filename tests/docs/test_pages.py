@@ -44,12 +44,13 @@ def reader(tmp_path, capsys, monkeypatch, pytestconfig):
 
 @pytest.fixture
 def registries(monkeypatch):
-    """Ops and steps that a page defines are gone after it."""
-    from distir.ops import OPS
-    from distir.transform.all_steps import STEPS
-    from distir.transform.pipeline import SCHEDULES
+    """What a page registers (an op, a step, a schedule, an optimizer) is gone after it."""
+    import distir.transform.all_steps  # noqa: F401 -- the registries are in the modules that it imports
+    from distir.ir.registry import Registry
 
-    held = [(registry, set(registry)) for registry in (OPS, STEPS, SCHEDULES)]
+    modules = [module for name, module in sys.modules.items() if name.startswith("distir.")]
+    registries = {id(value): value for m in modules for value in vars(m).values() if isinstance(value, Registry)}
+    held = [(registry, set(registry)) for registry in registries.values()]
     yield
     for registry, before in held:
         for name in set(registry) - before:

@@ -6,11 +6,10 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, names, operands
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.checkpoint.blocks import TrainingStep
 from distir.transform.dead_code import live
 from distir.transform.operands import with_operands
-from distir.transform.residuals import namer
 
 
 def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:

@@ -28,13 +28,12 @@ from distir.ir import (
     operands,
     types,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import Value, type_of
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
 from distir.transform.operands import with_operands
-from distir.transform.residuals import namer
 
 PRODUCTS = frozenset({"MatMul", "Einsum"})
 """Ops that an attention core lies between."""

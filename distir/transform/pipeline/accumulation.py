@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from distir.ir import Apply, Call, Function, Return, Statement, Type, names, results
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.dead_code import live
 from distir.transform.pipeline.outlining import Outlined, bindable
-from distir.transform.residuals import namer
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from distir.ir import (
     TupleType,
     Type,
 )
+from distir.ir.builder import namer
 from distir.ops import OPS, Value, type_of
 from distir.ops.splitting import layout
-from distir.transform.residuals import namer
 from distir.transform.sharding.batch import Places, batch_places
 from distir.transform.sharding.classes import Place
 

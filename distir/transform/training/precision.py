@@ -38,11 +38,10 @@ from distir.ir import (
     Type,
     types,
 )
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, Reject, Value, infer_types, type_of
 from distir.transform.batch_statistics import first_states
-from distir.transform.residuals import namer
 
 FLOAT32 = DTYPES["Float32"]
 

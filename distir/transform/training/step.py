@@ -15,6 +15,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Arg, Attributes, Constant, Function, Module, Param, Part, Return, Site, Statement, names, operands
+from distir.ir.builder import namer
 from distir.ir.roles import is_trained
 from distir.ops import type_of
 from distir.ops.optimizer import OPTIMIZERS, SCHEDULES, OptimizerRule
@@ -23,7 +24,6 @@ from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
 from distir.transform.gradient import Differentiation
-from distir.transform.residuals import namer
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
-from distir.transform.residuals import namer
 from distir.transform.zero.groups import Group, Uses, check_unused, needed_whole, uses_of
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition

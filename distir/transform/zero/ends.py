@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Arg, Attributes, Function, Param, Return, names, operands
+from distir.ir.builder import namer
 from distir.transform.dead_code import live
-from distir.transform.residuals import namer
 from distir.transform.zero.partition import Copies, Owner, part_type
 
 

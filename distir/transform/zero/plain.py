@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from distir.ir import Apply, Arg, Function, Return, Statement, names, operands
+from distir.ir.builder import namer
 from distir.transform.dead_code import live
 from distir.transform.operands import with_operands
-from distir.transform.residuals import namer
 from distir.transform.steps import tell
 from distir.transform.zero.groups import Uses, takes_norm, updated_by, uses_of
 
