@@ -47,10 +47,12 @@ def _joined(product: Apply, total: Statement, state: State) -> Apply | None:
     """The product with what it is added to; None where it is not added to one thing of its own type."""
     if not isinstance(total, Apply) or total.op not in ("Add", "Sum"):
         return None
+    if total.stream != product.stream:
+        return None
     others = [arg for arg in total.args if arg != product.results[0]]
     if len(total.args) != 2 or len(others) != 1 or not isinstance(others[0], str):
         return None
     types = [type_of(state[name]) for name in (others[0], product.results[0])]
     if types[0] != types[1]:
         return None
-    return Apply(total.results, "Gemm", (*product.args, others[0]), product.attrs, total.claims)
+    return replace(product, results=total.results, args=(*product.args, others[0]), claims=total.claims)

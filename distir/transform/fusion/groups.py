@@ -33,6 +33,7 @@ class Group:
     members: list[int]
     place: int
     device: int
+    stream: str
     elements: Dim
     rows: tuple[Dim, bool] | None
     """Of a reduction: how many rows, and whether their elements are contiguous."""
@@ -73,7 +74,7 @@ class Grouping:
                 part, device = found
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
-                self.owner[index] = Group([index], index, device, part.elements, rows)
+                self.owner[index] = Group([index], index, device, _stream(statement), part.elements, rows)
         while self._vertically() or self._horizontally():
             pass
         self._trim()
@@ -146,14 +147,15 @@ class Grouping:
 
     def _merge(self, a: Group, b: Group) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
-        if a.device != b.device or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
+        together = (a.device, a.stream) == (b.device, b.stream)
+        if not together or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
         members = sorted([*a.members, *b.members])
         place = self._between(members, (b.place, a.place))
         if place is None:
             return False
         whole = a if a.rows is not None or a.elements == b.elements else b
-        merged = Group(members, place, a.device, whole.elements, a.rows or b.rows)
+        merged = Group(members, place, a.device, a.stream, whole.elements, a.rows or b.rows)
         self.owner.update((index, merged) for index in members)
         return True
 
@@ -234,6 +236,10 @@ class Grouping:
                 if all(inside.isdisjoint(self.users.get(name, ())) for name in results(self.body[index])):
                     return index, 1
         return None
+
+
+def _stream(statement: Statement) -> str:
+    return statement.stream if isinstance(statement, Apply) else ""
 
 
 def _first(pair: tuple[Place, object]) -> Place:
