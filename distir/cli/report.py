@@ -83,6 +83,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "ops": simulation.ops,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
+        "host_bound": simulation.host_bound,
         "cost": as_cost(simulation.cost),
         "devices": {
             str(device): {
@@ -126,7 +127,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "device": wait.device,
                 "start_s": wait.start,
                 "duration_s": wait.seconds,
-                "for": _entry(timeline.event(wait.blocker), line_of),
+                "for": _entry(timeline.event(wait.blocker), line_of) if wait.blocker is not None else None,
                 "before": _entry(timeline.event(wait.event), line_of),
             }
             for wait in longest_waits(simulation, top)
@@ -275,14 +276,15 @@ def _waits(simulation: Simulation, top: int, line_of: Callable[[Event], int | No
     timeline = simulation.timeline()
     listed = table("device", "idles", "from", "before", "because of", "on", right="012")
     for wait in longest_waits(simulation, top):
-        event, blocker = timeline.event(wait.event), timeline.event(wait.blocker)
+        event = timeline.event(wait.event)
+        blocker = timeline.event(wait.blocker) if wait.blocker is not None else None
         listed.add_row(
             str(wait.device),
             show_seconds(wait.seconds),
             show_seconds(wait.start),
             Text(placed(event, line_of)),
-            Text(placed(blocker, line_of)),
-            _numbers(blocker.effect.devices),
+            Text(placed(blocker, line_of) if blocker is not None else "the host"),
+            _numbers(blocker.effect.devices) if blocker is not None else "",
         )
     return listed
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from distir.cost.document import File, parse_file, read_file
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
+from distir.cost.host import FRAMEWORKS
 from distir.cost.reader import read
 from distir.diagnostics.spelling import nearest
 from distir.ir.registry import Registry
@@ -30,6 +31,9 @@ _grown: dict[str, tuple[Hardware, Hardware]] = {}
 """By name, machines of more than two nodes: the one of two that each was made of, and it."""
 
 
+_FRAMEWORK = re.compile(r"(.+)@([^@/\\.]*)", re.DOTALL)
+_hosted: dict[str, tuple[Hardware, Hardware]] = {}
+"""By name, machines under a framework: the one without, and it."""
 _added: Registry[Path] = Registry()
 
 
@@ -56,6 +60,8 @@ def _ours() -> set[str]:
 def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT) -> Hardware:
     """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path; `8x-NAME` are 8 nodes.
 
+    `NAME@eager` (`@compiled`, `@graphs`): the same with what the profile says that issuing ops takes there.
+
     Hardware itself is returned as it is.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
@@ -64,6 +70,8 @@ def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT) -> Hardware:
     if isinstance(name_or_path, Hardware):
         return name_or_path
     name = os.fspath(name_or_path)
+    if match := _FRAMEWORK.fullmatch(name):
+        return _under(*match.groups())
     grown = _of_nodes(name)
     if grown is not None:
         return grown
@@ -111,6 +119,24 @@ def _of_nodes(name: str) -> Hardware | None:
         lines += [f"[levels.{two.levels[-1].name}]", f"devices = {count}"]
         _grown[name] = two, parse("\n".join(lines) + "\n", name)
     return _grown[name][1]
+
+
+def _under(name: str, framework: str) -> Hardware:
+    """A machine under a framework, such as `dgx-a100@eager`. Raises HardwareError."""
+    known = f"known: {', '.join(f'`{name}@{other}`' for other in FRAMEWORKS)}"
+    if framework not in FRAMEWORKS:
+        likely = nearest(framework, FRAMEWORKS)
+        hint = f"did you mean `{name}@{likely}`?" if likely else known
+        raise HardwareError([Problem(f"unknown framework `{framework}` in `{name}@{framework}`", help=hint)])
+    machine, key = load(name), f"{name}@{framework}"
+    if key not in _hosted or _hosted[key][0] is not machine:
+        found = machine.under(framework)
+        if found is None:
+            message = f"`{machine.name}` does not say how long `{framework}` takes to issue an op"
+            hint = f'in a profile that extends it, state `issue = {{ {framework} = "20us" }}` for its kinds of device'
+            raise HardwareError([Problem(message, help=hint)])
+        _hosted[key] = machine, found
+    return _hosted[key][1]
 
 
 def _chain(path: Path) -> tuple[_Stamps, list[File]]:

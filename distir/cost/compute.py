@@ -27,6 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from distir.cost.host import FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
@@ -120,7 +121,8 @@ class DeviceKind:
     `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
-    process holds beside tensors.
+    process holds beside tensors. `host`: how ops are issued to it; `interference`: the share of a collective's time by
+    which it delays what is computed beside it.
     """
 
     name: str
@@ -137,6 +139,8 @@ class DeviceKind:
     cache: float = 0.0
     warmth: float = 0.0
     process: Process = NO_PROCESS
+    host: Host = FREE_HOST
+    interference: float = 0.0
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

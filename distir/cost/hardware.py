@@ -110,6 +110,14 @@ class Hardware:
         used = enumerate(self.kinds)
         return replace(self, kinds=tuple(k.running(working_sets[d]) if d in working_sets else k for d, k in used))
 
+    def under(self, framework: str) -> Hardware | None:
+        """The machine where hosts issue ops as a framework does; None where the profile does not say how fast."""
+        hosts = [kind.host.frameworks.get(framework) for kind in self.kinds]
+        if not any(hosts):
+            return None
+        kinds = tuple(replace(kind, host=host or kind.host) for kind, host in zip(self.kinds, hosts, strict=True))
+        return replace(self, name=f"{self.name}@{framework}", kinds=kinds)
+
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[self.physical[position]]

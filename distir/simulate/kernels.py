@@ -62,6 +62,7 @@ class Kernel:
             shares if any(leaf is not None for leaf in shares) else (),
             chip.donations(),
             (),
+            effects.issue(devices),
         )
 
 

@@ -19,7 +19,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
-from distir.simulate.body import Bodies, Body, Fate
+from distir.simulate.body import Bodies, Body, Edge, Fate
 from distir.simulate.effects import Effects
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
@@ -158,8 +158,8 @@ class CutBodies(Bodies):
 
     cut: Cut = field(kw_only=True)
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
-        body = yield from Bodies.build(self, found, fates, wanted)
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+        body = yield from Bodies.build(self, found, fates, wanted, edge)
         written = self.cut.written.get(id(found.instance))
         return body if written is None else joined(body, written)
 

@@ -7,7 +7,7 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -22,6 +22,8 @@ from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
+
+NONE, COMPUTE = frozenset[str](), frozenset(("",))
 
 
 def go_on() -> None:
@@ -68,6 +70,10 @@ class Storages:
     """Those of its calls, by identity."""
     viewed: set[int] = field(default_factory=set[int])
     """Storages of which a value may be a part, or a repetition: their sizes do not follow from types."""
+    streams: dict[int, str] = field(default_factory=dict[int, str])
+    """By statement that is on another stream than that of compute: its name."""
+    streamed: bool = False
+    """Whether a statement is, here or in calls."""
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -95,6 +101,48 @@ class Storages:
                 for storage in self.operands[index]:
                     last[storage] = index
         return last
+
+    @cached_property
+    def used_on(self) -> Mapping[int, Set[str]]:
+        """By storage: the streams of the ops that use it, in calls too."""
+        found: dict[int, Set[str]] = {}
+        for index, statement in enumerate(self.statements):
+            if isinstance(statement, Called):
+                callee = statement.callee
+                used = callee.used_on if callee.streamed else dict.fromkeys(callee.used_parameters, COMPUTE)
+                for parameter, ours in enumerate(statement.arguments):
+                    if parameter in used:
+                        found[ours] = found.get(ours, NONE) | used[parameter]
+            elif statement is not None and statement.devices:
+                stream = frozenset((self.streams.get(index, ""),))
+                for storage in self.operands[index]:
+                    found[storage] = found.get(storage, NONE) | stream
+        return found
+
+    @cached_property
+    def made_on(self) -> Mapping[int, str]:
+        """By storage that is made here or in a call: the stream of the op that makes it."""
+        found: dict[int, str] = {}
+        for index, statement in enumerate(self.statements):
+            if isinstance(statement, Called):
+                callee = statement.callee
+                made: Mapping[int, str] = callee.made_on if callee.streamed else {}
+                new = [s for s in dict.fromkeys(callee.returned) if s >= callee.parameters]
+                found.update((ours, made.get(s, "")) for s, ours in zip(new, self.created[index], strict=True))
+            elif statement is not None:
+                stream = self.streams.get(index, "")
+                for storage in self.created[index]:
+                    if storage >= self.parameters:
+                        found.setdefault(storage, stream)
+        return found
+
+    @cached_property
+    def crossing(self) -> frozenset[int]:
+        """The storages made here, or in a call, on another stream than on one that uses them."""
+        if not self.streamed:
+            return frozenset()
+        made = self.made_on
+        return frozenset(s for s, streams in self.used_on.items() if s in made and streams != {made[s]})
 
     @cached_property
     def widths(self) -> list[int]:
@@ -174,6 +222,7 @@ class StorageMap:
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
+        _ = known.crossing
         return known
 
     def called(self, caller: Instance, call: Call) -> Instance:
@@ -208,12 +257,16 @@ class StorageMap:
                     done = self.effects.of(op, rho)
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
+                if statement.stream:
+                    found.streams[index] = statement.stream
+                    found.streamed = True
                 created = create(found, done, operands)
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = yield from self._call(found, statement, operands)
+                found.streamed |= done.callee.streamed
                 name_results(statement.results, done.results, done.callee.widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands

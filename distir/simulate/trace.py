@@ -229,8 +229,11 @@ def call_path(path: Iterable[tuple[Function, int]]) -> str:
 
 
 def _waited(timeline: Timeline, wait: Wait) -> Record:
-    blocker = timeline.event(wait.blocker)
-    return {"device": wait.device, "us": wait.seconds * 1e6, "for": f"{blocker.op} {blocker.label}"}
+    said = "the host"
+    if wait.blocker is not None:
+        blocker = timeline.event(wait.blocker)
+        said = f"{blocker.op} {blocker.label}"
+    return {"device": wait.device, "us": wait.seconds * 1e6, "for": said}
 
 
 def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:

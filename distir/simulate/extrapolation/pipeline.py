@@ -119,6 +119,8 @@ class Pipeline:
         round, how many more calls of it the other one has. With fewer microbatches, each device must do what is left in
         the same order. None where rounds do not all do the same, or memories are shared. Raises Reject.
         """
+        if known.planned.streamed:
+            return None  # which values get ready on which stream depends on more than the round
         parameters = _parameters(known, arguments)
         if [memory for memory, _ in parameters] != [memory for memory, _ in known.planned.parameters]:
             return None
@@ -296,7 +298,7 @@ def _with_powers(steps: Sequence[Effect | Body | None], again: Mapping[int, int]
             times = 1 + again.get(index, 0)
             found += [step.summary] * times if times < MANY else [power(step.summary, times)]
         elif isinstance(step, Effect) and step.devices:
-            found.append(step)
+            found.append(step.move(None))
     return found
 
 
