@@ -479,6 +479,25 @@ def _covered(pieces):
     return found
 
 
+def _pending(ran):
+    """The ops on other streams than that of compute that make a value, each with the op that first waits for it.
+
+    That is an op on the compute stream which uses a value that depends on it; None if there is none.
+    """
+    depends: dict = {}
+    settled: dict = {}
+    for index, op in enumerate(ran.ops):
+        waiting = {i for s in op.operands for i in depends.get(s, ()) if settled[i] is None}
+        if op.devices and not op.stream:
+            settled.update(dict.fromkeys(waiting, index))
+            continue
+        if op.devices and op.made:
+            settled[index] = None
+            waiting = {*waiting, index}
+        depends.update(dict.fromkeys(op.made, waiting))
+    return settled
+
+
 def _memory(ran):
     """After every op, what is in use follows from who needs what."""
     last_use: dict = {}
@@ -486,9 +505,20 @@ def _memory(ran):
         for storage in (*op.operands, *op.results):
             if storage is not None:
                 last_use[storage] = index
+    holds: dict = {}
+    waits: dict = {}
+    for issued, until in _pending(ran).items():
+        op = ran.ops[issued]
+        waits.setdefault(until, []).append(op)
+        for storage in {*op.operands, *op.results} - {None}:
+            holds.setdefault(storage, []).append((issued, len(ran.ops) if until is None else until))
 
-    def needed_after(storage, index):
+    def used_after(storage, index):
         return storage in ran.returned or last_use.get(storage, -1) > index
+
+    def held_after(storage, index, before):
+        """Whether an op that was issued before another holds it."""
+        return any(issued < before and until > index for issued, until in holds.get(storage, ()))
 
     alive = set(range(ran.parameters))
     permanent = set(alive) - ran.donated
@@ -502,7 +532,9 @@ def _memory(ran):
             new, old = op.results[result], op.operands[operand]
             if new is None or old is None or old not in alive or old in taken_over.values():
                 continue
-            if ran.storages[old] == ran.storages[new] and not needed_after(old, index):
+            if used_after(old, index) or held_after(old, index, before=index):
+                continue
+            if ran.storages[old] == ran.storages[new]:
                 taken_over[new] = old
         for new, old in taken_over.items():
             alive.remove(old)
@@ -513,8 +545,11 @@ def _memory(ran):
         for device in op.devices if op.temporary else ():
             temporary[ran.machine.memory_of(ran.place[device])] += op.temporary
         _note(ran, alive, temporary, event)
-        gone = {*op.operands, *op.results} & alive
-        alive -= {s for s in gone if s not in permanent and not needed_after(s, index)}
+        gone = {*op.operands, *op.results}
+        gone |= {storage for waited in waits.get(index, ()) for storage in (*waited.operands, *waited.results)}
+        for storage in (gone & alive) - permanent:
+            if not used_after(storage, index) and not held_after(storage, index, before=len(ran.ops)):
+                alive.remove(storage)
 
 
 def _note(ran, alive, temporary, event):

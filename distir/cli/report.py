@@ -158,6 +158,8 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     if len(simulation.devices) > 1:
         shares = (simulation.bubble, "bubble"), (simulation.exposed_communication, "exposed communication")
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
+    if simulation.host_bound:
+        latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
     parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (

@@ -18,11 +18,13 @@ from distir.simulate.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """A device that idles before an event: from when, for how many seconds."""
+    """A device that idles before an event: from when, for how many seconds; at the end, perhaps, for a host alone."""
 
     device: int
     start: float
     seconds: float
+    host: float
+    """For how many of the seconds nothing is missing but a host that has yet to issue the op."""
 
 
 class TimelineIndex:
@@ -50,19 +52,12 @@ class TimelineIndex:
             return ()
         place, clocks = Place(found, index), found.clocks(index)
         start = place.start
+        host = to_seconds(max(0, start - place.allowed))
         return tuple(
-            IdleTime(device, to_seconds(clocks[stream]), to_seconds(start - clocks[stream]))
+            IdleTime(device, to_seconds(clocks[stream]), to_seconds(start - clocks[stream]), host)
             for stream in place.streams
             if clocks[stream] < start and (device := of_device(stream)) is not None
         )
-
-    def host(self, occurrence: Occurrence, index: int) -> float:
-        """For how many seconds an op waits for nothing but a host that has yet to issue it."""
-        found = self._run(occurrence)
-        if found is None or not isinstance(found.body.steps[index], Effect) or not found.groups[index]:
-            return 0.0
-        place = Place(found, index)
-        return to_seconds(max(0, place.start - place.allowed))
 
     def event(self, occurrence: Occurrence, index: int) -> int | None:
         """The number of an op's event; None for a call, and for ops that are none."""

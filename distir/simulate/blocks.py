@@ -139,6 +139,7 @@ def joined(calls: Body, instance: Instance) -> Body:
     What is known of it as a whole is known from its blocks; by statement, it is found on demand.
     """
     storages = Late(lambda: (_Numbered(calls),))
+    streamed = calls.streamed or any(isinstance(block, Body) and block.streamed for block in calls.steps)
     body = Body(
         instance,
         calls.parameters,
@@ -153,11 +154,11 @@ def joined(calls: Body, instance: Instance) -> Body:
         calls.pinned,
         calls.passed_on,
         LateMapping(lambda: storages[0].order),
-        LateMapping(lambda: storages[0].flow) if calls.streamed else {},
+        LateMapping(lambda: storages[0].flow) if streamed else {},
         calls.edge,
     )
     vars(body).update(events=calls.events, ops=calls.ops, summaries=calls.summaries, memory=calls.memory)
-    vars(body)["streamed"] = calls.streamed
+    vars(body)["streamed"] = streamed
     return body
 
 

@@ -74,7 +74,7 @@ class Body:
     live_out: frozenset[int]
     """The storages of ours that the caller wants."""
     pinned: frozenset[int]
-    """The leaves returned that are in memory which must not be freed."""
+    """The leaves returned, and after these what is left pending, that are in memory which must not be freed."""
     passed_on: tuple[frozenset[int], dict[int, int]] = (frozenset(), {})
     """The fate of the parameters' storages: those freed, and by storage of ours the one that was donated to it."""
     order: Mapping[int, Leaves] = field(default_factory=dict[int, Leaves])
@@ -356,6 +356,10 @@ class Builder:
         self.bodies = bodies
         self.found = found
         self.last = found.last_uses
+        self.used = self.last
+        """By storage: its last use, with no regard to ops on other streams that are pending."""
+        if found.held.pendings:
+            self.last, self.used = self.last[:], found.last_used
         self.fates = fates
         self.wanted = wanted
         self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
@@ -399,7 +403,7 @@ class Builder:
             pairs = zip(created, statement.shares, strict=True)
             takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
         gives = self._last_used(index)
-        if statement.donations:
+        if statement.donations and (gives or self.used is not self.last):
             takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
@@ -410,7 +414,12 @@ class Builder:
     def body(self, steps: list[Effect | Body | None], taken: list[Leaves], given: list[Leaves]) -> Body:
         """The body that consists of what was found of its statements."""
         found = self.found
-        pinned = frozenset(i for i, s in enumerate(found.returned) if s in self.pinned)
+        pinned = frozenset(i for i, s in enumerate((*found.returned, *found.left)) if s in self.pinned)
+        live_out = self.live_out
+        if self.used is not self.last:
+            live_out = live_out.union(
+                s for s in range(found.parameters, len(found.sizes)) if self.last[s] == len(steps)
+            )
         body = Body(
             found.instance,
             found.sizes[: found.parameters],
@@ -421,7 +430,7 @@ class Builder:
             self.moved,
             self.arguments,
             self.created,
-            frozenset(self.live_out),
+            frozenset(live_out),
             pinned,
             flow=self.flow,
             edge=(self.edge[0], tuple([s for s in self.edge[1] if s in self.ready])),
@@ -446,6 +455,7 @@ class Builder:
         last = self.last
         last_used = [s for s in self.found.operands[index] if last[s] == index]
         last_used += [s for s in self.found.created[index] if last[s] == index]
+        last_used += [s for s in self.found.held.waited.get(index, ()) if last[s] == index]
         if not last_used:
             return NOTHING
         live_out, kept = self.live_out, self.kept
@@ -460,7 +470,7 @@ class Builder:
             held = parameter
             while (index := self.last[held]) >= 0:
                 if index not in ends:
-                    ends[index] = self._ends(body, index)
+                    ends[index] = self._ends(body, index) if index < len(body.steps) else (set[int](), {})
                 given, heirs = ends[index]
                 if held in given:
                     released.add(parameter)
@@ -485,35 +495,49 @@ class Builder:
         self, index: int, effect: Effect, created: Leaves, takes: Leaves, gives: Leaves
     ) -> tuple[Leaves, Leaves]:
         """Donate the memory of operands that die here to results; returns what is still allocated and freed."""
-        if not gives:
-            return takes, gives
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
+        if self.used is not self.last:
+            free = {s for s in operands if s >= 0 and self._is_free(s, index)}
         for w, v in effect.donations:
             old, new = operands[v], created[w]
             if old not in free or new == NO_STORAGE or sizes[old] != sizes[new]:
                 continue
             moved[new] = old
             free.discard(old)
+            if self.used is not self.last:
+                self.last[old] = index  # whatever is pending now uses what it became
             if old in self.pinned:
                 self.pinned.add(new)
         if not moved:
             return takes, gives
         self.moved[index] = tuple(moved.items())
-        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s in free])
+        gone = set(moved.values())
+        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
+
+    def _is_free(self, storage: int, index: int) -> bool:
+        """Whether nobody needs a storage after a statement, but for ops that this one leaves pending."""
+        if self.used[storage] != index or storage in self.live_out or storage in self.kept:
+            return False
+        return self.last[storage] == index or not self.found.held.others(storage, index)
 
     def _call(self, index: int, called: Called) -> Deep[Body]:
         callee, arguments = called.callee, called.arguments
         last, live_out, kept, pinned = self.last, self.live_out, self.kept, self.pinned
         fates = [Fate.KEPT] * len(arguments)
-        for i in [i for i, storage in enumerate(arguments) if last[storage] == index]:  # used here, and then no more
+        if self.used is self.last:
+            dead = [i for i, storage in enumerate(arguments) if last[storage] == index]  # used here, and then no more
+        else:
+            dead = [i for i, storage in enumerate(arguments) if last[storage] == index or self._is_free(storage, index)]
+        for i in dead:
             storage = arguments[i]
             if storage not in live_out and storage not in kept:
                 fates[i] = Fate.PINNED if storage in pinned else Fate.FREED
-        wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
+        used = self.used
+        wanted = tuple([s != NO_STORAGE and (used[s] > index or s in live_out) for s in called.results])
         pairs = dict.fromkeys(zip(callee.returned, called.results, strict=True))
-        created = tuple([pair for pair in pairs if pair[0] >= callee.parameters])
+        created = tuple([pair for pair in pairs if pair[0] >= callee.parameters]) + called.left
         edge = CLOSED
         if self.ready or self.crossing:
             used = callee.used_parameters
@@ -525,5 +549,16 @@ class Builder:
         if body.edge != CLOSED:
             self.ready.update(ours for theirs, ours in created if theirs in body.edge[1])
         for i in body.pinned:
-            self.pinned.add(called.results[i])
+            self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
+        if self.used is not self.last:
+            self._taken_over(index, body)
         return body
+
+    def _taken_over(self, index: int, body: Body) -> None:
+        """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
+        released, inherited = body.passed_on
+        for parameter in {*released, *inherited.values()}:
+            self.last[self.arguments[index][parameter]] = index
+        for theirs, ours in self.created[index]:
+            if theirs not in body.live_out and theirs not in inherited:
+                self.last[ours] = index

@@ -21,6 +21,7 @@ from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
 from distir.simulate.body import Bodies, Body, Edge, Fate
 from distir.simulate.effects import Effects
+from distir.simulate.held import NOTHING_GIVEN, Given
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
@@ -145,8 +146,14 @@ class CutStorages(StorageMap):
 
     cut: Cut = field(kw_only=True)
 
-    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
-        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition, given))
+    def found(
+        self,
+        instance: Instance,
+        partition: Leaves | None = None,
+        given: Sizes | None = None,
+        pending: Given = NOTHING_GIVEN,
+    ) -> Deep[Storages]:
+        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition, given, pending))
 
     def called(self, caller: Instance, call: Call) -> Instance:
         return self.cut.called(caller, call)

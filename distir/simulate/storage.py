@@ -18,6 +18,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Renaming
 from distir.simulate.effects import Effect, Effects, Relocation
+from distir.simulate.held import NOTHING_GIVEN, Given, Held
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
@@ -47,6 +48,8 @@ class Called:
     """Ours for each storage of the callee's parameters."""
     results: Leaves
     """Ours for each leaf that the callee returns."""
+    left: tuple[tuple[int, int], ...] = ()
+    """Storages that the callee makes and does not return, but that ops which it leaves pending use: its, and ours."""
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Storages:
     """By statement that is on another stream than that of compute: its name."""
     streamed: bool = False
     """Whether a statement is, here or in calls."""
+    held: Held = field(default_factory=Held)
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -86,21 +90,40 @@ class Storages:
 
     @cached_property
     def last_uses(self) -> array[int]:
-        """By storage: the statement that uses it last; that which creates it if none does; -1 for unused parameters.
+        """By storage: the statement that uses it last, or waits last for an op that is pending and uses it.
 
-        One entry too many at the end, where `NO_STORAGE` points to.
+        The number of statements, where none here waits; the statement which creates it if none uses it; -1 for unused
+        parameters. One entry too many at the end, where `NO_STORAGE` points to.
         """
+        if not self.held.pendings:
+            return self.last_used
+        last = self.last_used[:]
+        for storage, until in self.held.until(len(self.statements)).items():
+            last[storage] = max(last[storage], until)
+        return last
+
+    @cached_property
+    def last_used(self) -> array[int]:
+        """The same, with no regard to pending ops."""
         last = array("q", [NO_STORAGE]) * (len(self.sizes) + 1)
         for index, statement in enumerate(self.statements):
             for storage in self.created[index]:
                 last[storage] = index
             if isinstance(statement, Called):
-                for parameter in statement.callee.used_parameters:
+                callee = statement.callee
+                for parameter in callee.used_parameters if not callee.held.pendings else callee.really_used:
                     last[statement.arguments[parameter]] = index
             elif statement is not None:
                 for storage in self.operands[index]:
                     last[storage] = index
         return last
+
+    @cached_property
+    def left(self) -> Leaves:
+        """The storages made here, and not returned, that ops use which nothing here waits for."""
+        uses = [s for number in self.held.left for s in self.held.pendings[number].uses]
+        returned = set(self.returned)
+        return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
 
     @cached_property
     def used_on(self) -> Mapping[int, Set[str]]:
@@ -149,6 +172,11 @@ class Storages:
         """How many leaves each result has."""
         return [types.width(type_of(w)) for w in self.instance.returned]
 
+    @property
+    def really_used(self) -> Iterator[int]:
+        """The parameters' storages that ops use, with no regard to pending ops."""
+        return (s for s in range(self.parameters) if self.last_used[s] >= 0)
+
     @cached_property
     def used_parameters(self) -> frozenset[int]:
         """The parameters' storages that ops use, here or in calls."""
@@ -158,8 +186,9 @@ class Storages:
 Sizes = tuple[tuple[int, int], ...]
 """Memory and bytes of storages."""
 
-Key = tuple[int, Leaves, Sizes | None]
-"""An instance by its identity, which leaves of its parameters share memory, and their sizes if types do not say."""
+Key = tuple[int, Leaves, Sizes | None, Given]
+"""An instance by its identity, which leaves of its parameters share memory, their sizes if types do not say, and what
+is pending when it is called."""
 
 
 @dataclass(slots=True)
@@ -183,14 +212,20 @@ class StorageMap:
         """
         return finish(self.found(instance, partition))
 
-    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
+    def found(
+        self,
+        instance: Instance,
+        partition: Leaves | None = None,
+        given: Sizes | None = None,
+        pending: Given = NOTHING_GIVEN,
+    ) -> Deep[Storages]:
         """The same, for who waits for it. `given`: the sizes of the parameters' storages, if types do not say."""
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
-        key = (id(instance), partition, given)
+        key = (id(instance), partition, given, pending)
         known = self.known.get(key)
-        if known is None and given is None:
+        if known is None and given is None and pending is NOTHING_GIVEN:
             known = yield from self._replica(key, instance, partition)
         return known if known is not None else (yield from self.fresh(key, instance, partition))
 
@@ -217,8 +252,10 @@ class StorageMap:
         for storage, size in zip(partition, self.sizes(instance), strict=True):
             if storage == len(own) and size is not None:  # numbered in the order of appearance
                 own.append(size)
-        given = key[2]
-        known = self.known[key] = Storages(instance, len(own), own if given is None else [*given])
+        _, _, given, pending = key
+        sizes = own if given is None else [*given]
+        sizes += pending.hidden
+        known = self.known[key] = Storages(instance, len(sizes), sizes, held=Held.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
@@ -260,7 +297,10 @@ class StorageMap:
                 if statement.stream:
                     found.streams[index] = statement.stream
                     found.streamed = True
+                first = len(found.sizes)
                 created = create(found, done, operands)
+                if found.streamed or found.held.depends:
+                    _hold(found, index, done, operands, [s for s in created if s >= first])
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))
                 name_results(statement.results, created, done.widths, places)
@@ -288,7 +328,9 @@ class StorageMap:
         arguments = tuple(dict.fromkeys(given))
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes)
+        pending, numbers, hidden = found.held.give(arguments, found.sizes)
+        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
+        arguments += hidden
         found.callees[id(callee)] = callee
         returned = callee.returned
         new = tuple([s for s in dict.fromkeys(returned) if s >= callee.parameters])
@@ -297,10 +339,16 @@ class StorageMap:
         if callee.viewed:
             ours = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True))}
             found.viewed.update(ours[s] for s in callee.viewed if s in ours)
+        left: tuple[tuple[int, int], ...] = ()
+        if callee.held.pendings:
+            left = tuple(zip(callee.left, range(len(found.sizes), len(found.sizes) + len(callee.left)), strict=True))
+            found.sizes += [callee.sizes[theirs] for theirs in callee.left]
+            pairs = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True)), **dict(left)}
+            found.held.called(len(found.statements), callee.held, numbers, pairs)
         if new == returned:
-            return Called(callee, arguments, created), created
+            return Called(callee, arguments, created, left), created
         ours = {**dict(enumerate(arguments)), NO_STORAGE: NO_STORAGE, **dict(zip(new, created, strict=True))}
-        return Called(callee, arguments, tuple([ours[s] for s in returned])), created
+        return Called(callee, arguments, tuple([ours[s] for s in returned]), left), created
 
 
 def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
@@ -308,6 +356,16 @@ def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
     for size, shared, storage in zip(effect.sizes, effect.shares, created, strict=True):
         if shared is not None and storage != NO_STORAGE and found.sizes[storage] != size:
             yield storage
+
+
+def _hold(found: Storages, index: int, effect: Effect, operands: Leaves, made: list[int]) -> None:
+    """What an op waits for that is pending, or whether it is so itself."""
+    if not effect.devices:
+        found.held.derive(operands, made)
+    elif index in found.streams:
+        found.held.start(index, operands, made)
+    else:
+        found.held.settle(index, operands)
 
 
 def create(found: Storages, effect: Effect, operands: Leaves) -> Leaves:

@@ -14,7 +14,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from distir.ir import HOST, Apply, Attributes, Call, Function, Return, Statement, TensorType, names, operands, results
+from distir.ir import (
+    HOST,
+    Apply,
+    Attributes,
+    Broken,
+    Call,
+    Function,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    results,
+)
 from distir.ir import types as typing
 from distir.ops import Value, type_of
 from distir.simulate.algebra import usage
@@ -119,8 +132,6 @@ class Pipeline:
         round, how many more calls of it the other one has. With fewer microbatches, each device must do what is left in
         the same order. None where rounds do not all do the same, or memories are shared. Raises Reject.
         """
-        if known.planned.streamed:
-            return None  # which values get ready on which stream depends on more than the round
         parameters = _parameters(known, arguments)
         if [memory for memory, _ in parameters] != [memory for memory, _ in known.planned.parameters]:
             return None
@@ -226,8 +237,11 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     """A pipeline, read; `rounds` are the functions that it calls for what it repeats.
 
     None where something else is done with the `{batch}` than to cut it and to compute with its size, or with a result
-    that was joined, or where the statements for some microbatch are not those for all.
+    that was joined, or where the statements for some microbatch are not those for all; and where statements name
+    streams, since which values get ready there depends on more than the round.
     """
+    if any(not isinstance(s, (Return, Broken)) and s.stream for function in known.module for s in function.body):
+        return None
     entry, body = known.function, known.planned
     batch = {p.name for p in entry.params if "batch" in p.roles}
     users = [i for i, s in enumerate(entry.body) if not batch.isdisjoint(names(operands(s)))]

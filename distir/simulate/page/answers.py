@@ -147,13 +147,13 @@ class BarTable:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A device that idles until an op starts there, for another op; for the host: None. `stream`: "" is compute."""
+    """A device that idles until an op starts there, for another op; NOWHERE for the host. `stream`: "" is compute."""
 
     device: int
     start_s: float
     duration_s: float
     before: int
-    blocker: int | None
+    blocker: int
     stream: str
 
 
@@ -349,7 +349,8 @@ def _kind(effect: Effect) -> Kind:
 def _waits(simulation: Simulation, first: int, last: int) -> Iterator[Waiting]:
     for wait in simulation.timeline().waits:
         if first <= wait.event < last:
-            yield Waiting(wait.device, wait.start, wait.seconds, wait.event, wait.blocker, wait.stream)
+            blocker = NOWHERE if wait.blocker is None else wait.blocker
+            yield Waiting(wait.device, wait.start, wait.seconds, wait.event, blocker, wait.stream)
 
 
 def _curve(
