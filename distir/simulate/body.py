@@ -517,7 +517,7 @@ class Builder:
         return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
 
     def _is_free(self, storage: int, index: int) -> bool:
-        """Whether nobody needs a storage after a statement, but for ops that this one leaves pending."""
+        """Whether nothing needs a storage after a statement, but for ops that this one leaves pending."""
         if self.used[storage] != index or storage in self.live_out or storage in self.kept:
             return False
         return self.last[storage] == index or not self.found.held.others(storage, index)
