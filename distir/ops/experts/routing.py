@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SCORES = ("softmax", "sigmoid")
 
-MEANINGLESS = 1e-20
-"""Added to the sum of sigmoids, which may all be 0."""
+GRADED = ("score", "normalize", "scale", "epsilon")
+"""The attributes that say what the weights of the chosen experts are."""
 
 
 def _route_flops(*, e: int, s: int = 1, **_: Any) -> int:
@@ -49,6 +49,7 @@ def Route(
     n_group: int = 1,
     topk_group: int = 1,
     topk_in_group: int = 2,
+    epsilon: float = 1e-20,
 ) -> tuple[Array, Array]:
     """The `top_k` experts of each token, best first, and their weights: the router of a mixture of experts.
 
@@ -56,6 +57,7 @@ def Route(
     and `bias` are chosen; of equal ones, the first. The weights are the scores of the chosen without the bias
     (DeepSeek-V3's balancing without an auxiliary loss), divided by their sum if `normalize`, times `scale`. The softmax
     of the chosen logits alone (Mixtral, gpt-oss, Megatron without `--moe-router-pre-softmax`) is the normalised softmax.
+    Sigmoids may all be 0: `epsilon` is added to their sum.
 
     With `n_group` > 1 experts are chosen from the `topk_group` best groups of neighbouring experts; a group counts by
     the sum of its `topk_in_group` greatest scores, bias included (DeepSeek-V3: 2; DeepSeek-V2: 1).
@@ -75,7 +77,7 @@ def Route(
         np.put_along_axis(among, _greatest(best, topk_group), True, axis=-1)
         choice = np.where(among[..., None], groups, -np.inf).reshape(choice.shape)
     experts = _greatest(choice, top_k)
-    weights = _chosen_weights(wide(logits), scores, experts, score, normalize) * scale
+    weights = _chosen_weights(wide(logits), scores, experts, score, normalize, epsilon) * scale
     return weights.astype(logits.dtype, copy=False), experts
 
 
@@ -127,7 +129,7 @@ def _(logits: TensorType, bias: TensorType | None = None, *, results: Sequence[S
 def _(g: Backward) -> Gradients:
     if g.dys[0] is None:
         return [None, None]
-    kept = {name: v for name, v in g.statement.attrs.items() if name in ("score", "normalize", "scale")}
+    kept = {name: v for name, v in g.statement.attrs.items() if name in GRADED}
     return [g("RouteGrad", g.dy, g.x[0], g.y[1], **kept), None]
 
 
@@ -144,10 +146,11 @@ def _(
     n_group: int,
     topk_group: int,
     topk_in_group: int,
+    epsilon: float,
 ) -> Unpacked:
     chosen = f"{top_k}, {n_group}, {topk_group}, {topk_in_group}"
     given = f"{logits}, {None if bias is None else bias.tensor}, {chosen}, {score!r}, {normalize}"
-    return write.unpacked(f"{write.kernel('route')}({given}, {write.number(scale)})")
+    return write.unpacked(f"{write.kernel('route')}({given}, {write.number(scale)}, {write.number(epsilon)})")
 
 
 @op(
@@ -158,7 +161,14 @@ def _(
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def RouteGrad(
-    dy: Array, logits: Array, experts: Array, *, score: str = "softmax", normalize: bool = True, scale: float = 1.0
+    dy: Array,
+    logits: Array,
+    experts: Array,
+    *,
+    score: str = "softmax",
+    normalize: bool = True,
+    scale: float = 1.0,
+    epsilon: float = 1e-20,
 ) -> Array:
     """The gradient of `Route` with respect to the logits, from that of the weights.
 
@@ -169,9 +179,9 @@ def RouteGrad(
     scores = _scores(x, score)
     chosen = np.take_along_axis(scores, experts, axis=-1)
     if normalize:
-        weights = _chosen_weights(x, scores, experts, score, normalize)
+        weights = _chosen_weights(x, scores, experts, score, normalize, epsilon)
         slope = slope - np.sum(slope * weights, axis=-1, keepdims=True)
-        slope = slope * weights if score == "softmax" else slope / (np.sum(chosen, -1, keepdims=True) + MEANINGLESS)
+        slope = slope * weights if score == "softmax" else slope / (np.sum(chosen, -1, keepdims=True) + epsilon)
     result = np.zeros_like(scores)
     np.put_along_axis(result, experts, slope, axis=-1)
     if score == "sigmoid":
@@ -187,8 +197,10 @@ def _(dy: TensorType, logits: TensorType, experts: TensorType, *, score: str, **
 
 
 @RouteGrad.torch(fresh=True)
-def _(write: Write, dy: Expr, logits: Expr, experts: Expr, *, score: str, normalize: bool, scale: float) -> str:
-    given = f"{dy}, {logits}, {experts.tensor}, {score!r}, {normalize}, {write.number(scale)}"
+def _(
+    write: Write, dy: Expr, logits: Expr, experts: Expr, *, score: str, normalize: bool, scale: float, epsilon: float
+) -> str:
+    given = f"{dy}, {logits}, {experts.tensor}, {score!r}, {normalize}, {write.number(scale)}, {write.number(epsilon)}"
     return f"{write.kernel('route_gradient')}({given})"
 
 
@@ -200,12 +212,12 @@ def _scores(x: Array, score: str) -> Array:
     return _softmax(x) if score == "softmax" else logistic(x)
 
 
-def _chosen_weights(x: Array, scores: Array, experts: Array, score: str, normalize: bool) -> Array:
+def _chosen_weights(x: Array, scores: Array, experts: Array, score: str, normalize: bool, epsilon: float) -> Array:
     """The weights of the chosen experts, before they are scaled."""
     if normalize and score == "softmax":
         return _softmax(np.take_along_axis(x, experts, axis=-1))
     chosen = np.take_along_axis(scores, experts, axis=-1)
-    return chosen / (np.sum(chosen, axis=-1, keepdims=True) + MEANINGLESS) if normalize else chosen
+    return chosen / (np.sum(chosen, axis=-1, keepdims=True) + epsilon) if normalize else chosen
 
 
 def _greatest(x: Array, count: int) -> Array:
