@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import Part, Shape, TensorType, types
 from distir.ops.core import op
+from distir.ops.experts.operands import touched
 from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
@@ -24,7 +25,7 @@ def _grouped_bytes(
     *, t: int, i: int, n: int, c: int, e: int, r: int, s: int, inputs: int, elements: int, **_: Any
 ) -> int:
     rows = inputs - e * r * s - n * c
-    return t * (rows + elements + min(n * c, e) * r * s) + i * n * c
+    return round(t * (rows + elements + touched(n * c, e, c) * r * s)) + i * n * c
 
 
 @op(
@@ -36,6 +37,9 @@ def _grouped_bytes(
 )
 def GroupedMatMul(x: Array, w: Array, group: Array, *, transW: bool = False) -> Array:
     """Each row of `x` times the matrices of `w` that `group` names for it, transposed if `transW`.
+
+    Traffic is that of rows in any order: of the experts' matrices those are read that have rows, if each row of `group`
+    names different ones evenly, as `RaggedMatMul` counts them.
 
     The result at [i, j] is `x[i] @ w[group[i, j]]`, or `x[i, j] @ w[group[i, j]]` where `x` has a row for each. Groups
     can be empty.

@@ -27,3 +27,8 @@ def stated_rows(name: str, rows: Operand) -> Dim:
 def letters_of(operand: TensorType, last: int) -> tuple[str, ...]:
     """A letter for each dimension but the last ones."""
     return tuple(f"g{axis}" for axis in range(len(operand.shape or ()) - last))
+
+
+def touched(rows: float, e: int, top_k: int) -> float:
+    """The expected number of experts that have rows, if each token chooses `top_k` of them evenly."""
+    return e * (1 - (1 - min(top_k / e, 1)) ** (rows / top_k)) if e else 0

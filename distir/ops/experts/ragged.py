@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, Part, Shape, TensorType
 from distir.ops.core import op
-from distir.ops.experts.operands import letters_of, stated_rows
+from distir.ops.experts.operands import letters_of, stated_rows, touched
 from distir.ops.host import Operand, known_dims
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
@@ -20,11 +20,6 @@ from distir.ops.unify import Reject
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.torch_form import Expr, Write
-
-
-def _touched(rows: float, e: int, top_k: int) -> float:
-    """The expected number of experts that have rows, if each token chooses `top_k` of them evenly."""
-    return e * (1 - (1 - min(top_k / e, 1)) ** (rows / top_k)) if e else 0
 
 
 def _ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> int:
@@ -47,7 +42,7 @@ def _ragged_bytes(
     **_: Any,
 ) -> int:
     rows = load * g * n
-    matrices = _touched(rows, e, top_k) if i else e
+    matrices = touched(rows, e, top_k) if i else e
     return round(t * (rows * k + load * elements + matrices * r * s)) + i * g * e
 
 
