@@ -21,6 +21,8 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.rms_norm.default: _rms_norm,
         aten._is_all_true.default: _is_all_true,
         aten.scaled_dot_product_attention.default: _attention,
+        aten.softmax.int: _softmax,
+        aten.log_softmax.int: _log_softmax,
     }
 
 
@@ -99,6 +101,22 @@ def _dropping_attention(
     training = op.Constant(value=_tensor(np.array(True)))
     kept = op.Dropout(op.Softmax(scores, axis=-1), op.Constant(value_float=dropout_p), training)
     return op.MatMul(kept[0], value)
+
+
+def _softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    """In the elements that are asked for: the exporter's own is rounded to those of `self` first."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    return op.Softmax(_cast(self, dtype), axis=dim)
+
+
+def _log_softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    op: Any = importlib.import_module("onnxscript").opset23
+    return op.LogSoftmax(_cast(self, dtype), axis=dim)
+
+
+def _cast(value: Any, dtype: int | None) -> Any:
+    op: Any = importlib.import_module("onnxscript").opset23
+    return value if dtype is None or dtype == -1 else op.Cast(value, to=dtype)
 
 
 def _is_all_true(self: Any) -> Any:

@@ -280,7 +280,8 @@ def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[
     """Register the decorated function as an op. `meanings`: fields of `Op`. See the module's docstring."""
 
     def register(body: Callable[..., Any]) -> Op:
-        defined = Op(name or body.__name__, signatures, body, family=body.__module__.rpartition(".")[2], **meanings)
+        # the family: FAMILY of distir.ops.FAMILY and distir.ops.FAMILY.file, the module's own name elsewhere
+        defined = Op(name or body.__name__, signatures, body, family=body.__module__.split(".")[:3][-1], **meanings)
         OPS.register(defined.name, defined, body.__module__)
         return defined
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from string import ascii_letters
+from string import ascii_letters, ascii_uppercase
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
@@ -69,9 +69,38 @@ def _weighted(g: Backward, a: Arg, w: Arg, dy: Arg) -> tuple[Arg | None, Arg | N
 
 
 def _batched(g: Backward, a: Arg, b: Arg, dy: Arg) -> tuple[Arg | None, Arg | None]:
-    da = g.sum_to(g("MatMul", dy, g.transposed(b)), a) if g.wants(0) else None
-    db = g.sum_to(g("MatMul", g.transposed(a), dy), b) if g.wants(1) else None
+    whole = g.shape(dy)
+    da = db = None
+    if g.wants(0):
+        da = _over_batch(g, whole, (dy, b), ("mn", "kn", "mk"), a) or g.sum_to(g("MatMul", dy, g.transposed(b)), a)
+    if g.wants(1):
+        db = _over_batch(g, whole, (a, dy), ("mk", "mn", "kn"), b) or g.sum_to(g("MatMul", g.transposed(a), dy), b)
     return da, db
+
+
+def _over_batch(
+    g: Backward, whole: Shape | None, factors: tuple[Arg, Arg], matrices: tuple[str, str, str], like: Arg
+) -> str | None:
+    """The gradient of matrices that were broadcast: one contraction, over the batch and a dimension of the matrices.
+
+    The gradients of all examples are in no memory. None where nothing was broadcast, or where it is not known what was.
+    """
+    shapes = [g.shape(value) for value in (*factors, like)]
+    known = [shape for shape in shapes if shape is not None and None not in shape]
+    if whole is None or len(known) < len(shapes):
+        return None
+    *given, kept = (_batch_labels(shape[:-2], whole[:-2]) for shape in known)
+    if len(kept) == len(whole) - 2 or any(len(a) != len(b) - 2 for a, b in zip(given, known, strict=False)):
+        return None
+    left, right, result = (a + b for a, b in zip((*given, kept), matrices, strict=True))
+    return cast(str, g.reshape_like(g("Einsum", *factors, equation=f"{left},{right}->{result}"), like))
+
+
+def _batch_labels(batch: Shape, whole: Shape) -> str:
+    """Labels of the dimensions of an operand that are those of the result, counted from the last."""
+    first = len(whole) - len(batch)
+    pairs = zip(batch, whole[first:], ascii_uppercase[first:], strict=False)
+    return "".join(label for dim, result, label in pairs if dim == result)
 
 
 MatMul.torch("torch.matmul({a}, {b})", fresh=True)
