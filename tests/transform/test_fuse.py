@@ -68,7 +68,7 @@ def test_values_stay_and_the_time_falls(name, options):
     assert found.latency_s < plain.latency_s
     assert len(found.timeline()) < len(plain.timeline())
     for memory, peak in found.peaks.items():
-        assert peak <= 1.05 * plain.peaks[memory]
+        assert peak <= plain.peaks[memory]
     assert parse(print_module(fused)).module == fused
     assert options or transform(fused, "fuse") == fused
     assert transform(fused, "inline", "fuse", *options)

@@ -22,8 +22,8 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ops.loops import MOVES, SHAPES
 from distir.transform.fusion.groups import Group, Grouping
-from distir.transform.fusion.parts import MOVES, SHAPES
 
 MOST_NAMED = 5
 """How many ops a kernel's name lists."""
