@@ -48,6 +48,8 @@ class Effect:
     """Leaves of the results that may be donated the memory of a leaf of the operands."""
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
+    reuses: tuple[tuple[int, int], ...] = ()
+    """As `donations`, of memory that is free then: not that of the entry's parameters, which no loop may overwrite."""
 
     @property
     def view(self) -> bool:
@@ -81,6 +83,7 @@ class Relocation:
             effect.shares,
             effect.donations,
             tuple([(memories[memory], size) for memory, size in effect.temporary]),
+            effect.reuses,
         )
 
     def sizes(self, sizes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

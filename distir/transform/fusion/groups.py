@@ -13,6 +13,7 @@ from itertools import pairwise
 from distir.analysis import Checker, State
 from distir.ir import DISCARD, Apply, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ops import type_of
+from distir.transform.fusion.accumulation import accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import Part, part_of
 
 MOST_MEMBERS = 64
@@ -36,6 +37,8 @@ class Group:
     elements: Dim
     rows: tuple[Dim, bool] | None
     """Of a reduction: how many rows, and whether their elements are contiguous."""
+    closed: bool = False
+    """Nothing else joins it: a product that adds to a sum."""
 
 
 Place = tuple[int, int, int]
@@ -74,9 +77,27 @@ class Grouping:
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
                 self.owner[index] = Group([index], index, device, part.elements, rows)
+        self._accumulate()
         while self._vertically() or self._horizontally():
             pass
         self._trim()
+
+    def _accumulate(self) -> None:
+        """Weight gradients with the sums to which they are added, in another element type."""
+        for index, statement in enumerate(self.body):
+            if not makes_a_weight_gradient(statement):
+                continue
+            product = placed_part(statement, self.domain, self.state)
+            found = accumulation_of(results(statement)[0], self.body, self.users)
+            if product is None or found is None or not all(i in self.parts for i in found.chain):
+                continue
+            members = [index, *found.chain]
+            parts = [product[0], *(self.parts[i][0] for i in found.chain)]
+            place = self._between(members, members)
+            if place is not None and all(part.elements == product[0].elements for part in parts):
+                self.parts[index] = product
+                group = Group(members, place, product[1], product[0].elements, None, closed=True)
+                self.owner.update((i, group) for i in members)
 
     @property
     def groups(self) -> list[Group]:
@@ -104,18 +125,12 @@ class Grouping:
         return list(dict.fromkeys(taken)), [name for name in dict.fromkeys(given) if name != DISCARD]
 
     def _part(self, statement: Statement) -> tuple[Part, int] | None:
-        if not isinstance(statement, Apply):
+        found = placed_part(statement, self.domain, self.state)
+        if found is None or not isinstance(statement, Apply) or (found[0].kind == "product" and not self.epilogues):
             return None
-        values = self.state(statement.args)
-        ws = [type_of(w) for w in self.domain.answer(statement, values)]
-        vs = [None if v is None else type_of(v) for v in values]
-        part = part_of(statement, vs, ws)
-        devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
-        if part is None or len(devices) != 1 or (part.kind == "product" and not self.epilogues):
-            return None
-        if part.kind == "rows" and statement.op.endswith("Grad"):
+        if found[0].kind == "rows" and statement.op.endswith("Grad"):
             self.late.update(statement.results[1:])
-        return part, next(iter(devices))
+        return found
 
     def _elements(self, name: str) -> Dim:
         found = type_of(self.state[name])
@@ -146,7 +161,13 @@ class Grouping:
 
     def _merge(self, a: Group, b: Group) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
-        if a.device != b.device or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
+        if (
+            a.closed
+            or b.closed
+            or a.device != b.device
+            or len(a.members) + len(b.members) > MOST_MEMBERS
+            or not self._fits(a, b)
+        ):
             return False
         members = sorted([*a.members, *b.members])
         place = self._between(members, (b.place, a.place))
@@ -234,6 +255,18 @@ class Grouping:
                 if all(inside.isdisjoint(self.users.get(name, ())) for name in results(self.body[index])):
                     return index, 1
         return None
+
+
+def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[Part, int] | None:
+    """What a statement brings into a kernel, and on which device; None if it is none of one device."""
+    if not isinstance(statement, Apply):
+        return None
+    values = state(statement.args)
+    ws = [type_of(w) for w in domain.answer(statement, values)]
+    vs = [None if v is None else type_of(v) for v in values]
+    part = part_of(statement, vs, ws)
+    devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
+    return None if part is None or len(devices) != 1 else (part, next(iter(devices)))
 
 
 def _first(pair: tuple[Place, object]) -> Place:
