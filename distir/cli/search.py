@@ -30,6 +30,7 @@ def search(
         typer.Option(metavar="N", min=1, help="The number of devices, D·T·P. [default: all of the hardware]"),
     ] = None,
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     batch_size: Annotated[
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
@@ -107,7 +108,7 @@ def search(
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
         space = _space(sizes, schedule, checkpoint, fix or (), all_divisors)
-        chosen = _search(model, hardware, bind or (), space, devices, method, jobs, backend, steps, seed)
+        chosen = _search(model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
             known = chosen.asked_for(there)
@@ -189,6 +190,7 @@ def _integers(text: str, name: str) -> tuple[int, ...]:
 def _search(
     model: str,
     hardware: str | None,
+    nodes: int | None,
     bind: Any,
     space: Space,
     devices: int | None,
@@ -205,7 +207,7 @@ def _search(
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
     module, config, bound = _subject(model, bind, bool(space.batch_sizes))
-    machine = simulating.machine(hardware, config).hardware
+    machine = simulating.machine(hardware, config, nodes).hardware
     space = replace(space, devices=machine.devices if devices is None else devices)
     subject = Subject(" ".join(model.split()), module, machine, tuple(sorted(bound.items())))
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ class Load:
     def bound(self, plan: Plan, hardware: Hardware) -> float:
         """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.microbatches
-        kinds = {kind.name: kind for kind in hardware.kinds}.values()
+        kinds = {kind.name: kind for kind in hardware.kinds.distinct}.values()
         total = sum(
             count * min(_least(kind, flops / parts, dtype, hardware.edge) for kind in kinds)
             for flops, dtype, count in self.ops
