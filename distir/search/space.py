@@ -79,11 +79,11 @@ class Plan:
         return found
 
     def steps(self) -> list[str]:
-        """The arguments of `distir transform` for this plan."""
+        """The arguments of `distir transform` for this plan. ZeRO gives each replica as much, where that divides."""
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
-        return [*words, *([f"zero={self.zero}"] if self.zero else [])]
+        return [*words, *([f"zero={self.zero}", "partition=split"] if self.zero else [])]
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""

@@ -39,7 +39,9 @@ def test_a_stage_holds_its_gradients_once(training, strategy, schedule):
 
 
 def test_sums_by_stage_hold_a_second_copy(training):
-    once, twice = (transform(training, "pp=2", microbatches=8, schedule="gpipe", sums=sums) for sums in ("layer", "stage"))
+    once, twice = (
+        transform(training, "pp=2", microbatches=8, schedule="gpipe", sums=sums) for sums in ("layer", "stage")
+    )
     stage = weight_bytes(training) / 2
     assert max(simulate(twice).peaks.values()) - max(simulate(once).peaks.values()) > stage / 2
 
