@@ -41,6 +41,9 @@ def search(
     schedule: Annotated[
         str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
     ] = "1f1b",
+    sums: Annotated[
+        str, typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage.")
+    ] = "layer",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
@@ -107,7 +110,7 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
-        space = _space(sizes, schedule, checkpoint, fix or (), all_divisors)
+        space = _space(sizes, schedule, sums, checkpoint, fix or (), all_divisors)
         chosen = _search(model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
@@ -130,16 +133,22 @@ def search(
     return 0 if len(table.failed) < len(table) else REFUSED
 
 
-def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fix: Any, all_divisors: bool) -> Space:
+def _space(
+    sizes: dict[str, tuple[int, ...]], schedule: str, sums: str, checkpoint: str, fix: Any, all_divisors: bool
+) -> Space:
     """What to try, on one device so far."""
     from distir.diagnostics import suggestion
     from distir.search import MICROBATCHES, Space
-    from distir.transform.pipeline import SCHEDULES
+    from distir.transform.pipeline import SCHEDULES, SUMS
 
     schedules = tuple(part.strip() for part in schedule.split(","))
     for name in schedules:
         if name not in SCHEDULES:
             raise Refused(f"there is no schedule `{name}`", suggestion(name, sorted(SCHEDULES)))
+    adding = tuple(dict.fromkeys(part.strip() for part in sums.split(",")))
+    for name in adding:
+        if name not in SUMS:
+            raise Refused(f"`--sums` expected {' or '.join(SUMS)}, found `{name}`", suggestion(name, SUMS))
     recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(checkpoint)
     if recompute is None:
         raise Refused(f"`--checkpoint` expected off, on or both, found `{checkpoint}`")
@@ -152,7 +161,7 @@ def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fi
         counts = _counts(batches, of_each, "K" in sizes or any(text.startswith("K=") for text in fix))
     if min(counts) < 1:
         raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each)
+    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each, adding)
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def dtp(
     hardware: str = "dgx-a100",
     ends: bool = True,
     representative: bool = False,
-    sums: str = "stage",
+    sums: str = SUMS[0],
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 

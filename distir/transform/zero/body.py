@@ -57,7 +57,7 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
         attrs = Attributes({"root": group.devices[partition.rank]})
         reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs)
     else:
-        reduce = Apply(group.sums, "MPIReduceScatter", group.gradients, Attributes({"axis": partition.axis}))
+        reduce = group.replicas.collective("MPIReduceScatter", group.sums, group.gradients, axis=partition.axis)
     made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
     if early and len(made) == len(group.gradients):
         edits.dropped.add(group.reduce)
@@ -101,7 +101,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
         parts.append(new)
         edits.replaced[index] = Apply((new, *update.results[1:]), update.op, update.args, update.attrs)
     if stage < 3 and any(group.new):
-        together = Apply(group.new, "MPIAllgather", tuple(parts), Attributes({"axis": along.axis}))
+        together = group.replicas.collective("MPIAllgather", group.new, parts, axis=along.axis)
         edits.after[max(group.writes)].append(together)
 
 
@@ -110,7 +110,7 @@ def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Appl
     assert isinstance(group.type, TensorType)
     dim = (group.type.shape or ())[along.axis]
     assert isinstance(dim, int)
-    size = dim // len(group.devices)
+    size = dim // group.replicas.size
     bounds = (Literal((rank * size,)), Literal(((rank + 1) * size,)), Literal((along.axis,)))
     return Apply((name,), "Slice", (weight, *bounds))
 
@@ -142,7 +142,7 @@ def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
             fetch = _spread(group.weights[partition.rank], group.devices, partition, fetched)
         else:
             results = tuple(fetched.get(rank, DISCARD) for rank in range(len(group.devices)))
-            fetch = Apply(results, "MPIAllgather", group.weights, Attributes({"axis": partition.axis}))
+            fetch = group.replicas.collective("MPIAllgather", results, group.weights, axis=partition.axis)
         edits.before[min(users.values())].append(fetch)
 
 
