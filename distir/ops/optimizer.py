@@ -23,7 +23,7 @@ from distir.ir.registry import Registry
 from distir.ops.core import Op, op
 from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters, Parts
-from distir.ops.numeric import Array, np
+from distir.ops.numeric import Array, dense, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
@@ -452,7 +452,7 @@ def _(
     last = len(letters) - 1
     gradient = widened(dw) if factor == "" else write("Mul", widened(dw), widened(factor))
     squares = write("Add", write("Mul", gradient, gradient), Literal(epsilon))
-    share = write("Pow", write("Cast", step, to=to), Literal(-decay))
+    share = write("Pow", write("Cast", step, to=to), Literal(dense(-decay, to)))
     if last < 1:
         new_rows, new_columns = average(rows, squares), columns
         direction = write("Div", gradient, write("Sqrt", new_rows))
