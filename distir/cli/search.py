@@ -140,6 +140,7 @@ def search(
         chosen = _search(chosen_model, hardware, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
+            _tell_lacking(chosen)
             known = chosen.asked_for(there)
             table = Table((*known, *_found(chosen, known, log, progress)))
             if measure:
@@ -332,6 +333,24 @@ def _log(csv: str | None, resume: bool) -> Generator[Log | None]:
         raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
     with log:
         yield log
+
+
+def _tell_lacking(chosen: Search) -> None:
+    """Warn of element types that the machine lacks."""
+    from distir.diagnostics import ProgramError
+    from distir.diagnostics.codes.simulation import LACKING_PRECISION
+    from distir.search.subject import batch_dimension
+    from distir.simulate import BindError, simulate
+
+    subject, sizes = chosen.subject, chosen.space.batch_sizes
+    batch = batch_dimension(subject.entry)
+    bind = dict(subject.bind) | ({batch: sizes[0]} if batch and sizes else {})
+    try:
+        notices = simulate(subject.module, subject.hardware, subject.entry.name, bind).lacking()
+    except (ProgramError, BindError):
+        return  # which the search says of its rows
+    for notice in notices:
+        output.complain("warning", f"{notice.message} ({LACKING_PRECISION.number})")
 
 
 def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> list[Row]:

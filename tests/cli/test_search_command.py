@@ -50,6 +50,12 @@ def test_a_published_model_by_name_with_sizes_of_its_own(distir):
     assert distir("search", "llama3-8b", *sizes[:-2], *words, *serving).code == 0
 
 
+def test_a_precision_that_the_machine_lacks_is_said_before_the_search(distir):
+    sizes = ("--layers", "2", "--vocabulary", "512", "--seq", "64", "--batch-size", "8", "--devices", "2")
+    found = distir("search", "gemma2-2b", *sizes, "--jobs", "1", "--hardware", "dgx2-v100")
+    assert "warning: no arithmetic in BFloat16 on `NVIDIA V100-SXM3-32GB`: it runs as Float32 (DIR512)" in found.err
+
+
 def test_a_search_by_name_is_one_of_the_program_of_that_name(distir, tmp_path):
     sizes = ("--layers", "2", "--vocabulary", "512", "--seq", "64", "--dtype", "Float16")
     words = ("--batch-size", "8", "--devices", "2", "--json", *HARDWARE)
