@@ -304,7 +304,7 @@ def _dtypes(leaves: Iterable[Type]) -> list[str]:
 
 
 def _compared(name: str, expected: Any, found: Any, relative: float, others: Sequence[Any] = ()) -> Compared:
-    """One result. `others`: what the original gives of perturbed inputs, where that is to be looked at."""
+    """One result. `others`: what the original gives of perturbed inputs, where that counts."""
     error, most = 0.0, 0.0
     said: list[str] = []
     moved = [[part for _, part, _ in _parts(other, other)] for other in others]
