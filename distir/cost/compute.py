@@ -41,6 +41,8 @@ class Rate:
 
     peak: float
     points: tuple[tuple[float, float], ...]
+    instead: str = ""
+    """Where the device lacks the element type: the one that it computes in instead."""
 
     def achieved(self, flops: float) -> float:
         """FLOP/s (bytes/s) that an op of this size achieves."""

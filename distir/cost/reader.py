@@ -12,8 +12,9 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
                         `left_out`: what of the chip's memory the figure `memory` leaves out for these
-`… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
-                        must be there. `achieved` is one rate, or a table from the op's size to the rate:
+`… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
+                        that it computes in: `instead = "DTYPE"`; `Float32` and `other`, for all that are not
+                        named, must be there. `achieved` is one rate, or a table from the op's size to the rate:
                         `"2GFLOP" = "119TFLOP/s"`
 `[levels.NAME]`         `devices = 8`: joins devices in blocks of (up to) 8; or `blocks = ["0-7", "8-11"]`; or
                         `devices = "nodes"`: joins nodes like this machine, where there are several
@@ -213,14 +214,17 @@ def _rates(kind: DocumentTable, profile: _Profile) -> tuple[dict[DType, Rate], R
         return {}, _NO_RATE
     stated: dict[str, Rate] = {}
     like: dict[str, str] = {}
+    lacking: set[str] = set()
     for name in section:
         entry = section.section(name)
         if name not in DTYPES and name != "other":
             unknown(section, name, (*DTYPES, "other"))
-        elif entry is not None and "like" in entry:
-            if target := entry.text("like", "the name of an element type"):
+        elif entry is not None and (word := next((w for w in ("like", "instead") if w in entry), None)):
+            if target := entry.text(word, "the name of an element type"):
                 like[name] = target
                 profile.record(section, name, f"as {target}", entry)
+                if word == "instead":
+                    lacking.add(name)
             entry.close()
         elif entry is not None:
             stated[name] = _rate(entry, profile)
@@ -228,6 +232,9 @@ def _rates(kind: DocumentTable, profile: _Profile) -> tuple[dict[DType, Rate], R
         if required not in section:
             section.missing(required, "a table with `peak` and `achieved`, or with `like`")
     rates = {dtype: _follow(name, like, stated, section) for name, dtype in DTYPES.items()}
+    unnamed = {dtype.name for dtype in DTYPES.values() if dtype.kind == "float" and dtype.bytes == 1} - {*stated, *like}
+    for name in (lacking | unnamed) & DTYPES.keys():
+        rates[DTYPES[name]] = replace(rates[DTYPES[name]], instead=like.get(name) or like.get("other", "other types"))
     return rates, _follow("other", like, stated, section)
 
 

@@ -227,7 +227,7 @@ def BatchNormalizationGrad(dy: Array, x: Array, scale: Array, *, epsilon: float 
 def _(dy: TensorType, x: TensorType, scale: TensorType, *, results: Sequence[Shape | None], **_: Any) -> Layout:
     """By channels; by the batch in other ops, as the statistics are over all of it."""
     letters: Letters = ("b", "c", *(None,) * max(len(x.shape or ()) - 2, 0))
-    return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), parted="b")
+    return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), parted=frozenset({"b"}))
 
 
 @BatchNormalizationGrad.parted

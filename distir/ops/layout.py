@@ -73,8 +73,12 @@ class Layout:
     """The host operand with the position, by dimension, at which the first operand begins in the whole tensor."""
     located: frozenset[str] = frozenset()
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
-    parted: str | None = None
-    """The letter that can be split only by the decomposition that the op's rule `parted` writes."""
+    parted: frozenset[str] = frozenset()
+    """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    positions: int | None = None
+    """The operand with positions along such a letter, as of rows or classes."""
+    summed: frozenset[int] = frozenset()
+    """Results that the decomposition gives whole on each device, where they lack the letter that is split."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
@@ -84,6 +88,8 @@ class Parts(Protocol):
 
     size: int
     """The number of devices."""
+    letter: str
+    """The letter that is split."""
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on each device. Returns its result."""

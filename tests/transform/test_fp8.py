@@ -157,3 +157,30 @@ def test_what_it_cannot_do_is_said():
 def test_operands_that_do_not_fit_are_refused(statement, message):
     text = f"func @main(%x: Tensor[Float32, (8, 4), 1]) {{\n  {statement}\n  return %q\n}}\n"
     assert any(message in found.message for found in distir.check(distir.parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hardware", "said"),
+    [
+        ("BFloat16", "dgx-h100", []),
+        ("BFloat16", "dgx-a100", ["no arithmetic in Float8E4M3FN on `NVIDIA A100-SXM-80GB`: it runs as Float16"]),
+        (
+            "BFloat16",
+            "dgx2-v100",
+            [
+                "no arithmetic in BFloat16 on `NVIDIA V100-SXM3-32GB`: it runs as Float32",
+                "no arithmetic in Float8E4M3FN on `NVIDIA V100-SXM3-32GB`: it runs as Float16",
+            ],
+        ),
+        (
+            "Float32",
+            "laptop-cpu",
+            ["no arithmetic in Float8E4M3FN on `2 CPU cores with a quarter of the memory`: it runs as Float32"],
+        ),
+    ],
+)
+def test_a_precision_that_the_machine_lacks_is_said(dtype, hardware, said):
+    found = simulate(transform(gpt(dtype=dtype), "fp8"), hardware=hardware).notices()
+    assert [notice.message for notice in found] == said
+    assert all(notice.code.number == "DIR512" for notice in found)
+    assert not simulate(gpt(dtype="Float16"), hardware=hardware).notices()

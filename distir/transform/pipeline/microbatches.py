@@ -280,7 +280,7 @@ def _part_rule(
         raise _cannot(op, "the size of the batch is written down in it")
     blocks = [_letter(found.operands, place) for place in found.operand_blocks]
     blocks += [_letter(found.results, place) for place in found.result_blocks]
-    if letter in blocks or letter == found.parted:
+    if letter in blocks or letter in found.parted:
         raise _cannot(op, "it takes the batch apart, or joins several")
     if letter in found.located:
         raise Unlocated(op, [Share(own.index(letter)) if letter in own else WHOLE for own in found.results])

@@ -16,10 +16,11 @@ from distir.transform.sharding.state import PARTIAL
 def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
     """Append what the op's rule says it is."""
     op = OPS[statement.op]
+    assert decision.letter is not None
     attrs = dict(bind(op, statement.attrs))
     if op.takes_count:
         attrs["count"] = len(statement.results)
-    found: list[Arg] = op.rules["parted"](Writer(body), *args, **attrs)
+    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
     _rename_results(body, names)
     for name, w, state in zip(statement.results, ws, decision.given, strict=True):
@@ -29,9 +30,10 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
 class Writer:
     """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it."""
 
-    def __init__(self, body: Resharding) -> None:
+    def __init__(self, body: Resharding, letter: str) -> None:
         self._body = body
         self.size = body.size
+        self.letter = letter
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on this device's parts, and give its result."""
