@@ -4,7 +4,7 @@ Beside each program stands what a person would say of its values' types, found w
 calls of device-polymorphic functions, tuples, host values, collectives, discarded results, and unused arguments.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -32,6 +32,7 @@ from distir.syntax import print_module
 INT64, FLOAT64 = DTYPES["Int64"], DTYPES["Float64"]
 DEVICES = (1, 2, 3)
 SIZES = (1, 2, 4)
+STREAMS = st.sampled_from(["", "", "", "copy", "reduce"])
 
 
 @dataclass
@@ -223,7 +224,8 @@ def _finish(draw, name, params, body):
     """The function, with the types of its results."""
     values = [n for n, t in body.env.items() if t != UNKNOWN and types.device_of(t) != HOST]
     returned = tuple(draw(st.lists(st.sampled_from(values), min_size=1, max_size=3)))
-    function = Function(name, tuple(params), (*body.statements, Return(returned)))
+    statements = [replace(s, stream=draw(STREAMS)) if isinstance(s, Apply) else s for s in body.statements]
+    function = Function(name, tuple(params), (*statements, Return(returned)))
     return function, tuple(body.env[n] for n in returned)
 
 
@@ -301,7 +303,7 @@ def inlined(module, name="main"):
                 continue
             names = tuple(n if n == DISCARD else prefix + n for n in statement.results)
             rename.update(zip(statement.results, names, strict=True))
-            yield Apply(names, statement.op, args, statement.attrs, statement.claims)
+            yield replace(statement, results=names, args=args)
 
     function = module.functions[name]
     rename = {p.name: p.name for p in function.params}

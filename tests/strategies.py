@@ -10,6 +10,7 @@ import math
 from hypothesis import strategies as st
 
 from distir.ir import (
+    COMPUTE,
     DISCARD,
     DTYPES,
     HOST,
@@ -36,7 +37,9 @@ from distir.ir.dtypes import INTEGER_RANGES
 RESERVED = {"func", "return", "Tensor", "Tuple", "host", "inf", "nan", "true", "false", "dense", "external", "_"}
 
 names = st.text("abAB019_.-", min_size=1, max_size=6)
-words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(lambda word: word not in RESERVED)
+words = st.just("on") | st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(
+    lambda word: word not in RESERVED
+)
 int64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 99)
 floats = st.floats(allow_nan=True, allow_infinity=True)
 scalars = st.booleans() | int64 | floats
@@ -118,6 +121,7 @@ def has_name(arg):
     return isinstance(arg, str) or (isinstance(arg, tuple) and any(map(has_name, arg)))
 
 
+streams = st.just("") | words.filter(lambda word: word != COMPUTE)
 operands = st.recursive(
     names | constants.map(Literal),
     lambda inner: st.lists(inner, min_size=1, max_size=3).map(tuple).filter(has_name),
@@ -142,8 +146,8 @@ def statements(draw):
     if draw(st.booleans()):
         if operands and draw(st.booleans()):
             operands = (*operands, DISCARD, "x")
-        return Apply(results, op, operands, draw(attributes), claims)
-    return Call(results, draw(names), operands, claims)
+        return Apply(results, op, operands, draw(attributes), claims, draw(streams))
+    return Call(results, draw(names), operands, claims, draw(streams))
 
 
 params = st.builds(Param, names, st.just(UNKNOWN) | types, roles)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from distir.analysis.revision import Change, change
-from distir.ir import DISCARD, Broken, Call, Function, Return, Statement, names, results
+from distir.ir import DISCARD, Apply, Broken, Call, Function, Return, Statement, names, results
 
 
 @dataclass(slots=True)
@@ -24,6 +24,8 @@ class Names:
     """How often statements mention a name; none is mentioned 0 times."""
     calls: dict[str, int]
     """How many calls there are of a function, by its name."""
+    streams: dict[str, int]
+    """How many statements name a stream, by its name."""
     unused: set[str]
     """The results that no statement mentions."""
     undefined: set[str]
@@ -62,7 +64,7 @@ def gather(function: Function) -> Names:
     """Read a whole function."""
     defined: dict[str, int] = {}
     uses: dict[str, int] = {}
-    found = Names(function, defined, uses, {}, set(), set())
+    found = Names(function, defined, uses, {}, {}, set(), set())
     for param in function.params:
         if param.name in defined:
             found.repeated.add(param.name)
@@ -151,6 +153,7 @@ class _Revision:
             old.defined.copy(),
             old.uses.copy(),
             old.calls.copy(),
+            old.streams.copy(),
             old.unused.copy(),
             old.undefined.copy(),
             old.broken,
@@ -185,11 +188,7 @@ class _Revision:
         uses, found = self.found.uses, mentioned(statement)
         _count(self.found, statement, by)
         for name in found:
-            count = uses.get(name, 0) + by
-            if count:
-                uses[name] = count
-            else:
-                del uses[name]
+            _add(uses, name, by)
         return found
 
     def _place(self, touched: set[str], gone: Sequence[str], fresh: Sequence[str]) -> set[str]:
@@ -275,15 +274,21 @@ def _put(into: set[str], name: str, is_in: bool) -> None:
         into.discard(name)
 
 
+def _add(counts: dict[str, int], name: str, by: int) -> None:
+    count = counts.get(name, 0) + by
+    if count:
+        counts[name] = count
+    else:
+        del counts[name]
+
+
 def _count(found: Names, statement: Statement, by: int) -> None:
     if DISCARD in results(statement):
         found.discards += by
+    if isinstance(statement, (Apply, Call)) and statement.stream:
+        _add(found.streams, statement.stream, by)
     if isinstance(statement, Call):
-        count = found.calls.get(statement.function, 0) + by
-        if count:
-            found.calls[statement.function] = count
-        else:
-            del found.calls[statement.function]
+        _add(found.calls, statement.function, by)
     elif isinstance(statement, Return):
         found.returns += by
     elif isinstance(statement, Broken):

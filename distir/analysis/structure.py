@@ -9,6 +9,7 @@ from functools import lru_cache
 from distir.analysis.revision_names import Names, defining, gather, mentioning, revised
 from distir.analysis.size import MOST_OPS, too_many
 from distir.diagnostics import Diagnostic, Note
+from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
 from distir.diagnostics.codes import types as type_codes
@@ -74,6 +75,8 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
             found += _names(function, facts)
         if any(name not in module.functions or name in recursive for name in facts.calls):
             found += _calls(module, function, recursive)
+        if facts.streams:
+            found += _streams(module, function)
         found += _return(function, facts)
     return Structure((*found, *_sizes(known, recursive, order)), recursive, order, known, heads)
 
@@ -228,6 +231,22 @@ def _calls(module: Module, function: Function, recursive: frozenset[str]) -> Ite
             if statement.function != function.name:
                 message += f" through `@{statement.function}`"
             yield Diagnostic(codes.RECURSION, site, message)
+
+
+def _streams(module: Module, function: Function) -> Iterator[Diagnostic]:
+    """Streams of what is not one op."""
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, (Return, Broken)) or not statement.stream:
+            continue
+        site = Site(function.name, index, Part("stream"))
+        callee = module.functions.get(statement.function) if isinstance(statement, Call) else None
+        if function.kernel:
+            message = f"`@{function.name}` is one kernel: what is in it has no stream of its own"
+            yield Diagnostic(device_codes.BAD_STREAM, site, message, help="name the stream where the kernel is called")
+        elif callee is not None and not callee.kernel:
+            message = f"`@{callee.name}` is no kernel: a call of it has no stream"
+            hint = f"name the stream at the ops in `@{callee.name}`, or mark it as a `kernel`"
+            yield Diagnostic(device_codes.BAD_STREAM, site, message, help=hint)
 
 
 def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:

@@ -135,7 +135,7 @@ def _stretched(main: Function, stack: Stack) -> Function:
         before = dict(zip(chain[like - 1].results, chain[index - 1].results, strict=True))
         args = tuple(_moved(arg, before, params, like, index) for arg in chain[like].args)
         given = tuple(_fresh(name, used) for name in chain[like].results)
-        chain.append(Call(given, chain[like].function, args, chain[like].claims))
+        chain.append(replace(chain[like], results=given, args=args))
     if len(chain[-1].results) != len(calls[last].results):
         raise Unlike
     ends = dict(zip(calls[last].results, chain[-1].results, strict=True))

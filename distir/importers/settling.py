@@ -78,10 +78,7 @@ def settle(
                 state(name)
             args = _with_literals(replace(statement, args=args), values, held - large)
         wanted = tuple(name if name in needed else DISCARD for name in statement.results)
-        if isinstance(statement, Apply):
-            body.append(Apply(wanted, statement.op, args, statement.attrs))
-        else:
-            body.append(Call(wanted, statement.function, args))
+        body.append(replace(statement, results=wanted, args=args, claims=()))
     for name in returned:
         if constant(name):
             state(name)

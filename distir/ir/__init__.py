@@ -1,6 +1,7 @@
 """The program as a value. Other rooms import from here, or the modules `dims` and `types` whole."""
 
 from distir.ir.core import (
+    COMPUTE,
     DISCARD,
     Apply,
     Arg,
@@ -11,9 +12,7 @@ from distir.ir.core import (
     Literal,
     Module,
     Param,
-    Part,
     Return,
-    Site,
     Statement,
     names,
     operands,
@@ -22,9 +21,11 @@ from distir.ir.core import (
 from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
+from distir.ir.sites import Part, Site
 from distir.ir.types import HOST, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
 __all__ = [
+    "COMPUTE",
     "DISCARD",
     "DTYPES",
     "HOST",

@@ -29,6 +29,9 @@ class Literal:
         return hash(identity(self.value))
 
 
+COMPUTE = "compute"
+"""The stream on which a statement runs that names none. In a statement it is the empty name."""
+
 Arg = Union[str, Literal, "tuple[Arg, ...]"]
 """A value's name, a constant, or a list of those."""
 
@@ -38,23 +41,33 @@ Claims = tuple[Type | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`%r: T, ... = Op[attrs](args)`."""
+    """`%r: T, ... = Op[attrs](args) on stream`.
+
+    `stream`: in whose order its devices run it; empty for the one that computes. Values belong to devices, not to
+    streams: an op waits for its operands, wherever they were made. So a stream changes what a program costs, never
+    what it means.
+    """
 
     results: tuple[str, ...]
     op: str
     args: tuple[Arg, ...]
     attrs: Attributes = NO_ATTRIBUTES
     claims: Claims = ()
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`%r: T, ... = @function(args)`. It means the same as the inlined body; one of a kernel costs what one op does."""
+    """`%r: T, ... = @function(args) on stream`.
+
+    It means the same as the inlined body; one of a kernel costs what one op does, and only such a one has a stream.
+    """
 
     results: tuple[str, ...]
     function: str
     args: tuple[Arg, ...]
     claims: Claims = ()
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +182,3 @@ def results(statement: Statement) -> tuple[str, ...]:
 def operands(statement: Statement) -> tuple[Arg, ...]:
     """The arguments of a statement; none of one that could not be read."""
     return () if isinstance(statement, Broken) else statement.args
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a statement, or of a function's head: `Part("operand", 1)`, `Part("attribute", "axis")`.
-
-    Kinds: `operand`, `result`, `claim`, `attribute`, `callee` (op or function name), `param`, `param_type`, `role`,
-    `result_type`, `name` (the function's).
-    """
-
-    kind: str
-    key: int | str = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A place in a program: a function, a statement of it (`None`: its head), a part of that (`None`: all of it)."""
-
-    function: str
-    index: int | None = None
-    part: Part | None = None

@@ -261,7 +261,7 @@ class _BodyBuilder:
             statement = yield from self._call(statement)
         elif isinstance(statement, Apply):
             renamed = tuple(map(self._result, statement.results))
-            statement = Apply(renamed, statement.op, statement.args, statement.attrs, statement.claims)
+            statement = replace(statement, results=renamed)
         assert isinstance(statement, (Apply, Call, Return))
         for name in names(operands(statement)):
             if name not in self._defined:
@@ -276,7 +276,7 @@ class _BodyBuilder:
         args += [self._remote_param(found, name, stated) for name, stated in found.added]
         claims = tuple(call.claims[i] for i in found.results) if call.claims else ()
         own = tuple(self._result(call.results[i]) for i in found.results)
-        return Call(own, found.function.name, tuple(args), claims)
+        return Call(own, found.function.name, tuple(args), claims, call.stream)
 
     def _remote_param(self, found: _Projected, name: str, type: Type) -> str:
         """The parameter of this function for a value that another rank computes in a callee; shared by all calls."""

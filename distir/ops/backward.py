@@ -12,6 +12,7 @@ In these ops, known shapes are literals and unknown ones are `Shape(x)`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from distir.ir import (
@@ -93,7 +94,7 @@ class Tape:
                 continue
             results = tuple(name if name in needed else DISCARD for name in statement.results)
             needed.update(names(statement.args))
-            kept.append(Apply(results, statement.op, statement.args, statement.attrs))
+            kept.append(replace(statement, results=results))
         self.written = []
         return kept[::-1]
 
@@ -338,7 +339,7 @@ def operand_gradients(statement: Apply, dys: Gradients, active: Iterable[str], t
     if len(statement.results) < saved:  # who keeps what the rule reads asks for it in the forward pass
         again = tape.write(statement.op, statement.args, statement.attrs, saved)
         results = (*statement.results, *again[len(statement.results) :])
-        statement = Apply(results, statement.op, statement.args, statement.attrs)
+        statement = replace(statement, results=results, claims=())
         dys = [*dys, *[None] * (saved - len(dys))]
     return rule(Backward(statement, dys, active, tape))
 

@@ -87,11 +87,13 @@ def _part_of_head(node: Node, piece: Words, part: Part) -> Tokens | None:
 def _part_of_line(node: Node, piece: Words, part: Part, spelling: Spelling | None) -> Tokens | None:
     if node.rule == "return_":
         return _tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
-    results, operation = node.children
+    results, operation, stream = node.children
     assert isinstance(operation, Node)
     match part.kind:
         case "callee":
             return _callee(operation)
+        case "stream":
+            return _tokens(stream.children[1] if isinstance(stream, Node) else None)
         case "result" | "claim":
             result = _nth(_children(results), part.key)
             if not isinstance(result, Node):

@@ -26,7 +26,7 @@ from distir.ir import (
     Type,
 )
 from distir.ir.types import UNKNOWN, show_shape
-from distir.syntax.tokens import KERNEL
+from distir.syntax.tokens import KERNEL, STREAM_WORD
 
 WIDTH = 100
 """A function's head that is longer gets a line per parameter."""
@@ -79,10 +79,10 @@ def print_param(param: Param) -> str:
 def print_statement(statement: Statement) -> str:
     """One statement, without indentation and newline. A broken one is what is left of it, and does not parse."""
     match statement:
-        case Apply(names, op, args, attrs, claims):
-            return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)})"
-        case Call(names, function, args, claims):
-            return f"{_results(names, claims)}@{function}({_args(args)})"
+        case Apply(names, op, args, attrs, claims, stream):
+            return f"{_results(names, claims)}{op}{_attributes(attrs)}({_args(args)}){_stream(stream)}"
+        case Call(names, function, args, claims, stream):
+            return f"{_results(names, claims)}@{function}({_args(args)}){_stream(stream)}"
         case Return(args):
             return f"return {_args(args)}" if args else "return"
         case _:
@@ -128,6 +128,10 @@ def _attributes(attrs: Attributes) -> str:
     if not attrs:
         return ""
     return f"[{', '.join(f'{name} = {print_literal(value)}' for name, value in attrs.items())}]"
+
+
+def _stream(name: str) -> str:
+    return f" {STREAM_WORD} {name}" if name else ""
 
 
 def _args(args: Iterable[Arg]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from distir.diagnostics.codes import syntax as codes
 from distir.ir import (
+    COMPUTE,
     DISCARD,
     NO_ATTRIBUTES,
     UNKNOWN,
@@ -53,6 +54,7 @@ class WrittenStatement:
     results: tuple[str, ...]
     claims: tuple[Type | None, ...]
     operation: Operation
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,17 @@ def role(parts: list[Any]) -> Keyword:
 
 
 def statement(parts: list[Any]) -> WrittenStatement:
-    names, operation = parts
+    names, operation, stream = parts
     if names is None:
-        return WrittenStatement((), (), operation)
+        return WrittenStatement((), (), operation, stream or "")
     claims = tuple(claim for _, claim in names)
-    return WrittenStatement(tuple(name for name, _ in names), claims if any(claims) else (), operation)
+    results = tuple(name for name, _ in names)
+    return WrittenStatement(results, claims if any(claims) else (), operation, stream or "")
+
+
+def stream(parts: list[Any]) -> str:
+    _, name = parts
+    return "" if name == COMPUTE else name
 
 
 def result(parts: list[Any]) -> tuple[str, Type | None]:
@@ -225,7 +233,8 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "result_types": tuple,
     "return_": tuple,
     "statement": statement,
-    "example": statement,
+    "stream": stream,
+    "example": lambda parts: statement([*parts, None]),
     "results": tuple,
     "result": result,
     "apply": apply,

@@ -95,11 +95,11 @@ def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | C
     """The statement in canonical spelling."""
     operation = written.operation
     if operation.attrs is None:
-        return Call(written.results, operation.callee, operation.args, written.claims)
+        return Call(written.results, operation.callee, operation.args, written.claims, written.stream)
     args, attrs = operation.args, operation.attrs
     if spelling is not None:
         args, attrs = spelling(operation.callee, args, attrs)
-    return Apply(written.results, operation.callee, args, attrs, written.claims)
+    return Apply(written.results, operation.callee, args, attrs, written.claims, written.stream)
 
 
 def defined(piece: Words) -> tuple[str, ...]:

@@ -33,14 +33,14 @@ def template(statement: Apply | Call | Return) -> Template:
     constants: list[Arg] = []
     args = _pattern(statement.args, constants)
     match statement:
-        case Apply(results, op, _, attrs, claims):
-            source = f"Apply({_pattern(results, constants)}, callee, {args}, attrs, claims)"
-            return _maker(source)(op, attrs, claims, constants)
-        case Call(results, function, _, claims):
-            source = f"Call({_pattern(results, constants)}, callee, {args}, claims)"
-            return _maker(source)(function, None, claims, constants)
+        case Apply(results, op, _, attrs, claims, stream):
+            source = f"Apply({_pattern(results, constants)}, callee, {args}, attrs, claims, stream)"
+            return _maker(source)(op, attrs, claims, stream, constants)
+        case Call(results, function, _, claims, stream):
+            source = f"Call({_pattern(results, constants)}, callee, {args}, claims, stream)"
+            return _maker(source)(function, None, claims, stream, constants)
         case Return():
-            return _maker(f"Return({args})")(None, None, None, constants)
+            return _maker(f"Return({args})")(None, None, None, "", constants)
 
 
 def _pattern(args: tuple[Arg, ...], constants: list[Arg]) -> str:
@@ -65,7 +65,7 @@ def _maker(source: str) -> Callable[..., Template]:
     maker = _makers.get(source)
     if maker is None:
         # the source consists of numbers and of the words above, of nothing from the text that is parsed
-        maker = eval(f"lambda callee, attrs, claims, c: lambda p: {source}", _NAMES)
+        maker = eval(f"lambda callee, attrs, claims, stream, c: lambda p: {source}", _NAMES)
         if len(source) <= _LONGEST:
             if len(_makers) >= _MAKERS_KEPT:
                 _makers.clear()

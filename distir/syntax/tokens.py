@@ -28,9 +28,11 @@ KEYWORDS = frozenset(
 )
 KERNEL = "kernel"
 """What marks a function as one kernel, behind its head. Not reserved: elsewhere it is a name."""
+STREAM_WORD = "on"
+"""What a stream's name follows, behind a statement's operands. Not reserved either."""
 PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
 
-VALUE, FUNCTION, IDENT = "VALUE", "FUNCTION", "IDENT"
+VALUE, FUNCTION, IDENT, ON = "VALUE", "FUNCTION", "IDENT", "ON"
 INT, FLOAT, STRING, LARGE_LIST = "INT", "FLOAT", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
@@ -58,7 +60,13 @@ _kinds = _Kinds(_FIXED)
 
 def kinds(tokens: Collection[str]) -> tuple[str, ...]:
     """The kind of every token."""
-    return tuple(map(_kinds.__getitem__, tokens))
+    found = tuple(map(_kinds.__getitem__, tokens))
+    if STREAM_WORD in tokens:
+        before = (END, *found)
+        found = tuple(
+            ON if t == STREAM_WORD and b == ")" else k for t, k, b in zip(tokens, found, before, strict=False)
+        )
+    return found
 
 
 def spans(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
@@ -112,6 +120,7 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({IDENT, "?"}), frozenset({IDENT, "?"}), ("an element type",)),
     (frozenset({"(", "??"}), frozenset({"(", "??"}), ("a shape such as `(2, 3)`",)),
     (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
+    (frozenset({ON, END}), frozenset({ON, END}), ("the end of the statement",)),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
 """Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""
@@ -125,6 +134,7 @@ _SINGLE = {
     STRING: "a string",
     END: "the end of the statement",
     "_": "`_`",
+    ON: f"`{STREAM_WORD}`",
 }
 
 

@@ -28,8 +28,8 @@ class BackwardPass:
     contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
-    def keep(self, tape: Tape, pairs: Sequence[tuple[Arg, Arg]]) -> None:
-        """Take over what a rule has written, under names that say what it is."""
+    def keep(self, tape: Tape, pairs: Sequence[tuple[Arg, Arg]], stream: str = "") -> None:
+        """Take over what a rule has written, under names that say what it is, on the stream of what it is for."""
         statements = tape.take(gradient for _, gradient in pairs)
         lasting: dict[str, str] = {}
         for arg, gradient in pairs:
@@ -42,7 +42,7 @@ class BackwardPass:
         for statement in statements:
             named = tuple(lasting.get(name, name) for name in statement.results)
             args = tuple(_renamed(arg, lasting) for arg in statement.args)
-            self.builder.body.append(Apply(named, statement.op, args, statement.attrs))
+            self.builder.body.append(Apply(named, statement.op, args, statement.attrs, stream=stream))
         for name, last in lasting.items():
             tape.values[last] = tape.values.pop(name)
         for arg, gradient in pairs:

@@ -31,6 +31,7 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
+from distir.transform.operands import on_stream
 
 NORMALIZATION = "BatchNormalization"
 
@@ -77,7 +78,9 @@ class _Rewriter:
         """By running statistic: its value so far. One that is used twice is updated twice."""
         for index, statement in enumerate(function.body):
             if isinstance(statement, Apply) and self._is_trained(function, statement):
+                start = len(f.body)
                 self._normalisation(f, Site(function.name, index), statement, now)
+                f.body[start:] = on_stream(statement.stream, f.body[start:])
             elif isinstance(statement, Call) and self.updated.get(statement.function):
                 self._call(f, statement, now)
             elif not isinstance(statement, Return):

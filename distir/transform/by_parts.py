@@ -31,6 +31,7 @@ from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import type_of
 from distir.transform.checking import analysed
 from distir.transform.entry import entry_of
+from distir.transform.operands import on_stream
 
 LOSSES = {"SoftmaxCrossEntropyLoss": 0, "NegativeLogLikelihoodLoss": 0} | {
     "SoftmaxCrossEntropyLossGrad": 1,
@@ -63,7 +64,8 @@ def _written(function: Function, state: State) -> Function:
         elif isinstance(statement, Apply) and _adds(statement):
             _write_added(f, statement, state)
         changed = changed or bool(f.body)
-        body += f.body or [statement]
+        stream = statement.stream if isinstance(statement, Apply) else ""
+        body += on_stream(stream, f.body) or [statement]
     return replace(function, body=tuple(body)) if changed else function
 
 

@@ -37,10 +37,12 @@ def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _key(statement: Apply | Call) -> tuple[object, ...]:
-    """What two statements share that compute the same, and claim the same of it."""
+    """What two statements share that compute the same on the same stream, and claim the same of it."""
     if isinstance(statement, Apply):
-        return ("op", statement.op, statement.args, statement.attrs, len(statement.results), statement.claims)
-    return ("call", statement.function, statement.args, len(statement.results), statement.claims)
+        what: tuple[object, ...] = ("op", statement.op, statement.attrs)
+    else:
+        what = ("call", statement.function)
+    return (*what, statement.args, len(statement.results), statement.claims, statement.stream)
 
 
 def _merged(earlier: Statement, later: Apply | Call, same: dict[str, Arg]) -> Statement:
@@ -56,12 +58,8 @@ def with_arguments(statement: Statement, renamed: Mapping[str, Arg]) -> Statemen
     if not renamed:
         return statement
     match statement:
-        case Apply(results, op, args, attrs, claims):
-            return Apply(results, op, substituted(args, renamed), attrs, claims)
-        case Call(results, function, args, claims):
-            return Call(results, function, substituted(args, renamed), claims)
-        case Return(args):
-            return Return(substituted(args, renamed))
+        case Apply() | Call() | Return():
+            return replace(statement, args=substituted(statement.args, renamed))
         case _:
             return statement
 

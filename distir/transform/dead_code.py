@@ -45,9 +45,7 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
         return statement
     more = len(renamed) - len(statement.results)
     claims = (*statement.claims, *[None] * more) if statement.claims else ()
-    if isinstance(statement, Apply):
-        return Apply(renamed, statement.op, statement.args, statement.attrs, claims)
-    return Call(renamed, statement.function, statement.args, claims)
+    return replace(statement, results=renamed, claims=claims)
 
 
 def _dead_statements(module: Module) -> Module:
@@ -75,7 +73,7 @@ def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Functi
         if isinstance(statement, Call) and statement.function in kept:
             used = kept[statement.function]
             claims = _chosen(statement.claims, used)
-            return Call(_chosen(statement.results, used), statement.function, statement.args, claims)
+            return replace(statement, results=_chosen(statement.results, used), claims=claims)
         return statement
 
     stated = function.result_types
@@ -100,7 +98,7 @@ def _unused_parameters(module: Module) -> Module:
     def fewer(statement: Statement) -> Statement:
         if isinstance(statement, Call) and statement.function in kept:
             args: tuple[Arg, ...] = _chosen(statement.args, kept[statement.function])
-            return Call(statement.results, statement.function, args, statement.claims)
+            return replace(statement, args=args)
         return statement
 
     return Module(

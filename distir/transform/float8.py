@@ -148,9 +148,11 @@ def _changed(
         bias = [arg for arg in more if arg != ""]
         result = (fresh(f"{statement.results[0]}.product"),) if bias else statement.results
         claims = () if bias else statement.claims
-        body.append(Apply(result, "ScaledMatMul", (x, w, x_scale, w_scale), Attributes(attrs), claims))
+        stream = statement.stream
+        body.append(Apply(result, "ScaledMatMul", (x, w, x_scale, w_scale), Attributes(attrs), claims, stream))
         if bias:
-            body.append(Apply(statement.results, "Add", (result[0], bias[0]), claims=statement.claims))
+            args = (result[0], bias[0])
+            body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
     return Function(function.name, function.params, tuple(body), function.result_types)
 
 

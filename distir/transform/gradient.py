@@ -180,7 +180,7 @@ class Differentiation:
             for arg, gradient in zip(statement.args, found, strict=False)
             if gradient is not None and not back.active.isdisjoint(names((arg,)))
         ]
-        back.keep(tape, pairs)
+        back.keep(tape, pairs, statement.stream)
 
     # Calls, and the backward functions of what is called.
 

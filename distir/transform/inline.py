@@ -30,6 +30,7 @@ from distir.ir.deep import Deep, finish
 from distir.transform.common_subexpressions import substituted, with_arguments
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
+from distir.transform.operands import on_stream
 from distir.transform.steps import StepError, step, tell
 
 
@@ -110,7 +111,8 @@ class _Inlining:
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
             claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
             others: dict[str, Arg] = {}
-            yield from self._write(_with_claims(with_results(inner, named), claims), others)
+            (written,) = on_stream(call.stream, [_with_claims(with_results(inner, named), claims)])
+            yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
             if name == DISCARD or arg == name:
@@ -139,6 +141,4 @@ def _stated_too(claims: Claims, made: Sequence[str], stated: Mapping[str, Type])
 
 
 def _with_claims(statement: Apply | Call, claims: Claims) -> Apply | Call:
-    if isinstance(statement, Apply):
-        return Apply(statement.results, statement.op, statement.args, statement.attrs, claims)
-    return Call(statement.results, statement.function, statement.args, claims)
+    return replace(statement, claims=claims)

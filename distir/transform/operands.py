@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import overload
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar, overload
 
-from distir.ir import Apply, Arg, Broken, Call, Return, Statement
+from distir.ir import Apply, Arg, Broken, Call, Statement
 
 
 @overload
@@ -26,11 +27,17 @@ def with_operands(statement: Statement, renamed: Mapping[str, Arg]) -> Statement
             return tuple(map(of, arg))
         return renamed.get(arg, arg) if isinstance(arg, str) else arg
 
-    if isinstance(statement, Broken):
-        return statement
-    args = tuple(map(of, statement.args))
-    if isinstance(statement, Apply):
-        return Apply(statement.results, statement.op, args, statement.attrs, statement.claims)
-    if isinstance(statement, Call):
-        return Call(statement.results, statement.function, args, statement.claims)
-    return Return(args)
+    return statement if isinstance(statement, Broken) else replace(statement, args=tuple(map(of, statement.args)))
+
+
+S = TypeVar("S", bound=Statement)
+
+
+def on_stream(stream: str, statements: Iterable[S]) -> list[S]:
+    """Statements that replace one which runs on `stream`: they run there too, where they name no other."""
+
+    def moved(statement: S) -> S:
+        is_free = isinstance(statement, (Apply, Call)) and not statement.stream
+        return replace(statement, stream=stream) if is_free else statement
+
+    return list(map(moved, statements)) if stream else list(statements)

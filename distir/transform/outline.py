@@ -128,9 +128,9 @@ def _keys(body: Sequence[Statement]) -> list[int]:
 def _key(statement: Statement) -> tuple[object, ...]:
     args = tuple(map(_shape, operands(statement)))
     if isinstance(statement, Apply):
-        return ("op", statement.op, statement.attrs, args, len(statement.results))
+        return ("op", statement.op, statement.attrs, args, len(statement.results), statement.stream)
     assert isinstance(statement, Call)
-    return ("call", statement.function, args, len(statement.results))
+    return ("call", statement.function, args, len(statement.results), statement.stream)
 
 
 def _shape(arg: Arg) -> object:
@@ -235,9 +235,7 @@ def _block(
             n or (builder.fresh("unused") if (i, k) in outputs else n) for k, n in enumerate(results(statement))
         )
         args = tuple(map(inside, operands(statement)))
-        if isinstance(statement, Apply):  # claims hold for one window; what is inferred holds for all
-            body.append(Apply(named, statement.op, args, statement.attrs))
-        elif isinstance(statement, Call):
-            body.append(Call(named, statement.function, args))
+        if isinstance(statement, (Apply, Call)):  # claims hold for one window; what is inferred holds for all
+            body.append(replace(statement, results=named, args=args, claims=()))
     returned = tuple(results(body[i])[k] for i, k in outputs)
     return Function(name, tuple(params), (*body, Return(returned)))

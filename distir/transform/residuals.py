@@ -151,7 +151,7 @@ class Residuals:
         extras = self._extras.get((function, index), {})
         wanted = tuple(extras.get(name, DISCARD) for name in inside)
         claims = (*call.claims, *(None for _ in wanted)) if call.claims else ()
-        return Call((*call.results, *wanted), call.function, call.args, claims)
+        return replace(call, results=(*call.results, *wanted), claims=claims)
 
     def _namer(self, function: str) -> FunctionBuilder:
         if function not in self._names:

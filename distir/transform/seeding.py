@@ -128,7 +128,7 @@ class _Seeding:
                 attrs = {name: value for name, value in statement.attrs.items() if name != "seed"}
                 own = Attributes({**attrs, "axis": axis} if axis else attrs)
                 claims = statement.claims and (*statement.claims, *(None for _ in mask))
-                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims))
+                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims, statement.stream))
         return Function(function.name, tuple(params), tuple(body), function.result_types)
 
 

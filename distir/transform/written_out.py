@@ -100,7 +100,7 @@ def _named(tape: Tape, builder: FunctionBuilder, statement: Apply, results: Iter
     for each in written:
         names = tuple(lasting.get(name, name) for name in each.results)
         args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
-        yield Apply(names, each.op, args, each.attrs)
+        yield Apply(names, each.op, args, each.attrs, stream=statement.stream)
 
 
 # What is known of values in every call of a function.

@@ -12,7 +12,7 @@ func @f(%w: Tensor[Float32, (8, 8), 1] {param}, %x) -> (D1, ?) {
   %y: D1, _ = Split[axis = 0](%x, // why
      [%w, %x], 2.0)
 
-  %z = @g(%y) %u = Relu(%z)
+  %z = @g(%y) %u = Relu(%z) on side // beside
   return %z, %u
 }
 func @g(%x) { return %x }
@@ -53,7 +53,9 @@ def spelling(op, args, attrs):
         (Site("f", 0, Part("operand", 2)), "2.0"),
         (Site("f", 1), "%z = @g(%y)"),
         (Site("f", 1, Part("callee")), "@g"),
-        (Site("f", 2), "%u = Relu(%z)"),
+        (Site("f", 2), "%u = Relu(%z) on side"),
+        (Site("f", 2, Part("stream")), "side"),
+        (Site("f", 1, Part("stream")), "%z = @g(%y)"),
         (Site("f", 3, Part("operand", 1)), "%u"),
         (Site("f", 3, Part("operand", 7)), "return %z, %u"),
         (Site("g", 0), "return %x"),

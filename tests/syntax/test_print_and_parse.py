@@ -9,7 +9,7 @@ from lark import Transformer
 from strategies import constants, long_lists, modules, types
 
 from distir.ir import Function, Module, Return, identity
-from distir.syntax import parse, parse_literal, parse_type, print_literal, print_module
+from distir.syntax import parse, parse_literal, parse_type, print_literal, print_module, print_statement
 from distir.syntax.grammar import lark
 from distir.syntax.reading import RULES, WrittenStatement
 from distir.syntax.statements import canonical
@@ -119,3 +119,19 @@ def test_the_sign_of_zero_is_kept():
     zero = parse_literal("-0.0")
     assert isinstance(zero, float)
     assert math.copysign(1, zero) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("%y = Relu(%x)  on   side", "%y = Relu(%x) on side"),
+        ("%y = Relu(%x) on compute", "%y = Relu(%x)"),
+        ("Relu(%x) on /* which */ side", "Relu(%x) on side"),
+        ("%y = @f(%x) on on", None),
+        ("on[on = 1](%on) on on", None),
+    ],
+)
+def test_a_stream_follows_the_operands_and_its_word_is_not_reserved(text, printed):
+    syntax = parse(f"func @f(%x: Float32[1] {{on = 1}}) {{\n  {text}\n}}")
+    assert syntax.diagnostics == ()
+    assert print_statement(syntax.module.functions["f"].body[0]) == (printed or text)

@@ -130,3 +130,38 @@ func @main(%a: Tensor[Float32, (2,), 1]) {
 ```
 """,
 )
+
+BAD_STREAM = code(
+    "DIR406",
+    "not-on-a-stream",
+    """
+A stream runs ops, one after the other. A call means what its function's body means, of whose ops each has a stream of
+its own; only the call of a `kernel` is one op, and what is in the kernel runs where that runs.
+
+```dir
+func @layer(%x) {
+  %y = Relu(%x)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (2,), 1]) {
+  %y = @layer(%x) on side  // error: DIR406
+  return %y
+}
+```
+
+Name the stream at the ops, or make the function a kernel:
+
+```dir
+func @layer(%x) kernel {
+  %y = Relu(%x)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (2,), 1]) {
+  %y = @layer(%x) on side
+  return %y
+}
+```
+""",
+)

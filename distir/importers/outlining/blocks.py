@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.importers.names import value_name
@@ -48,10 +48,10 @@ def labels_of(body: Sequence[Statement]) -> list[int]:
 
 def _label(statement: Statement) -> Any:
     match statement:
-        case Apply(rs, op, args, attrs, claims):
-            return (op, attrs, _pattern(args), tuple(map(bool, rs)), claims)
-        case Call(rs, callee, args, claims):
-            return ("@", callee, _pattern(args), tuple(map(bool, rs)), claims)
+        case Apply(rs, op, args, attrs, claims, stream):
+            return (op, attrs, _pattern(args), tuple(map(bool, rs)), claims, stream)
+        case Call(rs, callee, args, claims, stream):
+            return ("@", callee, _pattern(args), tuple(map(bool, rs)), claims, stream)
         case _:
             return id(statement)
 
@@ -133,10 +133,8 @@ def _inner(
         rs = tuple(f.fresh(short((r,))) if r else DISCARD for r in results(statement))
         mapping.update(zip(results(statement), rs, strict=True))
         mapping[DISCARD] = DISCARD
-        if isinstance(statement, Apply):
-            f.body.append(Apply(rs, statement.op, args, statement.attrs, statement.claims))
-        elif isinstance(statement, Call):
-            f.body.append(Call(rs, statement.function, args, statement.claims))
+        if isinstance(statement, (Apply, Call)):
+            f.body.append(replace(statement, results=rs, args=args))
     return f.returns(*(mapping[results(occurrences[0][i])[k]] for i, k in given))
 
 

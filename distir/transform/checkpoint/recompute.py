@@ -76,6 +76,4 @@ class _WayBack:
         statement = with_operands(made, self.again)
         assert isinstance(statement, (Apply, Call))
         self.again.update({old: new for old, new in zip(made.results, results, strict=True) if new})
-        if isinstance(statement, Apply):
-            return Apply(results, statement.op, statement.args, statement.attrs, statement.claims)
-        return Call(results, statement.function, statement.args, statement.claims)
+        return replace(statement, results=results)

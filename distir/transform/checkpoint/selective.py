@@ -208,14 +208,14 @@ class _Variants:
         for index in places:
             call = self.body[index]
             assert isinstance(call, Call)
-            self.body[index] = Call(tuple(call.results[i] for i in left), forward.name, call.args)
+            self.body[index] = Call(tuple(call.results[i] for i in left), forward.name, call.args, stream=call.stream)
         for index, source in back.items():
             call, forward_call = self.body[index], calls[source]
             assert isinstance(call, Call)
             assert isinstance(forward_call, Call)
             args = [arg for i, arg in enumerate(call.args) if i not in dropped]
             added = [forward_call.args[params[name]] for name in more]
-            self.body[index] = Call(call.results, twin.name, (*args, *added))
+            self.body[index] = Call(call.results, twin.name, (*args, *added), stream=call.stream)
         self.changed = True
 
     def _twin(

@@ -36,13 +36,15 @@ def makes_a_weight_gradient(statement: Statement) -> bool:
     return statement.op == "RaggedMatMulGrad"
 
 
-def accumulation_of(term: str, body: Sequence[Statement], uses: Mapping[str, Sequence[int]]) -> Accumulation | None:
-    """How a value is added to one other, perhaps in another element type, if nothing else uses it."""
+def accumulation_of(
+    term: str, stream: str, body: Sequence[Statement], uses: Mapping[str, Sequence[int]]
+) -> Accumulation | None:
+    """How a value is added to one other on a stream, perhaps in another element type, if nothing else uses it."""
     chain: list[int] = []
     while True:
         users = uses.get(term, ())
         statement = body[users[0]] if len(users) == 1 else None
-        if not isinstance(statement, Apply) or DISCARD in statement.results:
+        if not isinstance(statement, Apply) or statement.stream != stream or DISCARD in statement.results:
             return None
         chain.append(users[0])
         if statement.op in TOTALS:
@@ -75,14 +77,15 @@ def _accumulated(function: Function, state: State) -> Function:
         if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):
             continue
         (term,) = results(statement)
-        found = accumulation_of(term, function.body, uses)
+        found = accumulation_of(term, statement.stream, function.body, uses)
         if found is None or len(found.chain) > 1:
             continue
         at = found.chain[0]
         total = body[at]
         if isinstance(total, Apply) and total is function.body[at] and _alike(state, found.so_far, term):
             args = (*statement.args, found.so_far)
-            body[index], body[at] = None, Apply(total.results, "Gemm", args, statement.attrs, total.claims)
+            body[index] = None
+            body[at] = replace(statement, results=total.results, args=args, claims=total.claims)
     return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
 
 

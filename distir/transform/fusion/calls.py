@@ -118,7 +118,7 @@ class _Sums(_Variants):
             for number, name in enumerate(call.results):
                 if name == DISCARD or not self._is_weight_gradient(call.function, number):
                     continue
-                found = accumulation_of(name, function.body, uses)
+                found = accumulation_of(name, "", function.body, uses)
                 if found is not None and maker.get(found.so_far, -1) < index:
                     moved[number] = found
             if moved:
@@ -139,7 +139,7 @@ class _Sums(_Variants):
             if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
                 return False
             if isinstance(made, Apply):
-                return makes_a_weight_gradient(made)
+                return made.stream == "" and makes_a_weight_gradient(made)
             name, number = made.function, made.results.index(returned)
 
     def _called(self, call: Call, moved: Mapping[int, Accumulation], body: Sequence[Statement]) -> Call:

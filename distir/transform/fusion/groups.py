@@ -34,6 +34,7 @@ class Group:
     members: list[int]
     place: int
     device: int
+    stream: str
     elements: Dim
     rows: tuple[Dim, bool] | None
     """Of a reduction: how many rows, and whether their elements are contiguous."""
@@ -76,7 +77,7 @@ class Grouping:
                 part, device = found
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
-                self.owner[index] = Group([index], index, device, part.elements, rows)
+                self.owner[index] = Group([index], index, device, _stream(statement), part.elements, rows)
         self._accumulate()
         while self._vertically() or self._horizontally():
             pass
@@ -88,7 +89,7 @@ class Grouping:
             if not makes_a_weight_gradient(statement):
                 continue
             product = placed_part(statement, self.domain, self.state)
-            found = accumulation_of(results(statement)[0], self.body, self.users)
+            found = accumulation_of(results(statement)[0], _stream(statement), self.body, self.users)
             if product is None or found is None or not all(i in self.parts for i in found.chain):
                 continue
             members = [index, *found.chain]
@@ -96,7 +97,7 @@ class Grouping:
             place = self._between(members, members)
             if place is not None and all(part.elements == product[0].elements for part in parts):
                 self.parts[index] = product
-                group = Group(members, place, product[1], product[0].elements, None, closed=True)
+                group = Group(members, place, product[1], _stream(statement), product[0].elements, None, closed=True)
                 self.owner.update((i, group) for i in members)
 
     @property
@@ -161,20 +162,15 @@ class Grouping:
 
     def _merge(self, a: Group, b: Group) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
-        if (
-            a.closed
-            or b.closed
-            or a.device != b.device
-            or len(a.members) + len(b.members) > MOST_MEMBERS
-            or not self._fits(a, b)
-        ):
+        apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream)
+        if apart or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
         members = sorted([*a.members, *b.members])
         place = self._between(members, (b.place, a.place))
         if place is None:
             return False
         whole = a if a.rows is not None or a.elements == b.elements else b
-        merged = Group(members, place, a.device, whole.elements, a.rows or b.rows)
+        merged = Group(members, place, a.device, a.stream, whole.elements, a.rows or b.rows)
         self.owner.update((index, merged) for index in members)
         return True
 
@@ -267,6 +263,10 @@ def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[Pa
     part = part_of(statement, vs, ws)
     devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
     return None if part is None or len(devices) != 1 else (part, next(iter(devices)))
+
+
+def _stream(statement: Statement) -> str:
+    return statement.stream if isinstance(statement, Apply) else ""
 
 
 def _first(pair: tuple[Place, object]) -> Place:

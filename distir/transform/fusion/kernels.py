@@ -54,7 +54,7 @@ class Kernels:
             kernel = self.known[key] = _kernel(self.taken.fresh(name_of(body)), body, taken, given)
         claimed = {n: c for s in body if isinstance(s, Apply) for n, c in zip(s.results, s.claims, strict=False)}
         claims: tuple[Type | None, ...] = tuple(claimed.get(name) for name in given)
-        return Call(tuple(given), kernel.name, tuple(taken), claims if any(claims) else ())
+        return Call(tuple(given), kernel.name, tuple(taken), claims if any(claims) else (), group.stream)
 
 
 def _form(body: Sequence[Statement], taken: Sequence[str], given: Sequence[str]) -> object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from distir.ir import DISCARD, Apply, Call, Dim, Function, Param, Return, TensorType, Type, names, types
+from distir.ir import DISCARD, Call, Dim, Function, Param, Return, TensorType, Type, names, types
 from distir.transform.pipeline.reading import Work
 
 
@@ -61,9 +61,7 @@ def live(statements: Sequence[Work], wanted: Iterable[str]) -> tuple[list[Work],
 def renamed(statement: Work, rename: Callable[[str], str]) -> Work:
     """A statement with other names for its results."""
     results = tuple(n if n == DISCARD else rename(n) for n in statement.results)
-    if isinstance(statement, Apply):
-        return Apply(results, statement.op, statement.args, statement.attrs)
-    return Call(results, statement.function, statement.args)
+    return replace(statement, results=results, claims=())
 
 
 def reachable(functions: Mapping[str, Function], roots: Iterable[Function]) -> set[str]:

@@ -544,6 +544,4 @@ def _unclaimed(statement: Work) -> Work:
 
 
 def _with_results(statement: Work, results: tuple[str, ...]) -> Work:
-    if isinstance(statement, Apply):
-        return Apply(results, statement.op, statement.args, statement.attrs)
-    return Call(results, statement.function, statement.args)
+    return replace(statement, results=results, claims=())

@@ -76,8 +76,10 @@ class Splitter:
             taken.add(fresh)
             handed.append(fresh)
         args = tuple(call.args[i] for i in halves.operands)
-        one = Call((*(call.results[i] for i in waited), *handed), halves.first.name, call.args)
-        return one, Call(tuple(call.results[i] for i in left), halves.second.name, (*args, *handed))
+        results = (*(call.results[i] for i in waited), *handed)
+        one = Call(results, halves.first.name, call.args, stream=call.stream)
+        other = Call(tuple(call.results[i] for i in left), halves.second.name, (*args, *handed), stream=call.stream)
+        return one, other
 
     def _half(
         self, whole: Function, role: str, params: tuple[Param, ...], body: tuple[Apply | Call | Return, ...]

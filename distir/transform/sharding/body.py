@@ -164,7 +164,7 @@ class Body(Rewriting):
         if not scalar or len(own) < 2 or len(own) == len(statement.args):
             return statement
         name = self.fresh(f"{statement.results[0]}_part")
-        self._write(Apply((name,), "Sum", tuple(own)), [w], (PARTIAL,))
+        self._write(Apply((name,), "Sum", tuple(own), stream=statement.stream), [w], (PARTIAL,))
         return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
 
     def _form(self, statement: Apply | Call) -> Form | None:
@@ -327,7 +327,8 @@ class Body(Rewriting):
         ws = self.domain.instance(statement.function, vs).state.returned
         found = yield self.callees.callee(statement.function, vs, states)
         if not found.joint:
-            self.items.append(Each(Call(statement.results, found.name, args, self.claims(statement, found.given))))
+            own = replace(statement, function=found.name, args=args, claims=self.claims(statement, found.given))
+            self.items.append(Each(own))
         else:
             names = tuple(
                 self.fresh("unused") if name == DISCARD and single else name
@@ -393,7 +394,7 @@ class Body(Rewriting):
         unchanged = args is None or tuple(args) == statement.args
         claims = self.claims(statement, given)
         if not (unchanged and claims == statement.claims):
-            statement = Apply(statement.results, statement.op, tuple(args or statement.args), statement.attrs, claims)
+            statement = replace(statement, args=tuple(args or statement.args), claims=claims)
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)

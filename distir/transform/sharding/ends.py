@@ -7,6 +7,7 @@ distributed ones. What the module did before, if it was distributed already, sta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from distir.ir import (
     HOST,
@@ -186,9 +187,9 @@ def _renamed(
     given = tuple(name and f.fresh(name) for name in statement.results)
     names.update(zip(statement.results, given, strict=True))
     if isinstance(statement, Call):
-        return Call(given, statement.function, args)
+        return replace(statement, results=given, args=args, claims=())
     attrs = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in statement.attrs.items()}
-    return Apply(given, statement.op, args, Attributes(attrs))
+    return replace(statement, results=given, args=args, attrs=Attributes(attrs), claims=())
 
 
 def _moved_devices(value: Constant, mesh: Mesh) -> Constant:

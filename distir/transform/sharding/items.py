@@ -7,7 +7,7 @@ statement is the same on every device, and no two of them meet, is `alike`: it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -80,7 +80,7 @@ def repeated(first: Item, statement: Apply | Call) -> Item:
     if isinstance(first, Joint):
         return Joint(statement.results, first.function, statement.args)
     if isinstance(first, Each) and isinstance(first.statement, Call):
-        return Each(Call(statement.results, first.statement.function, statement.args))
+        return Each(replace(first.statement, results=statement.results, args=statement.args))
     return Each(statement)
 
 
@@ -168,10 +168,10 @@ class Expansion:
         for rank, (results, args) in enumerate(islice(rows, 1 if single else None)):
             claims = self._claims(statement.claims, rank) if statement.claims else ()
             if isinstance(statement, Call):
-                self.body.append(Call(results, statement.function, args, claims))
+                self.body.append(Call(results, statement.function, args, claims, statement.stream))
             else:
                 own = self._moved(statement.op, attrs, rank) if moves else attrs
-                self.body.append(Apply(results, statement.op, args, own, claims))
+                self.body.append(Apply(results, statement.op, args, own, claims, statement.stream))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
         """Arguments, or results that are made, as each device has them.

@@ -69,11 +69,12 @@ def rewritten(
     for j in scaled:
         results[j] = body.fresh(f"{statement.results[j]}_own")
     claims = body.claims(statement, decision.given) if not scaled else ()
-    body.items.append(Each(Apply(tuple(results), statement.op, tuple(args), attrs, claims)))
+    body.items.append(Each(Apply(tuple(results), statement.op, tuple(args), attrs, claims, statement.stream)))
     for name, w, state in zip(results, ws, decision.given, strict=True):
         body.define(name, w, state)
     for j in scaled:
-        body.items.append(Each(Apply((statement.results[j],), "Mul", (results[j], Literal(1 / body.size)))))
+        mean = Apply((statement.results[j],), "Mul", (results[j], Literal(1 / body.size)), stream=statement.stream)
+        body.items.append(Each(mean))
         body.define(statement.results[j], ws[j], PARTIAL)
 
 

@@ -176,7 +176,7 @@ class _Body:
         """Write a statement."""
         if isinstance(statement, Call):
             args = tuple(map(self.passed, statement.args, self.of.params[statement.function]))
-            self.f.body.append(Call(statement.results, statement.function, args))
+            self.f.body.append(replace(statement, args=args, claims=()))
             self.define(statement.results, self.of.results[statement.function])
         elif isinstance(statement, Apply):
             op, attrs, args = OPS[statement.op], statement.attrs, statement.args
@@ -194,7 +194,7 @@ class _Body:
                     found = infer_types(op, list(map(self.value, args)), attrs, count)
                 except Reject as still:
                     raise self.refused(index, statement, still) from None
-            self.f.body.append(Apply(statement.results, statement.op, args, attrs))
+            self.f.body.append(replace(statement, args=args, attrs=attrs, claims=()))
             self.define(statement.results, found)
 
     def define(self, results: Sequence[str], found: Sequence[Type]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
@@ -53,11 +53,14 @@ class _Edits:
 
 def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> None:
     """Sum the gradients where they are needed only; `early`: as soon as they are there."""
+    summed = edits.uses.entry.body[group.reduce]
+    stream = summed.stream if isinstance(summed, Apply) else ""
     if isinstance(partition, Owner):
         attrs = Attributes({"root": group.devices[partition.rank]})
-        reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs)
+        reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs, stream=stream)
     else:
-        reduce = group.replicas.collective("MPIReduceScatter", group.sums, group.gradients, axis=partition.axis)
+        scattered = group.replicas.collective("MPIReduceScatter", group.sums, group.gradients, axis=partition.axis)
+        reduce = replace(scattered, stream=stream)
     made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
     if early and len(made) == len(group.gradients):
         edits.dropped.add(group.reduce)
@@ -99,7 +102,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
         else:
             check_unused(edits.uses, new)
         parts.append(new)
-        edits.replaced[index] = Apply((new, *update.results[1:]), update.op, update.args, update.attrs)
+        edits.replaced[index] = replace(update, results=(new, *update.results[1:]), claims=())
     if stage < 3 and any(group.new):
         together = group.replicas.collective("MPIAllgather", group.new, parts, axis=along.axis)
         edits.after[max(group.writes)].append(together)

@@ -52,7 +52,7 @@ def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
     columns = zip(
         zip(*(s.args for s in packing), strict=True), zip(*(s.results for s in taken), strict=True), strict=True
     )
-    return [Apply(results, reduce.op, args, reduce.attrs) for args, results in columns], {p[0] for p in places}
+    return [replace(reduce, results=results, args=args, claims=()) for args, results in columns], {p[0] for p in places}
 
 
 def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
