@@ -1,4 +1,4 @@
-"""The order of tokens by expert, the way there and the way back."""
+"""The order of tokens by expert, and back."""
 
 from __future__ import annotations
 
