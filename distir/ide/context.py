@@ -18,7 +18,7 @@ from distir.ops import OPS, canonical
 from distir.syntax import FunctionSyntax, Syntax, SyntaxProblem, parse_literal, scan
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.statements import words
-from distir.syntax.tokens import BAD, FUNCTION, IDENT, VALUE, spans
+from distir.syntax.tokens import BAD, FUNCTION, IDENT, ON, VALUE, spans
 
 
 class CursorRole(Enum):
@@ -35,6 +35,8 @@ class CursorRole(Enum):
     DEVICE = "a device"
     PARAM_ROLE = "a parameter's role"
     RETURNED = "a value that is returned"
+    BEHIND = "what may follow an op's or a call's operands"
+    STREAM = "a stream"
     NOTHING = "a new name, or nothing that can be known"
 
 
@@ -164,7 +166,7 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
         return _as(found, CursorRole.CALLEE)
     outer = next((o for o in stack if o.number > callee), None)
     if outer is None:
-        return found
+        return _as(found, CursorRole.STREAM if kinds[-1] == ON else _behind_operands(kinds))
     operation = _operation(tokens, kinds, callee)
     if tokens[outer.number] == "[":
         return _in_attributes(found, tokens, stack, outer, operation)
@@ -173,6 +175,11 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
         return _attribute_value(found, operation, item[0])
     role = CursorRole.OPERAND if _takes("line", kinds, VALUE) else CursorRole.NOTHING
     return replace(found, role=role, operation=operation)
+
+
+def _behind_operands(kinds: tuple[str, ...]) -> CursorRole:
+    may_follow = expected("line", kinds) or frozenset[str]()
+    return CursorRole.BEHIND if ON in may_follow else CursorRole.NOTHING
 
 
 def _in_attributes(

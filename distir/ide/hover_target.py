@@ -12,9 +12,9 @@ from distir.ir import Apply, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
+from distir.syntax.tokens import FUNCTION, IDENT, ON, VALUE, spans
 
-TargetKind = Literal["value", "function", "op", "attribute", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "stream", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,8 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
             return "function"
         case _:
             pass
+    if number and piece.kinds[number - 1] == ON:
+        return "stream"
     statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
     following = piece.kinds[number + 1] if number + 1 < len(piece.kinds) else ""
     is_argument = "(" in piece.kinds[:number] or "[" in piece.kinds[:number]

@@ -106,9 +106,9 @@ def _statement(statement: Statement) -> Statement:
         known = OPS[statement.op].attributes.items() if statement.op in OPS else ()
         attrs: dict[str, Constant] = {name: FLOAT64 for name, spec in known if spec.default is FLOAT32}
         attrs |= {name: _constant(value) for name, value in statement.attrs.items()}
-        return Apply(statement.results, statement.op, _args(statement.args), Attributes(attrs))
+        return replace(statement, args=_args(statement.args), attrs=Attributes(attrs), claims=())
     if isinstance(statement, Call):
-        return Call(statement.results, statement.function, _args(statement.args))
+        return replace(statement, args=_args(statement.args), claims=())
     return Return(_args(statement.args)) if isinstance(statement, Return) else statement
 
 

@@ -194,7 +194,7 @@ def _renamed(
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
-        moved = with_arguments(Apply(statement.results, statement.op, statement.args, statement.attrs), instead)
+        moved = with_arguments(replace(statement, claims=()), instead)
         made = tuple(name and ((named or {}).get(name) or builder.fresh(name)) for name in statement.results)
         instead.update((old, new) for old, new in zip(statement.results, made, strict=True) if old != DISCARD)
         assert isinstance(moved, Apply)
@@ -370,7 +370,7 @@ class _Ends(_Variants):
                 taken = {name: instead[name] for name in end.taken}
                 moving.append(_Moving(written, taken, tuple(named.values())))
         kept = tuple(claims) if any(claims) else ()
-        return Call(tuple(made), call.function, call.args, kept), moving
+        return replace(call, results=tuple(made), claims=kept), moving
 
     def _moved(self, function: Function, ends: Mapping[str, Sequence[_End]]) -> Function:
         """A function with the ends of those that it calls: in it, or in the ones that it calls next."""
