@@ -11,10 +11,13 @@ from published_samples import small
 
 import distir
 from distir import models
+from distir.analysis import check
+from distir.ir import Apply, Call
 from distir.models import ModelError
 from distir.models.decoder import Decoder
 from distir.models.decoder_program import decode, decoder, prefill
 from distir.models.published import PUBLISHED
+from distir.ops import OPS, work
 from distir.transform import transform, verify
 from distir.transform.entry import entry_of
 
@@ -135,3 +138,27 @@ def test_every_decoder_has_both_phases():
         if isinstance(model, Decoder):
             for phase in ("prefill", "decode"):
                 assert distir.check(models.named(name, phase=phase, context=256, layers=2)) == []
+
+
+def test_latents_are_read_once():
+    """What grows with the context is the traffic of one cache, and two products of each head with it (FlashMLA)."""
+    model, batch = PUBLISHED["deepseek-v3"], 4
+    assert isinstance(model, Decoder)
+    assert model.latent is not None
+    rank, rotated = model.latent.kv_rank, model.latent.rotated
+    done = [attention_of(decode(model, context, batch)) for context in (1024, 2048)]
+    more_bytes, more_flops = done[1].bytes - done[0].bytes, done[1].flops - done[0].flops
+    assert more_bytes == 2 * batch * 1024 * (rank + rotated)
+    assert more_flops == 2 * batch * 1024 * model.heads * (2 * rank + rotated)
+
+
+def attention_of(module):
+    """The work of a layer's attention."""
+    analysis = check(module)
+    layer = next(f for f in module if any(isinstance(s, Apply) and s.op == "Attention" for s in f.body))
+    call = next(s for s in module.entry().body if isinstance(s, Call) and s.function == layer.name)
+    main = analysis.instance(module.entry(), tuple(p.type for p in module.entry().params))
+    instance = analysis.domain.instance(layer.name, main.state(call.args))
+    (statement,) = [s for s in layer.body if isinstance(s, Apply) and s.op == "Attention"]
+    results = [instance.state[name] for name in statement.results]
+    return work(OPS["Attention"], instance.state(statement.args), results, statement.attrs)
