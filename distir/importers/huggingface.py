@@ -140,6 +140,12 @@ def _mask(
     """Which query attends to which key, as Booleans; None where `_attention` states it itself."""
     masks = _package("transformers.masking_utils")
     function = masks.causal_mask_function if mask_function is None else mask_function
+    chunk = _chunk(masks, function) if attention_mask is None else None
+    if chunk is not None:  # without padding chunks are those of every sequence
+        batch_size, start = 1, _package("torch").zeros(1, dtype=int)
+        function = masks.causal_mask_function
+        if chunk < kv_length:
+            function = masks.chunked_causal_mask_function(chunk, start)
     plain = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)
     implied = getattr(settings.get("config"), IMPLIED, False)
     if attention_mask is None and implied and plain and q_length == kv_length and not settings.get("use_vmap"):
@@ -156,6 +162,21 @@ def _is_window(masks: Any, function: Any) -> bool:
     if getattr(function, "__code__", None) is not like.__code__:
         return False
     return [*_names(function)] == [*_names(like)]
+
+
+def _chunk(masks: Any, function: Any) -> int | None:
+    """The size of the chunks of a sequence that a mask function keeps apart, and does no more than that."""
+    like = masks.chunked_causal_mask_function(1, None)
+    if getattr(function, "__code__", None) is not like.__code__ or [*_names(function)] != [*_names(like)]:
+        return None
+    pending: list[Any] = [function]
+    for held in pending:  # grows while it is walked
+        free: dict[str, Any] = dict(zip(held.__code__.co_freevars, held.__closure__ or (), strict=True))
+        if "chunk_size" in free:
+            return int(free["chunk_size"].cell_contents)
+        for cell in free.values():
+            pending += cell.cell_contents
+    return None
 
 
 def _names(function: Any) -> Iterator[str]:

@@ -26,6 +26,18 @@ def translations() -> dict[Any, Callable[..., Any]]:
     }
 
 
+def with_complex_ops(program: Any) -> Any:
+    """An exported program whose ops of complex numbers are those that the exporter has translations for."""
+    torch: Any = importlib.import_module("torch")
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.target is aten.unsqueeze.default and isinstance(value, torch.Tensor) and value.is_complex():
+            x, dim = node.args
+            node.target, node.args = aten.stack.default, ([x], dim)
+    return program
+
+
 def _slice_scatter(
     self: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:

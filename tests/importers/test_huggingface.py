@@ -282,6 +282,31 @@ def test_windows_caps_and_sinks_are_the_ops_own():
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
 
 
+@pytest.mark.parametrize(("chunk", "masked"), [(4, True), (64, False)])
+def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked):
+    """Llama 4, whose layers attend within chunks; one mask serves all sequences, none a sequence of one chunk."""
+    settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
+    torch.manual_seed(0)
+    model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
+    imported = import_torch(model, (tokens(),))
+    with torch.no_grad():
+        expected = model(tokens()).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
+    assert {len(s.args) > 3 for s in ops(imported, "Attention")} == {masked}
+
+
+def test_deepseek_v2_as_published():
+    """Rotated by complex numbers, experts in groups that are ranked by their best one."""
+    settings = {**DECODERS["DeepseekV3"], "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy"}
+    model = made("DeepseekV2", {**settings, "head_dim": 8})
+    imported = import_torch(model, (tokens(),), dynamic_batch=True)
+    with torch.no_grad():
+        expected = model(tokens(5)).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens(5))["logits"], expected, atol=2e-6)
+    (route,) = ops(imported, "Route")
+    assert (route.attrs["n_group"], route.attrs["topk_group"], route.attrs["topk_in_group"]) == (4, 2, 1)
+
+
 def test_masks_and_labels_by_name():
     model, ids = made("Llama", DECODER), tokens()
     mask = torch.ones_like(ids)
