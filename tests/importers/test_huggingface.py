@@ -322,6 +322,46 @@ def test_masks_and_labels_by_name():
     np.testing.assert_allclose(found["logits"][seen], expected.logits.numpy()[seen], atol=2e-6)
 
 
+TRAINED = {
+    "Mixtral": {"num_local_experts": 4, "output_router_logits": True, "router_aux_loss_coef": 0.5},
+    "Qwen3Moe": {**EXPERTS, "num_experts": 4, "head_dim": 16, "output_router_logits": True},
+    "GptOss": {"num_local_experts": 4, "head_dim": 16},
+}
+"""Models with experts: with losses that balance them, with biases."""
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_experts(name, dynamic):
+    model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
+    example = tokens() if dynamic else ids
+    given = {"input_ids": example, "labels": example}
+    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic)
+    found = computed(imported, ids, ids)
+    expected = model.train()(input_ids=ids, labels=ids)
+    np.testing.assert_allclose(found["loss"], expected.loss.item(), rtol=1e-6)
+    assert expected.get("aux_loss") is not None or name == "GptOss"
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for weight, gradient in zip(names, torch.autograd.grad(expected.loss, weights), strict=True):
+        np.testing.assert_allclose(found[f"grad.{weight}"], gradient.numpy(), atol=2e-6, err_msg=weight)
+    assert len(ops(imported, "RaggedMatMulGrad")) == 2
+    assert len(ops(imported, "RaggedSum")) == (2 if name == "GptOss" else 0)
+
+
+def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
+    model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}), tokens()
+    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
+    assert ops(imported, "Route")
+    step = transform(imported, "grad", lr=1.0)
+    names = [p.name for p in step.entry().params if p.name not in imported.weights]
+    found = distir.run(step, {**imported.weights, **dict.fromkeys(names, ids.numpy())})
+    loss = model(input_ids=ids, labels=ids).loss
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for name, weight, gradient in zip(names, weights, torch.autograd.grad(loss, weights), strict=True):
+        moved = weight.detach().numpy() - found[f"{name}_new"]
+        np.testing.assert_allclose(moved, gradient.numpy(), atol=2e-6, err_msg=name)
+
+
 def test_keys_and_values_are_results_on_request():
     model = made("Llama", DECODER)
     assert len(import_torch(model, (tokens(),)).functions["main"].returned) == 1
