@@ -30,7 +30,7 @@ from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
 from distir.importers.torch_refusals import place_of_value, refusing, written_inputs
 from distir.importers.torch_simplification import simplify
-from distir.importers.torch_translations import translations
+from distir.importers.torch_translations import translations, with_complex_ops
 from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES, Module, Site, results
 from distir.transform.seeding import seeded
@@ -91,14 +91,14 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
-    with _quiet(), _mode(nn_module, training, dropout), adapted as remarks:
+    with _quiet(), _mode(nn_module, training, dropout), adapted:
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
             found = _translated(nn_module, model, held, example, weights, outline)
     _check(nn_module, found)
     program = _seeded(nn_module, found) if dropout else found
-    return Imported(program, found.weights.entries, (*remarks, *found.notes))
+    return Imported(program, found.weights.entries, found.notes)
 
 
 def _check_dropout(nn_module: Any, training: bool) -> None:
@@ -326,7 +326,7 @@ def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | N
 def _onnx_of(program: Any, **named: Any) -> Any:
     torch = _package("torch")
     return torch.onnx.export(
-        program,
+        with_complex_ops(program),
         (),
         None,
         dynamo=True,

@@ -282,6 +282,31 @@ def test_windows_caps_and_sinks_are_the_ops_own():
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
 
 
+@pytest.mark.parametrize(("chunk", "masked"), [(4, True), (64, False)])
+def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked):
+    """Llama 4, whose layers attend within chunks; one mask serves all sequences, none a sequence of one chunk."""
+    settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
+    torch.manual_seed(0)
+    model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
+    imported = import_torch(model, (tokens(),))
+    with torch.no_grad():
+        expected = model(tokens()).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
+    assert {len(s.args) > 3 for s in ops(imported, "Attention")} == {masked}
+
+
+def test_deepseek_v2_as_published():
+    """Rotated by complex numbers, experts in groups that are ranked by their best one."""
+    settings = {**DECODERS["DeepseekV3"], "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy"}
+    model = made("DeepseekV2", {**settings, "head_dim": 8})
+    imported = import_torch(model, (tokens(),), dynamic_batch=True)
+    with torch.no_grad():
+        expected = model(tokens(5)).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens(5))["logits"], expected, atol=2e-6)
+    (route,) = ops(imported, "Route")
+    assert (route.attrs["n_group"], route.attrs["topk_group"], route.attrs["topk_in_group"]) == (4, 2, 1)
+
+
 def test_masks_and_labels_by_name():
     model, ids = made("Llama", DECODER), tokens()
     mask = torch.ones_like(ids)
@@ -295,6 +320,46 @@ def test_masks_and_labels_by_name():
     np.testing.assert_allclose(found["loss"], expected.loss, rtol=1e-5)
     seen = mask.bool().numpy()
     np.testing.assert_allclose(found["logits"][seen], expected.logits.numpy()[seen], atol=2e-6)
+
+
+TRAINED = {
+    "Mixtral": {"num_local_experts": 4, "output_router_logits": True, "router_aux_loss_coef": 0.5},
+    "Qwen3Moe": {**EXPERTS, "num_experts": 4, "head_dim": 16, "output_router_logits": True},
+    "GptOss": {"num_local_experts": 4, "head_dim": 16},
+}
+"""Models with experts: with losses that balance them, with biases."""
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_experts(name, dynamic):
+    model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
+    example = tokens() if dynamic else ids
+    given = {"input_ids": example, "labels": example}
+    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic)
+    found = computed(imported, ids, ids)
+    expected = model.train()(input_ids=ids, labels=ids)
+    np.testing.assert_allclose(found["loss"], expected.loss.item(), rtol=1e-6)
+    assert expected.get("aux_loss") is not None or name == "GptOss"
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for weight, gradient in zip(names, torch.autograd.grad(expected.loss, weights), strict=True):
+        np.testing.assert_allclose(found[f"grad.{weight}"], gradient.numpy(), atol=2e-6, err_msg=weight)
+    assert len(ops(imported, "RaggedMatMulGrad")) == 2
+    assert len(ops(imported, "RaggedSum")) == (2 if name == "GptOss" else 0)
+
+
+def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
+    model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}), tokens()
+    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
+    assert ops(imported, "Route")
+    step = transform(imported, "grad", lr=1.0)
+    names = [p.name for p in step.entry().params if p.name not in imported.weights]
+    found = distir.run(step, {**imported.weights, **dict.fromkeys(names, ids.numpy())})
+    loss = model(input_ids=ids, labels=ids).loss
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for name, weight, gradient in zip(names, weights, torch.autograd.grad(loss, weights), strict=True):
+        moved = weight.detach().numpy() - found[f"{name}_new"]
+        np.testing.assert_allclose(moved, gradient.numpy(), atol=2e-6, err_msg=name)
 
 
 def test_keys_and_values_are_results_on_request():

@@ -188,7 +188,7 @@ def _scores(program: Program, name: str, found: _Router) -> bool:
         if scores is None:
             return False
         found.between.add(name)
-        name, made = scores, program.maker(scores)
+        name, made = scores, program.maker(scores)  # which a loss that balances the experts may need, too
     elements = program.dtype(name)
     if made is None or made.op not in ("Softmax", "Sigmoid") or elements is None or elements.bytes < 4:
         return False  # narrow scores are rounded before the choice: some may be equal then
@@ -196,7 +196,6 @@ def _scores(program: Program, name: str, found: _Router) -> bool:
         found.attrs["score"] = "sigmoid"
     elif not _along_last(program, made):
         return False
-    found.between.add(name)
     found.logits = str(made.args[0])
     return True
 
