@@ -135,9 +135,7 @@ class Space:
                     counts = self.microbatches if piped else (1,)
                     for checkpoint, count, sums in product(self.checkpoint, counts, self.sums if piped else SUMS[:1]):
                         found = True
-                        yield Plan(
-                            data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse
-                        )
+                        yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse)
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 

@@ -195,7 +195,7 @@ def _renamed(
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
-        moved = with_arguments(Apply(statement.results, statement.op, statement.args, statement.attrs), instead)
+        moved = with_arguments(replace(statement, claims=()), instead)
         made = tuple(
             name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
             for name in statement.results
