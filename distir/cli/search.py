@@ -46,6 +46,7 @@ def search(
     ] = "layer",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
+    fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
@@ -125,6 +126,8 @@ def search(
 
         distir search mlp-17b --batch-size 65536 --method bounded --export megatron
     """
+    from dataclasses import replace
+
     from distir.search import SpaceError, Table
     from distir.search.export import ExportError
     from distir.search.log import LogError
@@ -140,7 +143,7 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
-        space = _space(sizes, schedule, sums, checkpoint, fix or (), all_divisors)
+        space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
         chosen = _search(chosen_model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []

@@ -10,14 +10,14 @@ from distir.ide.completion_values import values
 from distir.ide.context import CursorContext, CursorRole, context_at
 from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
-from distir.ide.templates import FUNCTIONS, KEYWORDS, STATEMENTS, Template
+from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.specs import AttributeSpec
 from distir.syntax import print_literal
-from distir.syntax.tokens import STREAM_WORD
+from distir.syntax.tokens import KERNEL, STREAM_WORD
 
 
 def completions(document: Document, offset: int) -> Completions:
@@ -52,6 +52,8 @@ def completions(document: Document, offset: int) -> Completions:
             found = [Completion(STREAM_WORD, CompletionKind.KEYWORD, STREAM_WORD, says, f"{STREAM_WORD} ${{1:reduce}}")]
         case CursorRole.STREAM:
             found = _streams(document, context)
+        case CursorRole.MARK:
+            found = [_mark(document, offset)]
         case _:
             found = []
     return Completions(context.word, tuple(found))
@@ -238,6 +240,13 @@ def _roles() -> list[Completion]:
     plain = {role: says for role, says in ROLES.items() if role not in ("batch", "initial", "donated", "remote")}
     found = [Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items()]
     return [valued("batch", "0"), *found, valued("initial", "0.0")]
+
+
+def _mark(document: Document, offset: int) -> Completion:
+    """`kernel`, and a body for it where none follows."""
+    follows = document.text[offset:].split("\n", 1)[0].lstrip()
+    snippet = None if follows.startswith("{") else f"{KERNEL} {{\n  $0\n}}"
+    return Completion(KERNEL, CompletionKind.KEYWORD, KERNEL, KERNEL_SAYS, snippet)
 
 
 def _template(template: Template) -> Completion:

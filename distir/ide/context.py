@@ -34,6 +34,7 @@ class CursorRole(Enum):
     DTYPE = "an element type"
     DEVICE = "a device"
     PARAM_ROLE = "a parameter's role"
+    MARK = "what a function is, behind its head"
     RETURNED = "a value that is returned"
     BEHIND = "what may follow an op's or a call's operands"
     STREAM = "a stream"
@@ -138,7 +139,8 @@ def expected(rule: str, kinds: Sequence[str]) -> frozenset[str] | None:
 
 def _start(text: str, function: FunctionSyntax, offset: int) -> tuple[int, int]:
     """Where the piece that an offset is in begins, and which statement it is; -1 for the head."""
-    if offset <= function.head.end or (not function.starts and "{" not in text[function.head.end : offset]):
+    opens_later = not function.starts or "{" in text[offset : function.starts[0]]
+    if offset <= function.head.end or (opens_later and "{" not in text[function.head.end : offset]):
         return function.span.start, -1
     index = bisect.bisect_right(function.starts, offset) - 1
     if index >= 0:
@@ -199,6 +201,8 @@ def _in_head(found: CursorContext, tokens: list[str], kinds: tuple[str, ...]) ->
     stack = _stack(tokens)
     if stack and tokens[stack[-1].number] == "{":
         return _as(found, CursorRole.PARAM_ROLE if tokens[-1] in ("{", ",") else CursorRole.NOTHING)
+    if not stack and IDENT in (expected("head", kinds) or ()):
+        return _as(found, CursorRole.MARK)
     return _in_type(found, tokens, kinds, stack, "head")
 
 

@@ -32,7 +32,8 @@ class Plan:
     """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
 
     `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
-    microbatches, as the step `pp` says. A row of a search is a plan and a batch size.
+    microbatches, as the step `pp` says. `fuse`: whether ops become kernels. A row of a search is a plan and a batch
+    size.
     """
 
     data: int
@@ -44,6 +45,7 @@ class Plan:
     checkpoint: bool = False
     stages: tuple[int, ...] = ()
     sums: str = SUMS[0]
+    fuse: bool = False
 
     @property
     def devices(self) -> int:
@@ -83,7 +85,8 @@ class Plan:
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
-        return [*words, *([f"zero={self.zero}", "partition=split"] if self.zero else [])]
+        zero = [f"zero={self.zero}", "partition=split"] if self.zero else []
+        return [*words, *zero, *(["fuse"] if self.fuse else [])]
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
@@ -92,6 +95,7 @@ class Plan:
         extras += ["checkpoint"] if self.checkpoint else []
         extras += [f"stages={','.join(map(str, self.stages))}"] if self.stages else []
         extras += [f"sums={self.sums}"] if self.sums != SUMS[0] else []
+        extras += ["fuse"] if self.fuse else []
         return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *extras])
 
 
@@ -116,6 +120,8 @@ class Space:
     """Sizes that a replica's microbatches are restricted to, where P > 1; empty: any."""
     sums: tuple[str, ...] = SUMS[:1]
     """When pipelines add up the gradients of microbatches."""
+    fuse: bool = False
+    """Whether the step `fuse` follows each plan's steps."""
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
@@ -129,7 +135,7 @@ class Space:
                     counts = self.microbatches if piped else (1,)
                     for checkpoint, count, sums in product(self.checkpoint, counts, self.sums if piped else SUMS[:1]):
                         found = True
-                        yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums)
+                        yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse)
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
@@ -153,6 +159,7 @@ class Space:
             and (plan.pipeline == 1 or plan.sums in self.sums)
             and plan.zero in (0, *self.zero)
             and plan.checkpoint in self.checkpoint
+            and plan.fuse == self.fuse
         )
 
     def _degrees(self) -> Iterator[tuple[int, int, int]]:

@@ -186,16 +186,20 @@ def _renamed(
     instead: dict[str, Arg],
     builder: FunctionBuilder,
     named: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
 ) -> list[Statement]:
     """Statements in another function, which `instead` says the names of. It learns those of their results.
 
-    `named`: names that results are to have, others are fresh.
+    `named`: names that results are to have; others are fresh, made of their `hints`, or of what they were.
     """
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
         moved = with_arguments(replace(statement, claims=()), instead)
-        made = tuple(name and ((named or {}).get(name) or builder.fresh(name)) for name in statement.results)
+        made = tuple(
+            name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
+            for name in statement.results
+        )
         instead.update((old, new) for old, new in zip(statement.results, made, strict=True) if old != DISCARD)
         assert isinstance(moved, Apply)
         written.append(with_results(moved, made))
@@ -237,6 +241,8 @@ class _Moving:
     taken: Mapping[str, Arg]
     """Operands, by the names that they had where the end comes from."""
     given: tuple[str, ...]
+    hints: Mapping[str, str]
+    """By the caller's names: those that they had."""
 
 
 class _Ends(_Variants):
@@ -247,6 +253,9 @@ class _Ends(_Variants):
         self.domain = analysis.domain
         self.instances = {instance.function.name: instance for instance in reached}
         self.groupings: dict[str, Grouping] = {}
+        self.uses = {function.name: uses_of(function) for function in self.module}
+        self.leaving: dict[str, set[int]] = {}
+        """By function: the statements of its ends."""
         self.calls: dict[str, list[tuple[Function, int]]] = {}
         for function in self.module:
             for index, statement in enumerate(function.body):
@@ -256,12 +265,14 @@ class _Ends(_Variants):
     def done(self) -> Module:
         """The module with ends moved."""
         entries = entry_names(self.module)
-        ends: dict[str, list[_End]] = {}
-        for name in self.instances:
-            if name in self.calls and name not in entries and (found := [*self._ends(name)]):
-                useful = [end for end in found if any(self._is_read_there(name, end, *at) for at in self.calls[name])]
-                if useful:
-                    ends[name] = useful
+        ends = {
+            name: found
+            for name in self.instances
+            if name in self.calls and name not in entries and (found := [*self._ends(name)])
+        }
+        self.leaving = {name: {i for end in found for i in end.members} for name, found in ends.items()}
+        useful = {name: [end for end in found if self._is_useful(name, end)] for name, found in ends.items()}
+        ends = {name: found for name, found in useful.items() if found}
         if not ends:
             return self.module
         for name, found in ends.items():
@@ -282,7 +293,7 @@ class _Ends(_Variants):
         function = self.instances[name].function
         returned = {arg for arg in function.returned if isinstance(arg, str)}
         makers = {n: i for i, s in enumerate(function.body) for n in results(s) if n in returned}
-        uses, last = uses_of(function), len(function.body) - 1
+        uses, last = self.uses[name], len(function.body) - 1
         seen = set[int]()
         for index in makers.values():
             statement = function.body[index]
@@ -301,16 +312,21 @@ class _Ends(_Variants):
             if kinds <= MOVABLE and "pointwise" in kinds and ends and not function.kernel:
                 yield _End(members, tuple(taken), tuple(given))
 
-    def _is_read_there(self, name: str, end: _End, caller: Function, index: int) -> bool:
-        """Whether a kernel would compute the end with what uses its results first, at one call of its function."""
+    def _is_useful(self, name: str, end: _End) -> bool:
+        """Whether behind most calls a kernel would compute the end together with what uses its results first."""
+        found = [self._is_read_there(name, end, *at) for at in self.calls[name]]
+        return found.count(True) > found.count(False)
+
+    def _is_read_there(self, name: str, end: _End, caller: Function, index: int) -> bool | None:
+        """The same for one call; None where nothing uses the results."""
         call, function = caller.body[index], self.module.functions[name]
+        found: bool | None = None
         for value in end.given:
-            size = self._size(name, value)
             made = results(call)[function.returned.index(value)]
-            user = next(iter(uses_of(caller).get(made, ())), None) if made != DISCARD else None
-            if user is not None and self._reads(caller.name, user, made, size):
-                return True
-        return False
+            users = self.uses[caller.name].get(made, ()) if made != DISCARD else ()
+            if users:
+                found = bool(found) or self._reads(caller.name, users[0], made, self._size(name, value))
+        return found
 
     def _size(self, name: str, value: str) -> Dim:
         found = type_of(self.instances[name].state[value])
@@ -327,7 +343,7 @@ class _Ends(_Variants):
             if callee.kernel or statement.args.count(value) != 1 or list(names(statement.args)).count(value) != 1:
                 return False
             inside = callee.params[statement.args.index(value)].name
-            reading = (i for i, s in enumerate(callee.body) if inside in names(operands(s)))
+            reading = set(self.uses[callee.name].get(inside, ())) - self.leaving.get(callee.name, set())
             return any(isinstance(callee.body[i], Apply) and self._reads(callee.name, i, inside, size) for i in reading)
         found = placed_part(statement, self.domain, instance.state)
         return found is not None and found[0].kind in READING and found[0].elements == size
@@ -368,7 +384,8 @@ class _Ends(_Variants):
                 named = {name: given[name] for name in end.given if given[name] != DISCARD}
                 written = _renamed(statements, instead, builder, named)
                 taken = {name: instead[name] for name in end.taken}
-                moving.append(_Moving(written, taken, tuple(named.values())))
+                hints = {new: old for old, new in instead.items() if isinstance(new, str)}
+                moving.append(_Moving(written, taken, tuple(named.values()), hints))
         kept = tuple(claims) if any(claims) else ()
         return replace(call, results=tuple(made), claims=kept), moving
 
@@ -376,7 +393,7 @@ class _Ends(_Variants):
         """A function with the ends of those that it calls: in it, or in the ones that it calls next."""
         if not any(isinstance(s, Call) and s.function in ends for s in function.body):
             return self.functions[function.name]
-        builder, uses = namer(function), uses_of(function)
+        builder, uses = namer(function), self.uses[function.name]
         waiting: dict[int, list[_Moving]] = {}
         body: list[Statement] = []
         left = {i for end in ends.get(function.name, ()) for i in end.members}
@@ -430,7 +447,7 @@ class _Ends(_Variants):
                     at = args.index(name)
                     named[name] = params[at].name
                     del params[at], args[at]
-            first += _renamed(m.statements, instead, builder, named)
+            first += _renamed(m.statements, instead, builder, named, m.hints)
             for name in m.given:
                 if name in needed:
                     made.append(name)

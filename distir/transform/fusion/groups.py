@@ -6,14 +6,15 @@ for itself, and the program stays a schedule. Nothing is computed twice: a value
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Dim, Function, Statement, TensorType, names, operands, results, types
+from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ops import type_of
-from distir.transform.fusion.accumulation import accumulation_of, makes_a_weight_gradient
+from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import Part, part_of
 
 MOST_MEMBERS = 64
@@ -61,6 +62,8 @@ class Grouping:
     """The group of a statement that is in one."""
     moved: dict[int, Place] = field(default_factory=dict[int, "Place"])
     """Where statements stand that were in one."""
+    on_device: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"])
+    """The statements that give something on a device. What others do does not matter to its kernels."""
     late: set[str] = field(default_factory=set[str])
     """What is complete once all rows are done: gradients of scales, sums over them."""
 
@@ -78,6 +81,8 @@ class Grouping:
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
                 self.owner[index] = Group([index], index, device, _stream(statement), part.elements, rows)
+            for device in self._devices(statement):
+                self.on_device.setdefault(device, []).append(index)
         self._accumulate()
         while self._vertically() or self._horizontally():
             pass
@@ -133,6 +138,15 @@ class Grouping:
             self.late.update(statement.results[1:])
         return found
 
+    def _devices(self, statement: Statement) -> frozenset[int]:
+        given = (type_of(self.state[name]) for name in results(statement) if name != DISCARD)
+        return frozenset[int]().union(*map(types.devices, given))
+
+    def _between_on(self, device: int, first: int, last: int) -> Sequence[int]:
+        """The statements on a device from one place to another."""
+        order = self.on_device[device]
+        return order[bisect_left(order, first) : bisect_left(order, last)]
+
     def _elements(self, name: str) -> Dim:
         found = type_of(self.state[name])
         return found.elements if isinstance(found, TensorType) else None
@@ -144,9 +158,17 @@ class Grouping:
             is_fed = index in self.parts and self.parts[index][0].kind != "product"
             for name in names(operands(self.body[index])) if is_fed else ():
                 maker = self.maker.get(name)
-                if maker is not None and maker in self.owner and self.owner[maker] is not self.owner[index]:
+                if maker is None or maker not in self.owner or self._goes_on(maker, index):
+                    continue
+                if self.owner[maker] is not self.owner[index]:
                     found |= self._merge(self.owner[maker], self.owner[index])
         return found
+
+    def _goes_on(self, maker: int, index: int) -> bool:
+        """Whether a sum is used behind a call: that over microbatches, to which each adds its term when it is there."""
+        total, device = self.body[maker], self.parts[maker][1]
+        is_total = isinstance(total, Apply) and total.op in TOTALS
+        return is_total and any(isinstance(self.body[i], Call) for i in self._between_on(device, maker, index))
 
     def _horizontally(self) -> bool:
         """What reads the same, all of it, over the same elements; gives whether there was some."""
@@ -155,7 +177,7 @@ class Grouping:
             reading = [i for i in users if i in self.owner and self.parts[i][0].kind not in ("view", "move", "product")]
             for first, second in pairwise(reading):
                 a, b = sorted([self.owner[first], self.owner[second]], key=lambda group: group.place)
-                near = b.place - a.place <= FARTHEST
+                near = a.device == b.device and len(self._between_on(a.device, a.place, b.place)) <= FARTHEST
                 if a is not b and near and a.elements == b.elements == self._elements(name):
                     found |= self._merge(a, b)
         return found
