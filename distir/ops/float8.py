@@ -212,7 +212,7 @@ def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) 
 
 @op(
     "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
-    " -> Tensor[to, (n, *s), d], Tensor[h, (), d], Tensor[h, (n,), d]",
+    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, (n,), d]",
     flops=lambda elements, **_: 4 * elements,
 )
 def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
@@ -228,8 +228,8 @@ def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0)
     values, largest = wide(x).astype(np.float32), np.float32(LARGEST[to])
     expected = greatest[slot].astype(np.float32)
     scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
-    now = np.max(np.abs(values), axis=tuple(range(1, x.ndim)), initial=0.0).astype(greatest.dtype)
-    return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale.astype(greatest.dtype), now
+    now = np.max(np.abs(values), axis=tuple(range(1, x.ndim)), initial=0.0)
+    return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
 
 
 @ScaleToFloat8.checks
