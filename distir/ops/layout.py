@@ -77,8 +77,8 @@ class Layout:
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
     positions: int | None = None
     """The operand with positions along such a letter, as of rows or classes."""
-    summed: frozenset[int] = frozenset()
-    """Results that the decomposition gives whole on each device, where they lack the letter that is split."""
+    whole: frozenset[int] = frozenset()
+    """Results that each device has whole where they lack the letter that is split: no partial sums."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
@@ -93,6 +93,10 @@ class Parts(Protocol):
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on each device. Returns its result."""
+        ...
+
+    def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
+        """Write an op with so many results on each device. Returns them."""
         ...
 
     def sum(self, x: Arg) -> Arg:

@@ -411,7 +411,7 @@ def _(w: TensorType, *others: TensorType, **attrs: object) -> Layout:
         (own, rows, columns),
         contiguous=every,
         parted=frozenset(own),
-        summed=frozenset({1, 2}),
+        whole=frozenset({1, 2}),
     )
 
 

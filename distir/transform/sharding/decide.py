@@ -137,8 +137,7 @@ def _split(
     given = _states(letter, found.results, found.result_blocks, kept, PARTIAL)
     if needed is None or given is None:
         return None
-    if letter in found.parted:
-        given = tuple(WHOLE if s is PARTIAL and j in found.summed else s for j, s in enumerate(given))
+    given = tuple(WHOLE if s is PARTIAL and j in found.whole else s for j, s in enumerate(given))
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None

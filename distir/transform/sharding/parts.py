@@ -39,6 +39,14 @@ class Writer:
         """Write an op on this device's parts, and give its result."""
         return self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
 
+    def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
+        """Write an op with several results on this device's parts, and give them."""
+        names = tuple(self._body.fresh(op.lower()) for _ in range(count))
+        self._body.items.append(Each(Apply(names, op, args, Attributes(attrs))))
+        for name in names:
+            self._body.define(name, UNKNOWN, PARTIAL)
+        return names
+
     def sum(self, x: Arg) -> Arg:
         """The sum over all devices."""
         return self._collective("sum", "MPIAllreduce", x)
@@ -77,9 +85,9 @@ def _rename_results(body: Resharding, names: dict[str, str]) -> None:
     left = len(names)
     for index in range(len(body.items) - 1, -1, -1):
         item = body.items[index]
-        if isinstance(item, Each) and item.statement.results[0] in names:
-            statement = replace(item.statement, results=(names[item.statement.results[0]],))
-            body.items[index] = Each(statement)
-            left -= 1
+        if isinstance(item, Each) and (own := names.keys() & set(item.statement.results)):
+            results = tuple(names.get(name, name) for name in item.statement.results)
+            body.items[index] = Each(replace(item.statement, results=results))
+            left -= len(own)
         if not left:
             return
