@@ -108,7 +108,7 @@ NAMES = ("startup", "latency", "bandwidth")
 
 
 def fit(rows: Sequence[Measured], machine: Hardware, level: str) -> tuple[Hardware, Figures]:
-    """The machine with the figures of a level fitted to the rows, and these."""
+    """The machine with the figures of a level fitted to the rows; and those that rows say something of."""
     own = next(found for found in machine.levels if found.name == level)
     figures: Figures = {(use, name): getattr(link, name) for use, link in own.links.items() for name in NAMES}
 
@@ -117,11 +117,13 @@ def fit(rows: Sequence[Measured], machine: Hardware, level: str) -> tuple[Hardwa
 
     sends = [row for row in rows if row.pattern == "send"]
     others = [row for row in rows if row.pattern != "send"]
+    fitted: list[tuple[str, str]] = []
     for part, uses in ((sends, ("send",)), (others, ("collective", "low_latency", "switch"))):
         if part:
             keys = [key for key in figures if key[0] in uses]
+            fitted += keys
             figures = _descend(figures, keys, lambda tried, part=part: loss(part, with_figures(tried)))
-    return with_figures(figures), figures
+    return with_figures(figures), {key: figures[key] for key in figures if key in fitted}
 
 
 def _with(level: Level, figures: Figures) -> Level:
