@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from distir.cost import Hardware, Level, Link, load
+from distir.cost import ALGORITHMS, Hardware, Level, Link, load
 from distir.ops.resources import Communication, Work
 
 HELD_OUT = 5
@@ -61,7 +61,9 @@ def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
         return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
 
 
-def measured(rows: Sequence[Mapping[str, str]], columns: Mapping[str, str], node: int) -> list[Measured]:
+def measured(
+    rows: Sequence[Mapping[str, str]], columns: Mapping[str, str], machine: Hardware, node: int
+) -> list[Measured]:
     """The rows read. Raises SystemExit where a column is missing or no number."""
     found: list[Measured] = []
     for number, row in enumerate(rows, 1):
@@ -73,8 +75,12 @@ def measured(rows: Sequence[Mapping[str, str]], columns: Mapping[str, str], node
         nbytes = int(_number(row, columns.get("bytes", "bytes"), number))
         seconds = _number(row, columns.get("seconds", "seconds"), number)
         pattern = NCCL.get(pattern, pattern)
+        if pattern not in ALGORITHMS:
+            raise SystemExit(f"row {number}: `{pattern}` is no pattern; there are {', '.join([*ALGORITHMS, *NCCL])}")
         digest = hashlib.sha256(f"{pattern} {devices} {per_node} {nbytes}".encode()).digest()
         places = tuple(k // per_node * node + k % per_node for k in range(devices))
+        if max(places, default=0) >= machine.devices:
+            raise SystemExit(f"row {number}: `{machine.name}` has no device {max(places)}")
         work = Work(communication=Communication(pattern, nbytes))  # type: ignore[arg-type]
         found.append(Measured(work, places, seconds, digest[0] % HELD_OUT == 0))
     return found
@@ -179,14 +185,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
     parser.add_argument("--column", nargs="*", default=[], metavar="NAME=COLUMN")
     given = parser.parse_args(words)
-    machine = load(given.like, given.nodes)
+    machine = load(given.like, None if given.nodes == 1 else given.nodes)
     level = given.level or machine.levels[-1].name
     if level not in [found.name for found in machine.levels]:
         raise SystemExit(
             f"`{machine.name}` has no level `{level}`: {', '.join(found.name for found in machine.levels)}"
         )
     where, columns = (dict(word.split("=", 1) for word in found) for found in (given.where, given.column))
-    rows = measured(read_rows(given.table, where), columns, len(machine.kinds) // given.nodes)
+    rows = measured(read_rows(given.table, where), columns, machine, len(machine.kinds) // given.nodes)
     fitted, held_out = ([row for row in rows if row.held_out == held] for held in (False, True))
     if not fitted or not held_out:
         raise SystemExit(f"{len(rows)} rows of the table are too few")
