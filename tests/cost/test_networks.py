@@ -1,6 +1,9 @@
 """What groups get across nodes: cards and who shares them, rails, leaves, tori."""
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from cost_samples import COLLECTIVES, PATTERNS, seconds, small_profile, toml
@@ -11,6 +14,7 @@ from distir.cost import HardwareError, load, parse
 from distir.cost.network import Cards, Torus
 
 BYTES = 10**10
+PROFILES = Path(__file__).parents[2] / "examples" / "profiles"
 
 
 def profile(devices=8, nodes_level=None, **shapes):
@@ -262,3 +266,109 @@ def test_an_uplink_holds_instead_of_the_cards():
 def test_dgx2_shares_a_card_between_two():
     hardware = load("dgx2-v100x2")
     assert seconds(hardware, "allreduce", BYTES, (0, 16)) == pytest.approx(BYTES / 6.1e9, rel=0.01)
+
+
+# Collectives across nodes.
+
+
+def test_nvlink_sharp_reaches_across_nodes_where_the_network_states_it():
+    """NVIDIA/nccl issue 1221: 330 GB/s of bus bandwidth on 2 nodes of 8 H100 without it, 430 with it."""
+    switch = 'switch = { startup = "17.6us", latency = "14us", bandwidth = "48GB/s" }'
+    hardware = parse(f'extends = "dgx-h100"\n[levels.infiniband]\n{switch}\n', "sharp", 2)
+    nbytes = 2**33
+    plain, reduced = (seconds(h, "allreduce", nbytes, range(16)) for h in (load("dgx-h100x2"), hardware))
+    busbw = 2 * 15 / 16 * nbytes / reduced / 1e9
+    assert 430 <= busbw < 520
+    assert reduced < plain
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100"])
+def test_an_all_reduce_takes_a_tree_where_nodes_are_many_and_bytes_few(name):
+    small = [seconds(load(name, nodes), "allreduce", 2**16, range(0, 8 * nodes, 8)) for nodes in (32, 256, 2048)]
+    assert small[2] < 2.3 * small[0]  # log2 of 2,048 is 2.2 times that of 32
+    large = [seconds(load(name, nodes), "allreduce", 2**33, range(0, 8 * nodes, 8)) for nodes in (32, 256, 2048)]
+    assert large[2] < 1.2 * large[0]
+
+
+def test_an_all_to_all_across_nodes_takes_what_its_bytes_take():
+    """DeepEP's dispatch of 4,096 tokens of 7,168 bytes on 2 and 4 nodes of H100: 749 and 1,791 us (aiconfigurator)."""
+    for nodes, remote, measured in ((2, 0.996, 749e-6), (4, 2.7, 1791e-6)):
+        per_node = 4096 * 7168 * remote / (nodes - 1)
+        group = range(0, 8 * nodes, 8)
+        found = seconds(load("dgx-h100", nodes), "alltoall", per_node * nodes, group)
+        assert found == pytest.approx(measured, rel=0.2)
+
+
+# Examples.
+
+
+@pytest.mark.parametrize("path", sorted(PROFILES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_example_profiles_are_valid(path):
+    hardware = load(path)
+    assert load(path, 2).devices == 2 * hardware.devices
+    assert all(figure.source and figure.basis for figure in hardware.figures if not figure.value.startswith("as "))
+
+
+def test_a_cube_of_tpus_does_an_all_gather_over_all_its_links():
+    cube = load(PROFILES / "tpu-v5p.toml")
+    found = seconds(cube, "allgather", 10**10, range(64))
+    assert found == pytest.approx(63 / 64 * 10**10 / (6 * 80e9), rel=0.01)
+    axis = seconds(cube, "allgather", 10**10, (0, 16, 32, 48))
+    assert axis == pytest.approx(3 / 4 * 10**10 / (2 * 80e9), rel=0.01)
+
+
+TABLE = "# measured nowhere\npattern,devices,bytes,ms\n"
+
+
+def table(path, machine):
+    """Times that a machine is said to have taken."""
+    lines = [
+        f"{name},{devices},{2**power},{seconds(machine, pattern, 2**power, range(devices)) * 1e3!r}"
+        for name, pattern in (("all_reduce", "allreduce"), ("allgather", "allgather"), ("send_recv", "send"))
+        for devices in ((2,) if pattern == "send" else (2, 4, 8))
+        for power in range(9, 31)
+    ]
+    path.write_text(TABLE + "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_script_finds_the_figures_that_a_table_was_made_of(tmp_path):
+    truth = parse(
+        'extends = "dgx-a100"\n[levels.nvlink]\n'
+        'send = { startup = "9us", latency = "2us", bandwidth = "250GB/s" }\n'
+        'collective = { startup = "20us", latency = "4us", bandwidth = "150GB/s" }\n'
+        'low_latency = { startup = "12us", latency = "1us", bandwidth = "40GB/s" }\n'
+    )
+    path = table(tmp_path / "table.csv", truth)
+    words = [str(path), "--like", "dgx-a100", "--column", "seconds=ms/1000"]
+    ended = subprocess.run(
+        [sys.executable, PROFILES / "collectives.py", *words], capture_output=True, text=True, check=True
+    )
+    figures, _, errors = ended.stdout.partition("# ")
+    assert float(errors.splitlines()[-1].split()[2].rstrip("%")) < 3
+    fitted = parse(f'extends = "dgx-a100"\n[sources]\ntable = "made up"\n{figures}')
+    for pattern in ("allreduce", "allgather", "send"):
+        for nbytes in (10**4, 10**6, 10**9):
+            there, here = (seconds(h, pattern, nbytes, (0, 1)) for h in (truth, fitted))
+            assert here == pytest.approx(there, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("pattern,devices,bytes,seconds\nallreduce,2,1024,soon\n", "`seconds` is `soon`"),
+        ("pattern,devices,bytes\nallreduce,2,1024\n", "nothing in the column `seconds`"),
+        ("pattern,devices,bytes,seconds\nallreduce,2,0,1\n", "expected a number above zero"),
+        ("pattern,devices,bytes,seconds\n", "too few"),
+        ("pattern,devices,bytes,seconds\nshuffle,2,8,1\n", "`shuffle` is no pattern"),
+        ("pattern,devices,bytes,seconds\nallreduce,99,8,1\n", "has no device 98"),
+    ],
+)
+def test_the_script_names_the_row_that_is_wrong(tmp_path, content, expected):
+    path = tmp_path / "table.csv"
+    path.write_text(content)
+    words = [sys.executable, PROFILES / "collectives.py", path, "--like", "dgx-a100", "--level", "nvlink"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert expected in ended.stderr
+    assert "Traceback" not in ended.stderr
