@@ -135,7 +135,7 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
     """The weights that data-parallel devices hold copies of, in the order of the parameters.
 
     `entry` is the module's entry function, or one that means the same. Where one device represents all replicas, its
-    weights stand for their copies. Raises ProgramError where there are none, or a gradient is needed whole on every
+    weights are those of all. Raises ProgramError where there are none, or a gradient is needed whole on every
     device.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
