@@ -38,7 +38,7 @@ NORM = "SquaredNorm"
 """The op that takes the squared norm of a gradient: it can do with parts."""
 
 ASSIGN = "Assign"
-"""The op that gives a weight the value of its master weight."""
+"""The op that gives a weight a value in its own memory: that of its master weight, or what its owner sends."""
 
 SUMS = ("MPIAllreduce", GROUPED["MPIAllreduce"].name)
 """The ops that sum gradients over devices, or over those that one represents."""
@@ -135,7 +135,7 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
     """The weights that data-parallel devices hold copies of, in the order of the parameters.
 
     `entry` is the module's entry function, or one that means the same. Where one device represents all replicas, its
-    weights represent their copies. Raises ProgramError where there are none, or a gradient is needed whole on every
+    weights are those of all. Raises ProgramError where there are none, or a gradient is needed whole on every
     device.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
