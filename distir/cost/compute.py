@@ -126,8 +126,8 @@ class DeviceKind:
     `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
-    process holds beside tensors. `products`, `experts` (grouped products) and `attention`: figures by shape, by element
-    type.
+    process holds beside tensors. `products`, `experts` (grouped products) and `attention` (by
+    the size of a head): figures by shape, by element type.
     """
 
     name: str
@@ -146,7 +146,9 @@ class DeviceKind:
     process: Process = NO_PROCESS
     products: Mapping[str, ProductFigures] = field(default_factory=dict[str, ProductFigures])
     experts: Mapping[str, ProductFigures] = field(default_factory=dict[str, ProductFigures])
-    attention: Mapping[str, AttentionFigures] = field(default_factory=dict[str, AttentionFigures])
+    attention: Mapping[str, tuple[AttentionFigures, ...]] = field(
+        default_factory=dict[str, "tuple[AttentionFigures, ...]"]
+    )
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""
@@ -170,8 +172,11 @@ class DeviceKind:
             own = self.experts.get(dtype.name) if contraction.grouped else None
             figures = own or self.products.get(dtype.name)
             return None if figures is None else figures.spent(contraction, dtype.bytes, nbytes)
-        scores = self.attention.get(dtype.name)
-        return None if scores is None else scores.spent(contraction, nbytes)
+        by_size = self.attention.get(dtype.name)
+        if not by_size:
+            return None
+        nearest = min(by_size, key=lambda figures: abs(math.log(figures.size / contraction.size)))
+        return nearest.spent(contraction, nbytes)
 
 
 def contracting(kind: DeviceKind, work: Work) -> ContractionSeconds | None:

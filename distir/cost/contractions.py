@@ -146,54 +146,43 @@ class ProductFigures:
 
 @dataclass(frozen=True)
 class AttentionFigures:
-    """What fused attention of one element type takes. `rates` in FLOP/s by the size of a head, ascending."""
+    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s."""
 
+    size: int
     processors: int
     launch: float
     memory: float
+    rate: float
     rows: int
     columns: int
     overhead: float
     overlap: float
     throttle: float
     heats_in: float
-    rates: tuple[tuple[float, float], ...]
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
 
-    @property
-    def rate(self) -> float:
-        """FLOP/s at the best size of a head, of a device that is cool."""
-        return max(rate for _, rate in self.rates)
-
     def spent(self, scores: Scores, nbytes: float) -> ContractionSeconds:
-        """What attention takes that moves `nbytes`."""
+        """What attention takes that moves `nbytes`. Heads of another size than `size` take in proportion."""
         key = scores, nbytes
         if key not in self._known:
             self._known[key] = self._found(scores, nbytes / self.memory)
         return self._known[key]
 
     def _found(self, scores: Scores, memory: float) -> ContractionSeconds:
-        rate = self._rate(scores.size)
-        step = scores.passes * 4 * self.rows * self.columns * scores.size / (rate / self.processors)
+        step = scores.passes * 4 * self.rows * self.columns * scores.size / (self.rate / self.processors)
         columns = math.ceil(scores.keys / self.columns)
         blocks = math.ceil(scores.queries / self.rows) * scores.heads
-        whole = 1.0 if scores.share == 1 else min(1.0, scores.share + 0.5 / columns)
-        together = blocks / self.processors * (columns * whole * step + self.overhead)
+        # Of a triangle, a row of blocks computes half of one step's width more than lies before the diagonal.
+        more = 0.5 * max(1.0, self.rows / self.columns)
+        mean = columns if scores.share == 1 else min(columns, columns * scores.share + more)
+        together = blocks / self.processors * (mean * step + self.overhead)
         alone = columns * step + self.overhead
         long = scores.passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
-        long = long / rate / self.heats_in
+        long = long / self.rate / self.heats_in
         compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * long / (1 + long))
         return ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
-
-    def _rate(self, size: int) -> float:
-        """Between the sizes of heads that were measured, a line; beyond them as at the nearest."""
-        above = next((i for i, (known, _) in enumerate(self.rates) if known >= size), len(self.rates))
-        if above in (0, len(self.rates)):
-            return self.rates[min(above, len(self.rates) - 1)][1]
-        (small, low), (large, high) = self.rates[above - 1], self.rates[above]
-        return low + (high - low) * (size - small) / (large - small)
 
 
 def _power_sum(power: float, *terms: float) -> float:

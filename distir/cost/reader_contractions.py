@@ -5,8 +5,8 @@
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
                                 `thin_to`; or `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
-`[kinds.NAME.attention.DTYPE]`  `processors`, `launch`, `memory`, `rows`, `columns`, `overhead`, `overlap`, `throttle`,
-                                `heats_in`, and `rates` by the size of a head: `"128" = "600TFLOP/s"`; or `like`
+`… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
+                                `overhead`, `overlap`, `throttle`, `heats_in`; or `like` for DTYPE
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distir.diagnostics.spelling import nearest
 from distir.ir import DTYPES, DType
 
 MOST = 1_000_000
-_Figures = TypeVar("_Figures", ProductFigures, AttentionFigures)
+_Figures = TypeVar("_Figures", ProductFigures, tuple[AttentionFigures, ...])
 
 
 def products(
@@ -34,7 +34,9 @@ def products(
     return _by_dtype(kind, name, lambda table, peak: _products(table, profile, peak), rates, profile)
 
 
-def attention(kind: DocumentTable, profile: FigureNotes, rates: Mapping[DType, Rate]) -> dict[str, AttentionFigures]:
+def attention(
+    kind: DocumentTable, profile: FigureNotes, rates: Mapping[DType, Rate]
+) -> dict[str, tuple[AttentionFigures, ...]]:
     """The figures of attention, by element type."""
     return _by_dtype(kind, "attention", lambda table, peak: _attention(table, profile, peak), rates, profile)
 
@@ -113,8 +115,7 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
         if entry is None or sides is None:
             continue
         rate = _figure(entry, "rate", FLOP_RATE, section, profile)
-        if rate > peak * (1 + 1e-9):
-            entry.problem("rate", f"`{entry.get('rate')}` is above the `peak` of the element type")
+        _not_above(entry, rate, peak)
         overhead = _figure(entry, "overhead", DURATION, section, profile) if "overhead" in entry else 0.0
         tail = _number(entry, "tail", section, profile, 0.0, 1.0) if "tail" in entry else 0.0
         found.append(Tile(int(sides[1]), int(sides[2]), rate, overhead, tail))
@@ -124,10 +125,26 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
     return tuple(found)
 
 
-def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> AttentionFigures:
+def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[AttentionFigures, ...]:
+    found: list[AttentionFigures] = []
+    for name in section:
+        entry = section.section(name)
+        if not re.fullmatch(r"[1-9]\d{0,5}", name):
+            section.problem(name, f"expected the size of a head such as `128`, found `{name}`")
+        elif entry is not None:
+            found.append(_of_head(int(name), entry, profile, peak))
+    if not found:
+        section.problem("", "expected at least one table by the size of a head, such as `128`")
+    section.close()
+    return tuple(found)
+
+
+def _of_head(size: int, section: DocumentTable, profile: FigureNotes, peak: float) -> AttentionFigures:
     processors = _count(section, "processors", profile)
     launch = profile.figure(section, "launch", DURATION, zero=True)
     memory = profile.figure(section, "memory", BANDWIDTH)
+    rate = profile.figure(section, "rate", FLOP_RATE)
+    _not_above(section, rate, peak)
     rows, columns = _count(section, "rows", profile), _count(section, "columns", profile)
     overhead = profile.figure(section, "overhead", DURATION, zero=True)
     overlap, throttle = (
@@ -135,26 +152,15 @@ def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> Att
         _number(section, "throttle", section, profile, 0.0),
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
-    table = section.section("rates")
-    if table is None and "rates" not in section:
-        section.missing("rates", 'a table by the size of a head such as `{ "128" = "600TFLOP/s" }`')
-    rates: list[tuple[float, float]] = []
-    for name in table or ():
-        assert table is not None
-        rate = table.quantity(name, FLOP_RATE)
-        if not re.fullmatch(r"[1-9]\d{0,5}", name):
-            table.problem(name, f"expected the size of a head, found `{name}`")
-            continue
-        if rate > peak * (1 + 1e-9):
-            table.problem(name, f"`{table.get(name)}` is above the `peak` of the element type")
-        profile.record(table, name, table.get(name), section)
-        rates.append((float(name), rate))
-    if table is not None and not rates:
-        section.problem("rates", "expected at least one size of a head")
     section.close()
     return AttentionFigures(
-        processors, launch, memory, rows, columns, overhead, overlap, throttle, heats_in, tuple(sorted(rates))
+        size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
     )  # fmt: skip
+
+
+def _not_above(table: DocumentTable, rate: float, peak: float) -> None:
+    if rate > peak * (1 + 1e-9):
+        table.problem("rate", f"`{table.get('rate')}` is above the `peak` of the element type")
 
 
 def _count(section: DocumentTable, name: str, profile: FigureNotes) -> int:

@@ -342,42 +342,51 @@ def worth(fit: ProductFit, table: Products) -> ProductFit:
 
 @dataclass(frozen=True)
 class Attentions:
-    """A table of causal attention, forward: queries and keys of one length."""
+    """A table of causal attention, forward: queries and keys of one length, heads of one size.
+
+    `stored`: the measurement wrote keys and values to a cache before.
+    """
 
     batch: Array
     seq: Array
     heads: Array
     kv_heads: Array
-    head_dim: Array
+    head_dim: int
     measured: Array
     size: int
+    stored: bool = False
 
     def part(self, chosen: Array) -> Attentions:
         """Some of the rows."""
-        names = ("batch", "seq", "heads", "kv_heads", "head_dim", "measured")
+        names = ("batch", "seq", "heads", "kv_heads", "measured")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def traffic(self) -> Array:
+        """Bytes of queries, keys, values and result; what is stored is read and written once more."""
+        rows = 2 * self.heads + (6 if self.stored else 2) * self.kv_heads
+        return self.size * self.batch * self.seq * self.head_dim * rows
 
     def seconds(self, f: AttentionFigures) -> Array:
         """What `AttentionFigures.spent` gives, for all rows."""
-        rate = np.interp(self.head_dim, *zip(*f.rates, strict=True))
-        step = 4 * f.rows * f.columns * self.head_dim / (rate / f.processors)
+        step = 4 * f.rows * f.columns * self.head_dim / (f.rate / f.processors)
         columns = np.ceil(self.seq / f.columns)
         blocks = np.ceil(self.seq / f.rows) * self.heads * self.batch
-        together = blocks / f.processors * (columns * np.minimum(1, 0.5 + 0.5 / columns) * step + f.overhead)
+        mean = np.minimum(columns, columns * 0.5 + 0.5 * max(1.0, f.rows / f.columns))
+        together = blocks / f.processors * (mean * step + f.overhead)
         alone = columns * step + f.overhead
         most = np.maximum(together, alone)
         compute = most * ((together / most) ** f.overlap + (alone / most) ** f.overlap) ** (1 / f.overlap)
-        long = 2 * self.batch * self.heads * self.seq**2 * self.head_dim / rate / f.heats_in
-        moved = 2 * self.size * self.batch * self.seq * self.head_dim * (self.heads + self.kv_heads)
-        return f.launch + compute * (1 + f.throttle * long / (1 + long)) + moved / f.memory
+        long = 2 * self.batch * self.heads * self.seq**2 * self.head_dim / f.rate / f.heats_in
+        return f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
 
 
 def fit_attention(
     table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4
 ) -> AttentionFigures:
     """The figures that a table of attention shows."""
-    sizes = sorted(set(table.head_dim.tolist()))
     ranges = {
+        "rate": (0.05 * peak, 0.6 * peak, peak),
         "launch": (1e-7, 8e-6, 3e-5),
         "memory": (0.05 * bandwidth, 0.7 * bandwidth, bandwidth),
         "overhead": (1e-8, 1e-6, 1e-5),
@@ -385,16 +394,13 @@ def fit_attention(
         "throttle": (1e-3, 0.1, 2.0),
         "heats_in": (5e-6, 1e-3, 0.1),
     }
+    low, first, high = np.log(np.array(list(ranges.values()))).T
     best: tuple[float, AttentionFigures] | None = None
     for rows, columns in ((64, 64), (128, 64), (128, 128), (192, 128)):
-        bounds = [*ranges.values(), *((0.05 * peak, 0.6 * peak, peak) for _ in sizes)]
-        low, first, high = np.log(np.array(bounds)).T
 
         def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFigures:
-            (*shared,) = np.exp(at).tolist()
-            named = dict(zip(ranges, shared, strict=False))
-            rates = tuple(zip(sizes, shared[len(ranges) :], strict=True))
-            return AttentionFigures(processors, rows=rows, columns=columns, rates=rates, **named)
+            named = dict(zip(ranges, np.exp(at).tolist(), strict=True))
+            return AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
 
         def residuals(at: Array, made: Callable[[Array], AttentionFigures] = made) -> Array:
             return np.log(table.seconds(made(at)) / table.measured)
@@ -441,15 +447,13 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
 
 
 def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str) -> str:
-    """The tables of a profile."""
-    lines = [f"[kinds.{kind}.attention.{dtype}]", f"processors = {figures.processors}"]
-    lines += [f"rows = {figures.rows}", f"columns = {figures.columns}"]
+    """The table of a profile."""
+    lines = [f"[kinds.{kind}.attention.{dtype}.{figures.size}]", f"processors = {figures.processors}"]
+    lines += [f"rate = {_text(figures.rate, 'FLOP/s')}", f"rows = {figures.rows}", f"columns = {figures.columns}"]
     lines += [f"{name} = {_text(getattr(figures, name), 's')}" for name in ("launch", "overhead", "heats_in")]
     lines += [f"memory = {_text(figures.memory, 'B/s')}"]
     lines += [f"{name} = {_digits(getattr(figures, name))}" for name in ("overlap", "throttle")]
-    lines += [cited.rstrip(), f"[kinds.{kind}.attention.{dtype}.rates]"]
-    lines += [f'"{size:.0f}" = {_text(rate, "FLOP/s")}' for size, rate in figures.rates]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, cited.rstrip()]) + "\n"
 
 
 # The command.
@@ -480,10 +484,7 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
     unseen = held_out(*shape, batch)
     seen = table.part(~unseen)
     known = kind.products.get(asked.dtype)
-    processors = asked.processors or (known.processors if known else 0)
-    if not processors:
-        raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
-    start = known or default_figures(processors, peak, kind.peak_bandwidth)
+    start = known or default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
     some = seen.part(np.random.default_rng(0).permutation(len(seen.m))[:ENOUGH])
     found = fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts)
     found = worth(found, some)
@@ -495,24 +496,31 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
 def _attention(
     asked: argparse.Namespace, rows: list[dict[str, str]], kind: DeviceKind, peak: float, cited: str
 ) -> None:
-    shape = [column(rows, name) for name in ("batch", "seq", "heads", "kv_heads", "head_dim")]
-    table = Attentions(*shape, seconds_of(rows), DTYPES[asked.dtype].bytes)
-    if asked.slowest:
-        slowest: dict[tuple[float, ...], int] = {}
-        for row, key in enumerate(zip(*shape, strict=True)):
-            if key not in slowest or table.measured[row] > table.measured[slowest[key]]:
-                slowest[key] = row
-        table = table.part(np.array(list(slowest.values())))
-    unseen = held_out(table.batch, table.seq, table.heads, table.kv_heads, table.head_dim)
-    seen, rest = table.part(~unseen), table.part(unseen)
+    processors = _processors(asked, kind)
+    sizes = column(rows, "head_dim")
+    for size in sorted(set(sizes.tolist())):
+        some = [row for row, own in zip(rows, sizes, strict=True) if own == size]
+        shape = [column(some, name) for name in ("batch", "seq", "heads", "kv_heads")]
+        table = Attentions(*shape, int(size), seconds_of(some), DTYPES[asked.dtype].bytes, asked.stored)
+        if asked.slowest:
+            slowest: dict[tuple[float, ...], int] = {}
+            for row, key in enumerate(zip(*shape, strict=True)):
+                if key not in slowest or table.measured[row] > table.measured[slowest[key]]:
+                    slowest[key] = row
+            table = table.part(np.array(list(slowest.values())))
+        unseen = held_out(table.batch, table.seq, table.heads, table.kv_heads)
+        seen, rest = table.part(~unseen), table.part(unseen)
+        found = fit_attention(seen, processors, peak, kind.peak_bandwidth, asked.restarts)
+        _report(asked, seen.measured, seen.seconds(found), rest.measured, rest.seconds(found))
+        note = f'{cited}note = "{_note(rest.measured, rest.seconds(found))}"\n'
+        print(attention_toml(kind.name, asked.dtype, found, note))
+
+
+def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
     known = kind.products.get(asked.dtype)
-    processors = asked.processors or (known.processors if known else 0)
-    if not processors:
-        raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
-    found = fit_attention(seen, processors, peak, kind.peak_bandwidth, asked.restarts)
-    _report(asked, seen.measured, seen.seconds(found), rest.measured, rest.seconds(found))
-    cited += f'note = "{_note(rest.measured, rest.seconds(found))}"\n'
-    print(attention_toml(kind.name, asked.dtype, found, cited))
+    if asked.processors or known is not None:
+        return asked.processors or known.processors
+    raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
 
 
 def _note(measured: Array, estimated: Array) -> str:
@@ -542,6 +550,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quantised", action="store_true", help="times include quantising the rows of the left operand"
     )
+    parser.add_argument("--stored", action="store_true", help="attention writes keys and values to a cache before")
     parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--source", default="ours", help="the key in `[sources]` that the figures cite")

@@ -32,6 +32,7 @@ PRODUCTS = {
     },
 }
 ATTENTION = {
+    "rate": "15TFLOP/s",
     "processors": 100,
     "launch": "5us",
     "memory": "700GB/s",
@@ -41,7 +42,6 @@ ATTENTION = {
     "overlap": 3.0,
     "throttle": 0.1,
     "heats_in": "1ms",
-    "rates": {"64": "10TFLOP/s", "128": "15TFLOP/s"},
 }
 
 
@@ -52,7 +52,14 @@ def profile(**tables):
     return found
 
 
-SHAPED = parse(toml(profile(products={"BFloat16": PRODUCTS}, attention={"BFloat16": ATTENTION})))
+SHAPED = parse(
+    toml(
+        profile(
+            products={"BFloat16": PRODUCTS},
+            attention={"BFloat16": {"64": {**ATTENTION, "rate": "10TFLOP/s"}, "128": ATTENTION}},
+        )
+    )
+)
 PLAIN = parse(toml(profile()))
 GPU = SHAPED.kinds[0]
 MACHINES = [SHAPED, *(load(name) for name in ("a100-40", "a100-80", "h100", "b200", "gb200", "l40s"))]
