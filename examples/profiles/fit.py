@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -425,7 +426,9 @@ def _text(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{float(f'{value:.3g}'):.10g}"
+    """Four digits, cut off, so that no rate is above its peak."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.floor(value / unit + 1e-6) * unit:.4g}"
 
 
 def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, table: str = "products") -> str:

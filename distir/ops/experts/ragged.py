@@ -31,7 +31,7 @@ def _ragged_product(
     *, e: int, n: int, k: int, elements: int, load: float, top_k: int, g: int = 1, i: int = 0, **_: Any
 ) -> Product:
     """Each expert that has rows is a product of its own."""
-    experts = max(1, round(_touched(load * n, e, top_k) if i else e))
+    experts = max(1, round(touched(load * n, e, top_k) if i else e))
     return Product(math.ceil(load * n / experts), elements // (g * n), k, g * experts, grouped=True)
 
 
