@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from distir.cost.collectives import ALGORITHMS, ROOTED
-from distir.cost.compute import DeviceKind, roofline
+from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.extents import Runs, StreamPositions
 from distir.cost.topology import BlocksByDevice, Level, Link, Ranks, Use, ranks_of
@@ -256,6 +256,10 @@ def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
         bound: Bound = "compute" if spent.arithmetic >= spent.traffic else "memory"
         bound = "latency" if spent.launch > spent.arithmetic + spent.traffic else bound
         return Cost(spent.seconds, bound, spent.uncertainty)
+    if work.contractions and (shaped := contracting(kind, work)) is not None:
+        bound = "compute" if shaped.arithmetic >= shaped.memory else "memory"
+        bound = "latency" if shaped.launch > shaped.seconds - shaped.launch else bound
+        return Cost(shaped.seconds, bound, kind.uncertainty)
     arithmetic, traffic = roofline(kind, work.arithmetic, work.bytes)
     running = max(arithmetic, traffic)
     bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"

@@ -26,7 +26,8 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 
 `… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
 
-What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`.
+What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`, figures by shape
+(`products`, `experts`, `attention`) by `reader_contractions`.
 
 A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
 `source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
@@ -48,6 +49,7 @@ from distir.cost.extents import LevelBlocks, Runs, StreamPositions
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
+from distir.cost.reader_contractions import attention, products
 from distir.cost.reader_measured import op_figures, share_of, times, uncertainty
 from distir.cost.reader_network import SHAPES, built
 from distir.cost.topology import Level, Link, Use, clashes
@@ -70,7 +72,7 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
 
     All faults are reported at once, also where it states no network that joins several nodes.
     """
-    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times"}))
+    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
     root = document.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
@@ -170,10 +172,13 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     cache = profile.optional(section, "cache", MEMORY) or 0.0
     process = _process(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
+    dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
+    fused = attention(section, profile, rates)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
-        name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process
+        name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache,
+        process=process, products=dense, experts=grouped, attention=fused,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import Scores
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject, broadcast
 
@@ -88,6 +89,22 @@ def _backward_flops(**letters: Any) -> int:
     return 5 * heads * _extents(**letters)[0] * size
 
 
+def _forward_scores(**letters: Any) -> Scores:
+    return _contraction(1.0, **letters)
+
+
+def _backward_scores(**letters: Any) -> Scores:
+    return _contraction(2.5, **letters)
+
+
+def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Scores:
+    """Keys that are not read, for they lie beyond the filled length of a cache, are none."""
+    heads, size = _sizes(**letters)
+    scores, read = _extents(b=b, q=q, k=k, **letters)
+    keys = max(1, -(-read // b) if "length" in letters["given"] else k)
+    return Scores(b * heads, q, keys, -(-size // 2), min(1.0, scores / (b * q * keys)), passes)
+
+
 def _forward_bytes(*, moved: int, t: int, **letters: Any) -> int:
     """All operands and results, but for the keys and values that are not read."""
     unread = letters["b"] * letters["k"] - _extents(**letters)[1]
@@ -116,6 +133,7 @@ def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]]"
     " -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
     flops=_forward_flops,
+    contraction=_forward_scores,
     bytes=_forward_bytes,
     saved=2,
 )
@@ -558,6 +576,7 @@ def _(
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]]"
     " -> Tensor[t, (b, q, x), d], Tensor[t, (b, k, y), d], Tensor[t, (b, k, z), d], *Tensor[t, (n,), d]",
     flops=_backward_flops,
+    contraction=_backward_scores,
     temporary=_backward_workspace,
     linear=("dy",),
     non_differentiable=FIRST_ORDER_ONLY,

@@ -22,6 +22,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import wide
+from distir.ops.resources import Product
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -210,6 +211,11 @@ def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) 
     return f"{write.kernel('dequantize_float8')}({q}, {scale}, {spelled}).to({write.dtype(to)})"
 
 
+def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, **_: Any) -> Product:
+    rows = k if transA else s * m
+    return Product(rows, elements // rows, m if transA else k)
+
+
 @op(
     "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
     " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, (n,), d]",
@@ -367,6 +373,7 @@ def _(write: Write, history: Expr, greatest: Expr, *, slot: int) -> str:
     "Tensor[t:float, (*s, m, k), d], Tensor[u:float, (_, _), d], Tensor[v:float, _, d], Tensor[w:float, _, d],"
     " Optional[Tensor[h:float, (_,), d]] -> Tensor[to, _, d]",
     flops=lambda s, m, k, elements, transA, **_: 2 * (m if transA else k) * elements,
+    contraction=_scaled_product,
 )
 def ScaledMatMul(
     a: Array,

@@ -16,11 +16,21 @@ from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import Product
 from distir.ops.unify import Reject, broadcast
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.torch_form import Expr, Write
+
+
+def _product(*, shapes: Sequence[Sequence[int]], k: int, elements: int, **_: Any) -> Product:
+    """Leading dimensions are rows where all multiply one matrix."""
+    a, b = shapes
+    m, n = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+    if math.prod(b[:-2]) == 1:
+        return Product(elements // n, n, k)
+    return Product(m, n, k, elements // (m * n))
 
 
 @op(
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     "Tensor[t:number, (..., m, k), d], Tensor[t:number, (k,), d] -> Tensor[t, (..., m), d]",
     "Tensor[t:number, (k,), d], Tensor[t:number, (k,), d] -> Tensor[t, (), d]",
     flops=lambda k, elements, **_: 2 * k * elements,
+    contraction=_product,
     linear=("a", "b"),
 )
 def MatMul(a: Array, b: Array) -> Array:
@@ -106,9 +117,15 @@ def _batch_labels(batch: Shape, whole: Shape) -> str:
 MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 
 
+def _gemm_product(*, p: int, q: int, elements: int, transA: bool, **_: Any) -> Product:
+    rows, terms = (q, p) if transA else (p, q)
+    return Product(rows, elements // rows, terms)
+
+
 @op(
     "Tensor[t:number, (p, q), d], Tensor[t:number, (r, s), d], Optional[Tensor[t:number, (...), d]] -> Tensor[t, _, d]",
     flops=lambda p, q, elements, transA, **_: 2 * (p if transA else q) * elements,
+    contraction=_gemm_product,
     inplace={0: 2},
     linear=("a", "b"),
     addends=("c",),
@@ -220,7 +237,27 @@ def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_
     return (N - 1 + summed) * points
 
 
-@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
+def _einsum_product(*, equation: str, shapes: Sequence[Sequence[int]], **_: Any) -> Product | None:
+    """Of two operands without diagonals, that are summed over what both have; None for other equations."""
+    parsed = parse_equation(equation)
+    if len(shapes) != 2 or any(len(set(labels)) < len(labels) for labels in parsed.operands):
+        return None
+    sizes, leading = cast("tuple[dict[str, int], tuple[int, ...]]", _einsum_sizes(parsed, shapes))
+    sizes = {**sizes, "...": math.prod(leading)}
+    a, b, kept = (set(labels) for labels in (*parsed.operands, parsed.result))
+    summed = (a | b) - kept
+    if not summed or not summed <= a & b:
+        return None
+    m, n, k, batch = (math.prod(sizes[one] for one in those) for those in (a - b, b - a, summed, a & b & kept))
+    return Product(m, n, k, batch)
+
+
+@op(
+    "*Tensor[t:number, _, d] -> Tensor[t, _, d]",
+    flops=_einsum_flops,
+    contraction=_einsum_product,
+    linear=("inputs",),
+)
 def Einsum(*inputs: Array, equation: str) -> Array:
     """The products of the operands' elements, summed over all labels that are not in the result. ONNX `Einsum`.
 

@@ -143,7 +143,9 @@ class _Chip:
         written = sum(_nbytes(leaf) for leaf, shared in zip(results, self.shares, strict=True) if shared is None)
         alone = sum(effect.work.bytes for effect, _, _ in self.steps)
         first, *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
-        return Work(first[1], min(alone, sum(traffic.values()) + written), first[0], others=tuple(others))
+        contractions = tuple(one for effect, _, _ in self.steps for one in effect.work.contractions)
+        moved = min(alone, sum(traffic.values()) + written)
+        return Work(first[1], moved, first[0], others=tuple(others), contractions=contractions)
 
     def donations(self) -> tuple[tuple[int, int], ...]:
         """Leaves of the results, and leaves of the operands that ops of the body, one after the other, overwrite."""

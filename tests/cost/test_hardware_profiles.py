@@ -21,6 +21,7 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 def test_the_shipped_profiles():
     assert profiles() == sorted(
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
+        + ["a100-40", "a100-80", "h100", "b200", "gb200", "l40s"]
         + ["2x-dgx2-v100", "2x-dgx-a100", "2x-dgx-h100", "2x-h200"]
     )
     assert DEFAULT in profiles()
@@ -61,7 +62,8 @@ class TestShipped:
 
 @pytest.mark.parametrize(
     ("name", "devices", "memory"),
-    [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)],
+    [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)]
+    + [("a100-40", 8, 40e9), ("a100-80", 8, 80e9), ("h100", 8, 80e9), ("b200", 8, 180e9), ("gb200", 72, 186e9)],
 )
 def test_sizes(name, devices, memory):
     hardware = load(name)

@@ -13,6 +13,7 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import Product
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
@@ -28,10 +29,21 @@ def _grouped_bytes(
     return round(t * (rows + elements + touched(n * c, e, c) * r * s)) + i * n * c
 
 
+def _grouped_product(*, n: int, c: int, k: int, e: int, elements: int, **_: Any) -> Product:
+    experts = min(n * c, e)
+    return Product(-(-n * c // experts), elements // (n * c), k, experts, grouped=True)
+
+
+def _grouped_gradient_product(*, n: int, c: int, m: int, k: int, elements: int, **_: Any) -> Product:
+    experts = max(1, min(n * c, elements // (m * k)))
+    return Product(k, m, -(-n * c // experts), experts, grouped=True)
+
+
 @op(
     "Tensor[t:float, (n, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (n, c), d] -> Tensor[t, _, d]",
     "Tensor[t:float, (n, c, k), d], Tensor[t:float, (e, r, s), d], Tensor[i:int, (n, c), d] -> Tensor[t, _, d]",
     flops=lambda k, elements, **_: 2 * k * elements,
+    contraction=_grouped_product,
     bytes=_grouped_bytes,
     linear=("x", "w"),
 )
@@ -100,6 +112,7 @@ def _(write: Write, x: Expr, w: Expr, group: Expr, *, transW: bool) -> str:
     "Tensor[t:float, (n, c, m), d], Tensor[t:float, (n, c, k), d], Tensor[i:int, (n, c), d],"
     " Tensor[Int64, (r,), host] -> Tensor[t, _, d]",
     flops=lambda n, c, m, k, **_: 2 * n * c * m * k,
+    contraction=_grouped_gradient_product,
     linear=("dy", "x"),
     non_differentiable=FIRST_ORDER_ONLY,
 )

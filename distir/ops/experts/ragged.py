@@ -14,6 +14,7 @@ from distir.ops.host import Operand, known_dims
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import Product
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 def _ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> int:
     return round(load * 2 * k * elements)
+
+
+def _ragged_product(
+    *, e: int, n: int, k: int, elements: int, load: float, top_k: int, g: int = 1, i: int = 0, **_: Any
+) -> Product:
+    """Each expert that has rows is a product of its own."""
+    experts = max(1, round(touched(load * n, e, top_k) if i else e))
+    return Product(math.ceil(load * n / experts), elements // (g * n), k, g * experts, grouped=True)
 
 
 def _ragged_bytes(
@@ -50,6 +59,7 @@ def _ragged_bytes(
     "Tensor[t:float, (*g, n, k), d], Tensor[t:float, (e, r, s), d], Optional[Tensor[i:int, (*g, e), d]]"
     " -> Tensor[t, (*g, n, _), d]",
     flops=_ragged_flops,
+    contraction=_ragged_product,
     bytes=_ragged_bytes,
     linear=("x", "w"),
 )
@@ -129,6 +139,12 @@ def _ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, *
     return round(load * 2 * g * n * m * k)
 
 
+def _ragged_gradient_product(*, n: int, m: int, k: int, load: float, elements: int, g: int = 1, **_: Any) -> Product:
+    """Each expert is a product that is summed over its rows."""
+    experts = max(1, elements // (m * k))
+    return Product(k, m, math.ceil(load * g * n / experts), experts, grouped=True)
+
+
 def _ragged_gradient_bytes(
     *, t: int, n: int, m: int, k: int, load: float, elements: int, g: int = 1, e: int = 0, i: int = 0, **_: Any
 ) -> int:
@@ -139,6 +155,7 @@ def _ragged_gradient_bytes(
     "Tensor[t:float, (*g, n, m), d], Tensor[t:float, (*g, n, k), d], Optional[Tensor[i:int, (*g, e), d]],"
     " Optional[Tensor[Int64, (), host]] -> Tensor[t, (_, _, _), d]",
     flops=_ragged_gradient_flops,
+    contraction=_ragged_gradient_product,
     bytes=_ragged_gradient_bytes,
     linear=("dy", "x"),
     non_differentiable=FIRST_ORDER_ONLY,
