@@ -33,7 +33,7 @@ from distir.cost.contractions import AttentionFigures, ContractionSeconds, Produ
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
-from distir.ops.resources import Contraction, Product, Work
+from distir.ops.resources import Contraction, MatrixProduct, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class DeviceKind:
         """
         if dtype is None:
             return None
-        if isinstance(contraction, Product):
+        if isinstance(contraction, MatrixProduct):
             own = self.experts.get(dtype.name) if contraction.grouped else None
             figures = own or self.products.get(dtype.name)
             return None if figures is None else figures.spent(contraction, dtype.bytes, nbytes)

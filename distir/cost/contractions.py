@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from distir.ops.resources import Product, Scores
+from distir.ops.resources import MatrixProduct, Scores
 
 STEP = 64
 """Terms of a tile's sums that are loaded at once."""
@@ -102,14 +102,14 @@ class ProductFigures:
         """FLOP/s in the best tiles, of a device that is cool."""
         return max(tile.rate for tile in self.tiles)
 
-    def spent(self, product: Product, size: int, nbytes: float) -> ContractionSeconds:
+    def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
         """What a product takes whose elements have `size` bytes and that moves `nbytes`."""
         key = product, size, nbytes
         if key not in self._known:
             self._known[key] = self._found(product, size, nbytes / self.memory)
         return self._known[key]
 
-    def _found(self, product: Product, size: int, memory: float) -> ContractionSeconds:
+    def _found(self, product: MatrixProduct, size: int, memory: float) -> ContractionSeconds:
         pace = self.thin if min(product.m, product.n) <= self.thin_to else self.usual
         best = math.inf
         arithmetic = 0.0
@@ -120,7 +120,7 @@ class ProductFigures:
                     best, arithmetic = total, max(compute, cache) + split
         return ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
 
-    def _choices(self, product: Product, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
+    def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
         m, n, k, batch = product.m, product.n, product.k, product.batch
         long = 2 * m * n * k * batch / self.rate / self.heats_in

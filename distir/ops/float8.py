@@ -22,7 +22,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import wide
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -211,9 +211,9 @@ def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) 
     return f"{write.kernel('dequantize_float8')}({q}, {scale}, {spelled}).to({write.dtype(to)})"
 
 
-def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, **_: Any) -> Product:
+def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, **_: Any) -> MatrixProduct:
     rows = k if transA else s * m
-    return Product(rows, elements // rows, m if transA else k)
+    return MatrixProduct(rows, elements // rows, m if transA else k)
 
 
 @op(

@@ -16,7 +16,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 from distir.ops.windows import dimensions, movement, padded, pooled_with_indices, rounded_up
@@ -33,10 +33,10 @@ def _weight_products(shapes: Shapes, elements: int, **_: Any) -> int:
     return 2 * elements * shapes[0][0] * math.prod(shapes[0][2:])
 
 
-def _weight_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> Product:
+def _weight_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> MatrixProduct:
     """The implicit product: summed over the positions of all examples."""
     channels = shapes[0][1]
-    return Product(channels // group, elements // channels, shapes[0][0] * math.prod(shapes[0][2:]), group)
+    return MatrixProduct(channels // group, elements // channels, shapes[0][0] * math.prod(shapes[0][2:]), group)
 
 
 def _window_comparisons(shapes: Shapes, kernel_shape: tuple[int, ...], **_: Any) -> int:

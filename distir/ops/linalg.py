@@ -16,7 +16,7 @@ from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 from distir.ops.unify import Reject, broadcast
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from distir.ops.torch_form import Expr, Write
 
 
-def _product(*, shapes: Sequence[Sequence[int]], k: int, elements: int, **_: Any) -> Product:
+def _product(*, shapes: Sequence[Sequence[int]], k: int, elements: int, **_: Any) -> MatrixProduct:
     """Leading dimensions are rows where all multiply one matrix."""
     a, b = shapes
     m, n = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
     if math.prod(b[:-2]) == 1:
-        return Product(elements // n, n, k)
-    return Product(m, n, k, elements // (m * n))
+        return MatrixProduct(elements // n, n, k)
+    return MatrixProduct(m, n, k, elements // (m * n))
 
 
 @op(
@@ -117,9 +117,9 @@ def _batch_labels(batch: Shape, whole: Shape) -> str:
 MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 
 
-def _gemm_product(*, p: int, q: int, elements: int, transA: bool, **_: Any) -> Product:
+def _gemm_product(*, p: int, q: int, elements: int, transA: bool, **_: Any) -> MatrixProduct:
     rows, terms = (q, p) if transA else (p, q)
-    return Product(rows, elements // rows, terms)
+    return MatrixProduct(rows, elements // rows, terms)
 
 
 @op(
@@ -237,7 +237,7 @@ def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_
     return (N - 1 + summed) * points
 
 
-def _einsum_product(*, equation: str, shapes: Sequence[Sequence[int]], **_: Any) -> Product | None:
+def _einsum_product(*, equation: str, shapes: Sequence[Sequence[int]], **_: Any) -> MatrixProduct | None:
     """Of two operands without diagonals, that are summed over what both have; None for other equations."""
     parsed = parse_equation(equation)
     if len(shapes) != 2 or any(len(set(labels)) < len(labels) for labels in parsed.operands):
@@ -249,7 +249,7 @@ def _einsum_product(*, equation: str, shapes: Sequence[Sequence[int]], **_: Any)
     if not summed or not summed <= a & b:
         return None
     m, n, k, batch = (math.prod(sizes[one] for one in those) for those in (a - b, b - a, summed, a & b & kept))
-    return Product(m, n, k, batch)
+    return MatrixProduct(m, n, k, batch)
 
 
 @op(

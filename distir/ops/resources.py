@@ -31,7 +31,7 @@ class Communication:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """`batch` products of m × k by k × n elements in one kernel; transposed operands are of the same shape.
 
     Of experts it is the mean: each of `batch` has `m` rows, rounded up, and `grouped` says that they may differ.
@@ -60,7 +60,7 @@ class Scores:
     passes: float = 1.0
 
 
-Contraction = Product | Scores
+Contraction = MatrixProduct | Scores
 """What a cost by shape depends on, where a profile has figures for it."""
 
 

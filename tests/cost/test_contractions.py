@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import distir
 from distir.cost import HardwareError, load, parse
 from distir.ir import DTYPES
-from distir.ops.resources import Product, Scores, Work
+from distir.ops.resources import MatrixProduct, Scores, Work
 from distir.simulate import effects as simulator
 
 BF16 = DTYPES["BFloat16"]
@@ -68,7 +68,7 @@ sizes = st.integers(1, 20_000)
 
 
 def product(m, n, k, batch=1):
-    shape = Product(m, n, k, batch)
+    shape = MatrixProduct(m, n, k, batch)
     flops, nbytes = 2 * m * n * k * batch, 2 * batch * (m * k + k * n + m * n)
     return Work(flops, nbytes, BF16, contractions=((BF16, flops, shape),))
 
@@ -105,7 +105,7 @@ def test_time_grows_with_whole_waves_of_whole_tiles():
 
 
 def test_few_tiles_are_filled_by_splitting_the_sum():
-    one, many = Product(128, 128, 65_536), Product(128, 128, 64)
+    one, many = MatrixProduct(128, 128, 65_536), MatrixProduct(128, 128, 64)
     figures = GPU.products["BFloat16"]
     alone = 65_536 / 64 * 2 * 64 * 64 * 64 / (figures.tiles[1].rate / figures.processors)  # a tile, step by step
     assert figures.spent(many, 2, 0).seconds < figures.spent(one, 2, 0).seconds < alone / 10
@@ -140,12 +140,12 @@ func @main(
 }""")
 
 EXPECTED = {
-    "MatMul": {Product(400, 768, 512), Product(100, 60, 512, 4)},
-    "Gemm": {Product(768, 400, 512)},
-    "Einsum": {Product(100, 60, 512, 4)},
+    "MatMul": {MatrixProduct(400, 768, 512), MatrixProduct(100, 60, 512, 4)},
+    "Gemm": {MatrixProduct(768, 400, 512)},
+    "Einsum": {MatrixProduct(100, 60, 512, 4)},
     "Attention": {Scores(16, 256, 256, 64, 0.5)},
-    "RaggedMatMul": {Product(25, 96, 512, 16, grouped=True)},
-    "Conv": {Product(2048, 4, 27, 2)},
+    "RaggedMatMul": {MatrixProduct(25, 96, 512, 16, grouped=True)},
+    "Conv": {MatrixProduct(2048, 4, 27, 2)},
     "Relu": set(),
 }
 
@@ -169,7 +169,7 @@ def test_ops_state_their_shape():
 def test_without_figures_by_shape_ops_take_the_roofline():
     flops = 2 * 100 * 200 * 300
     work = Work(flops, 10**6, BF16)
-    shaped = Work(flops, 10**6, BF16, contractions=((BF16, flops, Product(100, 200, 300)),))
+    shaped = Work(flops, 10**6, BF16, contractions=((BF16, flops, MatrixProduct(100, 200, 300)),))
     assert PLAIN.cost(shaped, (0,)) == PLAIN.cost(work, (0,)) == SHAPED.cost(work, (0,))
     assert SHAPED.cost(shaped, (0,)) != PLAIN.cost(shaped, (0,))
 
@@ -188,7 +188,9 @@ def test_experts_may_have_figures_of_their_own():
     hardware = parse(toml(profile(products={"BFloat16": PRODUCTS}, experts={"BFloat16": slow})))
     flops = 2 * 512**3
     dense, grouped = (
-        hardware.cost(Work(flops, 0, BF16, contractions=((BF16, flops, Product(512, 512, 512, 1, g)),)), (0,)).seconds
+        hardware.cost(
+            Work(flops, 0, BF16, contractions=((BF16, flops, MatrixProduct(512, 512, 512, 1, g)),)), (0,)
+        ).seconds
         for g in (False, True)
     )
     assert grouped > 2 * dense

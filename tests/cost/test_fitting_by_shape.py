@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distir.cost import load, parse
-from distir.ops.resources import Product, Scores
+from distir.ops.resources import MatrixProduct, Scores
 
 PATH = Path(__file__).parents[2] / "examples" / "profiles" / "fit.py"
 
@@ -34,7 +34,7 @@ def products(fit, figures, count, quantised=False):
     m, n, k = (np.array(numbers) for numbers in zip(*rows, strict=True))
     moved = 2 * (m * n + n * k + m * k)
     seconds = [
-        figures.spent(Product(*map(int, row)), 2, nbytes).seconds for row, nbytes in zip(rows, moved, strict=True)
+        figures.spent(MatrixProduct(*map(int, row)), 2, nbytes).seconds for row, nbytes in zip(rows, moved, strict=True)
     ]
     return fit.Products(m, n, k, np.ones(count), np.array(seconds), 2), moved / figures.memory
 

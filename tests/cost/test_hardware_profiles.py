@@ -195,11 +195,14 @@ def test_the_host_is_no_device():
 
 
 def test_the_examples_of_the_readme_are_profiles():
-    full, several, torus, measured, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    full, several, torus, measured, by_shape, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     assert parse(full).devices == 8
     assert parse(several, nodes=64).devices == 512
     assert parse(torus).devices == 16
     assert parse(measured).uncertain
+    kind = parse(by_shape).kinds[0]
+    assert kind.products
+    assert kind.attention
     assert parse(extension).devices == 32
     assert 'blocks = ["0-7", "8-11"]' in kinds
 

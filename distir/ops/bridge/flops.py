@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 
 Shapes = list[tuple[int, ...]]
 
@@ -34,10 +34,10 @@ def convolution(shapes: Shapes, elements: int, **_: Any) -> int:
     return 2 * elements * math.prod(shapes[1][1:])
 
 
-def convolution_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> Product:
+def convolution_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> MatrixProduct:
     """The implicit product: a row for each position of each example, a column for each filter."""
     channels = shapes[1][0]
-    return Product(elements // channels, channels // group, math.prod(shapes[1][1:]), group)
+    return MatrixProduct(elements // channels, channels // group, math.prod(shapes[1][1:]), group)
 
 
 def quantized_convolution(shapes: Shapes, elements: int, **_: Any) -> int:

@@ -13,7 +13,7 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
@@ -29,14 +29,14 @@ def _grouped_bytes(
     return round(t * (rows + elements + touched(n * c, e, c) * r * s)) + i * n * c
 
 
-def _grouped_product(*, n: int, c: int, k: int, e: int, elements: int, **_: Any) -> Product:
+def _grouped_product(*, n: int, c: int, k: int, e: int, elements: int, **_: Any) -> MatrixProduct:
     experts = min(n * c, e)
-    return Product(-(-n * c // experts), elements // (n * c), k, experts, grouped=True)
+    return MatrixProduct(-(-n * c // experts), elements // (n * c), k, experts, grouped=True)
 
 
-def _grouped_gradient_product(*, n: int, c: int, m: int, k: int, elements: int, **_: Any) -> Product:
+def _grouped_gradient_product(*, n: int, c: int, m: int, k: int, elements: int, **_: Any) -> MatrixProduct:
     experts = max(1, min(n * c, elements // (m * k)))
-    return Product(k, m, -(-n * c // experts), experts, grouped=True)
+    return MatrixProduct(k, m, -(-n * c // experts), experts, grouped=True)
 
 
 @op(

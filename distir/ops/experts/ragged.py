@@ -14,7 +14,7 @@ from distir.ops.host import Operand, known_dims
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.resources import Product
+from distir.ops.resources import MatrixProduct
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 
@@ -29,10 +29,10 @@ def _ragged_flops(*, n: int, k: int, elements: int, load: float, **_: Any) -> in
 
 def _ragged_product(
     *, e: int, n: int, k: int, elements: int, load: float, top_k: int, g: int = 1, i: int = 0, **_: Any
-) -> Product:
+) -> MatrixProduct:
     """Each expert that has rows is a product of its own."""
     experts = max(1, round(touched(load * n, e, top_k) if i else e))
-    return Product(math.ceil(load * n / experts), elements // (g * n), k, g * experts, grouped=True)
+    return MatrixProduct(math.ceil(load * n / experts), elements // (g * n), k, g * experts, grouped=True)
 
 
 def _ragged_bytes(
@@ -139,10 +139,12 @@ def _ragged_gradient_flops(*, n: int, m: int, k: int, load: float, g: int = 1, *
     return round(load * 2 * g * n * m * k)
 
 
-def _ragged_gradient_product(*, n: int, m: int, k: int, load: float, elements: int, g: int = 1, **_: Any) -> Product:
+def _ragged_gradient_product(
+    *, n: int, m: int, k: int, load: float, elements: int, g: int = 1, **_: Any
+) -> MatrixProduct:
     """Each expert is a product that is summed over its rows."""
     experts = max(1, elements // (m * k))
-    return Product(k, m, math.ceil(load * g * n / experts), experts, grouped=True)
+    return MatrixProduct(k, m, math.ceil(load * g * n / experts), experts, grouped=True)
 
 
 def _ragged_gradient_bytes(
