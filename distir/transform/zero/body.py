@@ -10,7 +10,7 @@ from itertools import zip_longest
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import Group, Uses, check_unused, needed_whole, uses_of
+from distir.transform.zero.groups import ASSIGN, Group, Uses, check_unused, needed_whole, uses_of
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
 
@@ -70,14 +70,17 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
 
 
 def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> None:
-    """One device updates the weight; before stage 3 it tells the others."""
+    """One device updates the weight. Before stage 3 it sends it to the others, which put it in the old one's memory."""
     for indices in (group.updates, group.writes):
         edits.dropped.update(index for rank, index in enumerate(indices) if rank != owner.rank)
     others = [rank for rank, name in enumerate(group.new) if rank != owner.rank and _needed(edits, name, stage)]
     if others:
-        source = group.new[owner.rank]
-        sent = {rank: group.new[rank] for rank in others}
-        edits.after[group.writes[owner.rank]].append(_spread(source, group.devices, owner, sent))
+        has_old = stage < 3
+        sent = {rank: edits.namer.fresh(f"{group.new[rank]}_sent") if has_old else group.new[rank] for rank in others}
+        after = edits.after[group.writes[owner.rank]]
+        after.append(_spread(group.new[owner.rank], group.devices, owner, sent))
+        if has_old:
+            after += [Apply((group.new[rank],), ASSIGN, (group.weights[rank], sent[rank])) for rank in others]
 
 
 def _needed(edits: _Edits, name: str, stage: int) -> bool:

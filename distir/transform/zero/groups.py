@@ -38,7 +38,7 @@ NORM = "SquaredNorm"
 """The op that takes the squared norm of a gradient: it can do with parts."""
 
 ASSIGN = "Assign"
-"""The op that gives a weight the value of its master weight."""
+"""The op that gives a weight a value in its own memory: that of its master weight, or what its owner sends."""
 
 SUMS = ("MPIAllreduce", GROUPED["MPIAllreduce"].name)
 """The ops that sum gradients over devices, or over those that one represents."""

@@ -25,7 +25,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
-    weight is sent to the others. Stage 2 reduces each gradient as soon as it is computed, so that it can be freed.
+    weight is sent to the others, into the memory of the old one. Stage 2 reduces each gradient as soon as it is computed, so that it can be freed.
     Stage 3 also partitions the parameters: they are gathered before each use and freed after it.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
