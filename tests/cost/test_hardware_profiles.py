@@ -248,6 +248,12 @@ def test_a_node_is_any_number_of_them(name):
         assert seconds(two, pattern, 10**9, everyone) == seconds(old, pattern, 10**9, everyone)
 
 
+@pytest.mark.parametrize("name", [name for name in profiles() if load(name).network is not None])
+def test_a_node_with_a_network_is_many(name):
+    assert load(f"{name}x4096").devices == 4096 * load(name).devices
+    assert {"a100-80", "h100", "b200", "gb200"} <= {name for name in profiles() if load(name).network is not None}
+
+
 @pytest.mark.parametrize("nodes", [0, 4097, 10**30])
 def test_a_number_of_nodes_that_is_none(nodes):
     for wrong in (lambda: load(f"h200x{nodes}"), lambda: load("h200", nodes), lambda: load(f"{nodes}x-h200")):
