@@ -296,3 +296,27 @@ func @main(%x: Tensor[Float32, (64, 64), 1], %y: Tensor[Float32, (64, 64), 1], %
 }
 """)
     assert launches(transform(module, "fuse"), "main") == {"fused_dropout_add_rmsnorm": 1}
+
+
+COUNTED = {
+    "llama3-8b": ({"width": 64, "heads": 4, "kv_heads": 2, "ffn": 96}, 5, 10),
+    "qwen3-30b-a3b": (
+        {"width": 64, "heads": 4, "kv_heads": 2, "head_size": 16, "experts": 4, "expert_ffn": 32, "top_k": 2},
+        5,
+        11,
+    ),
+}
+
+
+@pytest.mark.parametrize("model", COUNTED)
+def test_kernels_of_one_more_layer_are_those_that_the_page_counts(model):
+    """Against Inductor's: see `docs/how-to/fusion.md`, which says what differs."""
+    sizes, forward, both = COUNTED[model]
+    others = {"MatMul", "Gemm", "Attention", "AttentionGrad", "SGD", "Route", "RouteGrad", "Dispatch"}
+    others |= {"Permute", "Unpermute", "UnpermuteGrad", "RaggedMatMul", "RaggedMatMulGrad"}
+    for steps, expected in (((), forward), (("grad", "loss=cross_entropy"), both)):
+        counts = []
+        for layers in (3, 4):
+            module = transform(named(model, 2, 16, layers=layers, vocabulary=128, **sizes), *steps, "fuse")
+            counts.append(sum(event.op not in others for event in simulate(module, H100).timeline().events()))
+        assert counts[1] - counts[0] == expected, steps
