@@ -1,4 +1,4 @@
-"""The experts of models of `transformers`, while they are exported or a step of training is traced: as ops of ours.
+"""The experts of models of `transformers`, while they are exported or a training step is traced: as ops of ours.
 
 The tokens of each sequence are sorted by the experts that the router named, and products are grouped. PyTorch
 differentiates them by the ops that are our gradients of these.
