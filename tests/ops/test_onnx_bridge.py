@@ -99,8 +99,8 @@ BEYOND = (
 )
 """Examples that ONNX has no words for, or says in another way.
 
-Tensors as attributes, tuples, parts by names alone, keys of random numbers; of attention sliding windows, values in keys,
-sinks, lengths and the log-sum-exp; of caches places that are one number for all sequences.
+Tensors as attributes, tuples, parts by names alone, keys of random numbers; of attention sliding windows, values in
+keys, sinks, lengths and the log-sum-exp; of caches places that are one number for all sequences.
 """
 
 SHARED = [
