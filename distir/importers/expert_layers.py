@@ -1,4 +1,4 @@
-"""The experts of models of `transformers`, while they are exported or a step of training is traced: as ops of ours.
+"""The experts of models of `transformers`, while they are exported or a training step is traced: as ops of ours.
 
 The tokens of each sequence are sorted by the experts that the router named, and products are grouped. PyTorch
 differentiates them by the ops that are our gradients of these.
@@ -100,7 +100,7 @@ def _differentiable() -> SimpleNamespace:
             drows = op("Permute", (dy, places, weights), {}, rows.shape)
             return drows, None, op("UnpermuteGrad", (dy, rows, places, weights), {}, weights.shape, like=weights)
 
-    class Product(function):
+    class GroupedProduct(function):
         @staticmethod
         def forward(ctx: Any, rows: Any, w: Any, counts: Any, flipped: bool, choices: int) -> Any:
             ctx.save_for_backward(rows, w, counts)
@@ -126,7 +126,9 @@ def _differentiable() -> SimpleNamespace:
             (counts,) = ctx.saved_tensors
             return op("RaggedSum", (dy, counts), {}, (counts.shape[-1], dy.shape[-1])), None, None
 
-    return SimpleNamespace(permute=Permute.apply, unpermute=Unpermute.apply, product=Product.apply, expand=Expand.apply)
+    return SimpleNamespace(
+        permute=Permute.apply, unpermute=Unpermute.apply, product=GroupedProduct.apply, expand=Expand.apply
+    )
 
 
 def _rows(x: Any, places: Any) -> tuple[Any, ...]:
