@@ -98,18 +98,22 @@ def search(
     *,
     space: Space | None = None,
     method: Method = "grid",
+    fuse: bool = False,
     bind: Mapping[str, Constant] | None = None,
     workers: Workers | None = None,
 ) -> Table:
     """Try every D/T/P/K for a sequential program, or for a model of the paper by name, on `devices` devices.
 
     The default for `devices` is all devices of the machine. `batch_sizes` bind the batch dimension of the program's
-    `{batch}` parameters; `space` sets the other dimensions of the search. Returns rows with the columns of `distir
-    search --csv`: seconds, examples per second, bytes; `table.best` is the fastest that fits in memory. An infeasible
-    configuration is a row with its reason. Raises search.SpaceError (a ValueError) for an empty space,
+    `{batch}` parameters; `space` sets the other dimensions of the search. With `fuse` the ops of each distributed
+    program are fused into kernels, as by the step `fuse`. Returns rows with the columns of `distir search --csv`:
+    seconds, examples per second, bytes; `table.best` is the fastest that fits in memory. An infeasible configuration
+    is a row with its reason. Raises search.SpaceError (a ValueError) for an empty space,
     models.ModelError for an unknown name, ProgramError for a program with errors, cost.HardwareError for an unknown or
     invalid profile.
     """
+    from dataclasses import replace
+
     from distir import cost
     from distir.models import named
     from distir.search.searching import search
@@ -119,6 +123,7 @@ def search(
     module, name = (named(model), model) if isinstance(model, str) else (model, "")
     machine = cost.load(hardware) if isinstance(hardware, (str, os.PathLike)) else hardware
     chosen = space or Space(machine.devices if devices is None else devices, tuple(batch_sizes))
+    chosen = replace(chosen, fuse=True) if fuse else chosen
     return search(module, chosen, machine, model=name, method=method, bind=bind, workers=workers or Workers())
 
 

@@ -16,6 +16,7 @@ from distir.analysis import lookup
 from distir.analysis.domains import MOST_PRECISE_FIRST, Types
 from distir.ir import DISCARD, HOST, Apply, Call, Module, Return, TensorType, types
 from distir.ops import NO_WORK, Work, dense, type_of, work
+from distir.ops.loops import kind_of
 
 TICK = Fraction(1, 1 << 80)
 
@@ -49,6 +50,8 @@ class Op:
     taxes: list
     """By device: by how many ticks its compute stream gets on later if this runs on another one."""
     work: Work = NO_WORK
+    reuses: list = field(default_factory=list)
+    """The same where no memory of the entry function's parameters may be taken over."""
 
     @property
     def streams(self):
@@ -372,11 +375,13 @@ class _Walk:
                 held = heirs[held]
             if held != storage and held in operands:
                 donations.append((leaf, operands.index(held)))
+        reuses = self._reused(function, args, operands, leaves, returned, ws)
         made = [*range(first, len(self.storages))]
         flat = [storage for storages in results for storage in storages]
         self.ops.append(Op(
             "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, donations,
             "", *self._hosts([self.place[d] for d in devices], done, spent), done,
+            [pair for pair in reuses if pair not in donations],
         ))  # fmt: skip
         return results
 
@@ -386,6 +391,39 @@ class _Walk:
         issue = [None if kind.host.blocking else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
         shares = [kind.interference if done.communication is not None else 0 for kind in kinds]
         return issue, [round(Fraction(share * spent) / TICK) for share in shares]
+
+    def _reused(self, function, args, operands, leaves, returned, ws):
+        """Results of a kernel, and the operands of their size of which it needs each element in its turn only."""
+        rho, found, start = self.domain.instance(function.name, args).state, [], 0
+        outcomes = [leaf for w in ws for leaf in types.leaves(w)]
+        for param, arg in zip(function.params, args, strict=True):
+            leaf, start = start, start + types.width(type_of(arg))
+            alone = (
+                operands[leaf : leaf + 1] != [None] and operands.count(operands[leaf]) == 1 if start > leaf else False
+            )
+            if not isinstance(type_of(arg), TensorType) or not alone or operands[leaf] in returned:
+                continue
+            size, same = leaves[leaf].elements, {param.name}  # values that hold the operand's elements, in its order
+            in_turn = True
+            for statement in function.body:
+                if not isinstance(statement, Apply) or same.isdisjoint(statement.args):
+                    continue
+                kind, turned = kind_of(lookup(statement.op)), statement.op == "RotaryEmbedding"
+                looped = statement.args[1] if statement.op == "SoftmaxCrossEntropyLossGrad" else statement.args[0]
+                looped = looped if kind in ("rows", "reduction") else statement.results[0]
+                ordered = statement.op in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+                known = isinstance(looped, str) and statement.results[0] != DISCARD
+                over = type_of(rho[looped]) if known and looped != DISCARD else None
+                read = [type_of(rho[name]) for name in statement.args if name in same]
+                both = isinstance(over, TensorType) and all(isinstance(t, TensorType) for t in read)
+                fits = both and all(over.elements == t.elements for t in read)
+                in_turn &= fits and not turned and (kind in ("pointwise", "rows", "reduction") or ordered)
+                same |= set() if kind == "reduction" else {name for name in statement.results if name != DISCARD}
+            for result, outcome in enumerate(outcomes):
+                made = isinstance(outcome, TensorType) and returned[result] not in operands
+                alike = made and (outcome.elements, outcome.nbytes) == (size, leaves[leaf].nbytes)
+                found += [(result, leaf)] if in_turn and alike and outcome.device == leaves[leaf].device else []
+        return found
 
     def _seconds(self, op, done, positions):
         communication = done.communication
@@ -528,9 +566,10 @@ def _memory(ran):
     for index, op in enumerate(ran.ops):
         event += bool(op.devices)
         taken_over: dict = {}
-        for result, operand in op.donations:
+        owned = [pair for pair in op.reuses if op.operands[pair[1]] not in permanent]
+        for result, operand in [*op.donations, *owned]:
             new, old = op.results[result], op.operands[operand]
-            if new is None or old is None or old not in alive or old in taken_over.values():
+            if new in taken_over or new is None or old is None or old not in alive or old in taken_over.values():
                 continue
             if used_after(old, index) or held_after(old, index, before=index):
                 continue

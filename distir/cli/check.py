@@ -28,6 +28,7 @@ class Demands:
     """The requirements on a program from flags."""
 
     hardware: str | None
+    nodes: int | None
     max_latency: str | None
     max_memory: str | None
 
@@ -38,7 +39,7 @@ class Demands:
         if self.max_latency is not None or self.max_memory is not None:
             simulating.limits(self.max_latency, self.max_memory, Config())
         if self.hardware is not None:
-            simulating.machine(self.hardware, Config())
+            simulating.machine(self.hardware, Config(), self.nodes)
 
 
 def check(
@@ -47,6 +48,7 @@ def check(
         str, typer.Option(metavar="|".join(FORMAT_NAMES), help="The output format; all but text go to stdout.")
     ] = "text",
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     max_latency: options.MaxLatency = None,
     max_memory: options.MaxMemory = None,
 ) -> int:
@@ -66,7 +68,7 @@ def check(
     """
     if format not in FORMAT_NAMES:
         raise Refused(f"unknown format `{format}`", suggestion(format, FORMAT_NAMES))
-    demands = Demands(hardware, max_latency, max_memory)
+    demands = Demands(hardware, nodes, max_latency, max_memory)
     demands.check()
     reports: list[Report] = []
     unread: dict[tuple[str, str | None], None] = {}  # settings may be wrong for many programs: once is enough
@@ -110,9 +112,9 @@ def _simulated(program: Program, path: str, demands: Demands) -> tuple[Diagnosti
     """The findings of a simulation, if one is requested."""
     config = settings(path)
     limits = simulating.limits(demands.max_latency, demands.max_memory, config)
-    if not limits.given and demands.hardware is None:
+    if not limits.given and demands.hardware is None and demands.nodes is None:
         return ()
-    machine = simulating.machine(demands.hardware, config)
+    machine = simulating.machine(demands.hardware, config, demands.nodes)
     function = simulating.entry(program, None, config)
     try:
         simulation = simulating.simulation(program, machine, function, simulating.binding((), config, function))

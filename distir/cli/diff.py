@@ -28,6 +28,7 @@ def diff(
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.", show_default=False)],
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
@@ -68,7 +69,7 @@ def diff(
     if as_json and markdown:
         raise Refused("expected either `--json` or `--markdown`, found both")
     if any(map(traces.is_trace, (first, second))):
-        runs = [_run(file, hardware, function, bind or ()) for file in (first, second)]
+        runs = [_run(file, hardware, nodes, function, bind or ()) for file in (first, second)]
         beside = traces.lay_beside(*runs)
         return _written(
             as_json,
@@ -79,7 +80,7 @@ def diff(
             lambda: traces.as_text(beside, top),
         )
     config = settings(first)
-    machine = simulating.machine(hardware, config)
+    machine = simulating.machine(hardware, config, nodes)
     programs = [sound_program(file) for file in (first, second)]
     entries = [simulating.entry(program, function, config) for program in programs]
     flags = _flags(bind or (), entries)
@@ -126,14 +127,14 @@ def _written(
     return WRONG if held else 0
 
 
-def _run(file: str, hardware: str | None, function: str | None, bind: Sequence[str]) -> TracedRun:
+def _run(file: str, hardware: str | None, nodes: int | None, function: str | None, bind: Sequence[str]) -> TracedRun:
     """A trace as it is, a program as it is simulated. Raises Refused, and Wrong for a program with errors."""
     from distir.cli import traces
 
     if traces.is_trace(file):
         return traces.read_trace(file)
     config = settings(file)
-    machine = simulating.machine(hardware, config)
+    machine = simulating.machine(hardware, config, nodes)
     program = sound_program(file)
     entry = simulating.entry(program, function, config)
     with output.progress(f"simulating {shown(file)}"):

@@ -16,6 +16,7 @@ def hardware(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="A profile, or the path of one. [default: list all]")
     ] = None,
+    nodes: options.Nodes = None,
     as_json: options.AsJson = False,
 ) -> int:
     """List hardware profiles, or one with its figures.
@@ -28,12 +29,14 @@ def hardware(
 
         distir hardware dgx-a100
 
+        distir hardware dgx-h100 --nodes 128
+
         distir hardware ./cluster.toml
     """
-    from distir.cost import load, profiles
+    from distir.cost import DEFAULT, load, profiles
 
-    if name is not None:
-        _show(load(name), as_json)
+    if name is not None or nodes is not None:
+        _show(load(DEFAULT if name is None else name, nodes), as_json)
         return 0
     known = [load(profile) for profile in profiles()]
     if as_json:

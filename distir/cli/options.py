@@ -13,6 +13,11 @@ HardwareName = Annotated[
     typer.Option("--hardware", metavar="H", help="A built-in profile, or the path of one (.toml).", show_default=False),
 ]
 
+Nodes = Annotated[
+    int | None,
+    typer.Option("--nodes", metavar="N", help="So many nodes of the hardware, over the network that it states."),
+]
+
 FunctionName = Annotated[
     str | None,
     typer.Option("--function", metavar="@F", help="The function to start from, instead of the entry function."),

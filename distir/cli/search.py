@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from distir.cli import options, output, searching, simulating
+from distir.cli import named, options, output, searching, simulating
 from distir.cli.endings import REFUSED, Refused
 from distir.files.reading import why_not
 
@@ -23,13 +23,14 @@ NUMBERS = "comma-separated numbers, such as 128,256"
 
 def search(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model name, such as mlp-1b.")
+        str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model name, such as llama3-8b.")
     ],
     devices: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="The number of devices, D·T·P. [default: all of the hardware]"),
     ] = None,
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     batch_size: Annotated[
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
@@ -40,8 +41,12 @@ def search(
     schedule: Annotated[
         str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
     ] = "1f1b",
+    sums: Annotated[
+        str, typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage.")
+    ] = "layer",
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
+    fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
@@ -72,6 +77,30 @@ def search(
         typer.Option(metavar="megatron|deepspeed|torchtitan", help="Write a row as options for another framework."),
     ] = None,
     row: Annotated[int, typer.Option(metavar="N", min=1, help="--export: which of the listed rows.")] = 1,
+    apply: Annotated[
+        str | None,
+        typer.Option(metavar="STEPS", help="Steps to apply first, such as 'grad optimizer=adamw precision=mixed'."),
+    ] = None,
+    layers: named.Layers = None,
+    width: named.Width = None,
+    heads: named.Heads = None,
+    kv_heads: named.KvHeads = None,
+    head_size: named.HeadSize = None,
+    ffn: named.Ffn = None,
+    vocabulary: named.Vocabulary = None,
+    window: named.Window = None,
+    experts: named.Experts = None,
+    top_k: named.TopK = None,
+    expert_ffn: named.ExpertFfn = None,
+    shared_experts: named.SharedExperts = None,
+    dense_layers: named.DenseLayers = None,
+    image: named.Image = None,
+    patch: named.Patch = None,
+    classes: named.Classes = None,
+    sequence: named.Sequence = None,
+    phase: named.Phase = None,
+    context: named.Context = None,
+    dtype: named.ElementType = None,
     as_json: options.AsJson = False,
     progress: Annotated[
         str, typer.Option(metavar="text|json", help="json: one line per configuration on standard error.")
@@ -84,19 +113,27 @@ def search(
     skips configurations that lower bounds exclude and finds the grid's best; `anneal` starts from it and tries stages
     of unequal size. With --csv, --resume continues an interrupted search.
 
+    `distir model --list` has the names of models, whose sizes can be overridden. They are forward passes, but for the
+    paper's MLPs: --apply 'grad optimizer=adamw precision=mixed' makes one a training step first.
+
     For example:
 
         distir search mlp-1b --batch-size 8192 --hardware dgx2-v100
+
+        distir search llama3-8b --seq 4096 --batch-size 64 --hardware dgx-h100 --apply 'grad precision=mixed'
 
         distir search model.dir --devices 8 --batch-size 128,256 --csv rows.csv --plot rows.png
 
         distir search mlp-17b --batch-size 65536 --method bounded --export megatron
     """
+    from dataclasses import replace
+
     from distir.search import SpaceError, Table
     from distir.search.export import ExportError
     from distir.search.log import LogError
     from distir.search.plot import PlotError, check_suffix
 
+    chosen_model = _Model(model, named.sizes(locals()), dtype, {"phase": phase, "context": context}, apply)
     asked = {"K": microbatches, "micro": micro_batch, "batch": batch_size, "zero": zero}
     try:
         for path in plot or ():
@@ -106,10 +143,11 @@ def search(
         if progress not in searching.PROGRESS:
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
-        space = _space(sizes, schedule, checkpoint, fix or (), all_divisors)
-        chosen = _search(model, hardware, bind or (), space, devices, method, jobs, backend, steps, seed)
+        space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
+        chosen = _search(chosen_model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
+            _tell_lacking(chosen)
             known = chosen.asked_for(there)
             table = Table((*known, *_found(chosen, known, log, progress)))
             if measure:
@@ -129,16 +167,22 @@ def search(
     return 0 if len(table.failed) < len(table) else REFUSED
 
 
-def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fix: Any, all_divisors: bool) -> Space:
+def _space(
+    sizes: dict[str, tuple[int, ...]], schedule: str, sums: str, checkpoint: str, fix: Any, all_divisors: bool
+) -> Space:
     """What to try, on one device so far."""
     from distir.diagnostics import suggestion
     from distir.search import MICROBATCHES, Space
-    from distir.transform.pipeline import SCHEDULES
+    from distir.transform.pipeline import SCHEDULES, SUMS
 
     schedules = tuple(part.strip() for part in schedule.split(","))
     for name in schedules:
         if name not in SCHEDULES:
             raise Refused(f"there is no schedule `{name}`", suggestion(name, sorted(SCHEDULES)))
+    adding = tuple(dict.fromkeys(part.strip() for part in sums.split(",")))
+    for name in adding:
+        if name not in SUMS:
+            raise Refused(f"`--sums` expected {' or '.join(SUMS)}, found `{name}`", suggestion(name, SUMS))
     recompute = {"off": (False,), "on": (True,), "both": (False, True)}.get(checkpoint)
     if recompute is None:
         raise Refused(f"`--checkpoint` expected off, on or both, found `{checkpoint}`")
@@ -151,7 +195,7 @@ def _space(sizes: dict[str, tuple[int, ...]], schedule: str, checkpoint: str, fi
         counts = _counts(batches, of_each, "K" in sizes or any(text.startswith("K=") for text in fix))
     if min(counts) < 1:
         raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each)
+    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each, adding)
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
@@ -186,9 +230,28 @@ def _integers(text: str, name: str) -> tuple[int, ...]:
         raise Refused(f"`--{flag}` expected {NUMBERS}, found `{text}`") from None
 
 
+class _Model(NamedTuple):
+    """What is searched for: a program or a model, its sizes, and steps that come first."""
+
+    name: str
+    sizes: dict[str, int]
+    dtype: str | None
+    serving: dict[str, Any]
+    steps: str | None
+
+    @property
+    def title(self) -> str:
+        """The name of the subject."""
+        given = [f"{name}={value}" for name, value in (*self.sizes.items(), *self.serving.items()) if value is not None]
+        given += [self.dtype] if self.dtype else []
+        said = f"{self.name} ({', '.join(given)})" if given else self.name
+        return " ".join([*said.split(), *((self.steps or "").split())])
+
+
 def _search(
-    model: str,
+    model: _Model,
     hardware: str | None,
+    nodes: int | None,
     bind: Any,
     space: Space,
     devices: int | None,
@@ -205,29 +268,27 @@ def _search(
     if method not in METHODS:
         raise Refused(f"`--method` expected one of {', '.join(METHODS)}, found `{method}`")
     module, config, bound = _subject(model, bind, bool(space.batch_sizes))
-    machine = simulating.machine(hardware, config).hardware
+    machine = simulating.machine(hardware, config, nodes).hardware
     space = replace(space, devices=machine.devices if devices is None else devices)
-    subject = Subject(" ".join(model.split()), module, machine, tuple(sorted(bound.items())))
+    subject = Subject(model.title, module, machine, tuple(sorted(bound.items())))
     return Search(subject, space, method, Workers(jobs, backend), Annealing(steps, seed))  # type: ignore[arg-type]
 
 
-def _subject(model: str, bind: Any, batch_given: bool) -> tuple[Module, Config, dict[str, Constant]]:
+def _subject(model: _Model, bind: Any, batch_given: bool) -> tuple[Module, Config, dict[str, Constant]]:
     """The program, its settings, and the sizes of all its dimensions but the batch."""
     from distir.cli.programs import settings, sound_program
     from distir.config import find
-    from distir.models import NAMED, named
 
-    if model in NAMED:
+    if not model.name.endswith(".dir") and model.name != "-":
         from pathlib import Path
 
-        return named(model), find(Path()), {}
-    if not model.endswith(".dir") and model != "-":
-        from distir.diagnostics.spelling import nearest
-
-        near = nearest(model, NAMED)
-        known = f"expected a .dir program, or one of {', '.join(NAMED)}"
-        raise Refused(f"there is no model `{model}`", f"did you mean `{near}`?" if near else known)
-    program, config = sound_program(model), settings(model)
+        module = named.made(model.name, model.sizes, None, model.dtype, False, model.serving)
+        return _applied(module, model.steps), find(Path()), {}
+    given = [*model.sizes, *(["dtype"] if model.dtype else []), *(n for n, v in model.serving.items() if v is not None)]
+    if given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise Refused(f"`{option}` is for a model by its name, and `{model.name}` is a program", "write it into it")
+    program, config = sound_program(model.name), settings(model.name)
     entry = simulating.entry(program, None, config)
     bound = simulating.binding(bind, config, entry)
     module = program.module
@@ -239,7 +300,23 @@ def _subject(model: str, bind: Any, batch_given: bool) -> tuple[Module, Config, 
         raise Refused(
             f"`@{entry.name}` is neither the last function nor `@main`", "name the function to search `@main`"
         )
-    return module, config, bound
+    return _applied(module, model.steps), config, bound
+
+
+def _applied(module: Module, steps: str | None) -> Module:
+    """The program after the steps that come before the search. Raises Refused."""
+    if steps is None:
+        return module
+    from distir.diagnostics import ProgramError
+    from distir.transform import StepError, transform
+
+    try:
+        return transform(module, *steps.split())
+    except StepError as error:
+        raise Refused(f"`--apply`: {error}", "`distir transform --list` names the steps") from None
+    except ProgramError as error:
+        first = error.diagnostics[0]
+        raise Refused(f"`--apply`: {first.message} ({first.code.number})", first.help) from None
 
 
 def _check_export(name: str) -> None:
@@ -270,6 +347,24 @@ def _log(csv: str | None, resume: bool) -> Generator[Log | None]:
         raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
     with log:
         yield log
+
+
+def _tell_lacking(chosen: Search) -> None:
+    """Warn of element types that the machine lacks."""
+    from distir.diagnostics import ProgramError
+    from distir.diagnostics.codes.simulation import LACKING_PRECISION
+    from distir.search.subject import batch_dimension
+    from distir.simulate import BindError, simulate
+
+    subject, sizes = chosen.subject, chosen.space.batch_sizes
+    batch = batch_dimension(subject.entry)
+    bind = dict(subject.bind) | ({batch: sizes[0]} if batch and sizes else {})
+    try:
+        notices = simulate(subject.module, subject.hardware, subject.entry.name, bind).lacking()
+    except (ProgramError, BindError):
+        return  # which the search says of its rows
+    for notice in notices:
+        output.complain("warning", f"{notice.message} ({LACKING_PRECISION.number})")
 
 
 def _found(chosen: Search, known: list[Row], log: Log | None, progress: str) -> list[Row]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def show(
     file: options.File,
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
 ) -> int:
@@ -41,7 +42,7 @@ def show(
         output.write_exactly(program.source.text.encode())
         return 0
     config = settings(file)
-    machine = simulating.machine(hardware, config)
+    machine = simulating.machine(hardware, config, nodes)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)
     with output.progress(f"simulating {shown(file)}"):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def simulate(
     file: options.File,
     hardware: options.HardwareName = None,
+    nodes: options.Nodes = None,
     function: options.FunctionName = None,
     bind: options.Bindings = None,
     as_json: options.AsJson = False,
@@ -55,7 +56,7 @@ def simulate(
     fold_on_one_core()
     program = sound_program(file)
     config = settings(file)
-    machine = simulating.machine(hardware, config)
+    machine = simulating.machine(hardware, config, nodes)
     limits = simulating.limits(max_latency, max_memory, config)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)

@@ -42,14 +42,14 @@ class Limits:
         return self.latency_s is not None or self.memory_bytes is not None
 
 
-def machine(flag: str | None, config: Config) -> ChosenHardware:
-    """The hardware named by the flag, else by the settings, else the default. Raises cost.HardwareError."""
+def machine(flag: str | None, config: Config, nodes: int | None = None) -> ChosenHardware:
+    """The hardware named by the flag, else by the settings, else the default; `nodes` of it. Raises HardwareError."""
     from distir.cost import load
 
     if flag is not None:
-        return ChosenHardware(load(flag), "named by --hardware")
+        return ChosenHardware(load(flag, nodes), "named by --hardware")
     named = f"named in {config.shown}" if config.names_hardware else "the default"
-    return ChosenHardware(load(config.hardware), named)
+    return ChosenHardware(load(config.hardware, config.nodes if nodes is None else nodes), named)
 
 
 def entry(program: Program, flag: str | None, config: Config) -> Function:

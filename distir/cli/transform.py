@@ -84,7 +84,7 @@ def _defaults(program: Program, bind: Sequence[str]) -> dict[str, object]:
     """Defaults for steps that use the simulator: the hardware, and sizes."""
     config = settings(program.source.path)
     sizes = simulating.binding(bind, config, simulating.entry(program, None, config))
-    return {"hardware": config.hardware, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
+    return {"hardware": config.machine, "bind": tuple(f"{n}={v}" for n, v in sizes.items() if isinstance(v, int))}
 
 
 def _applied(program: Program, words: Sequence[str], defaults: dict[str, object], options: dict[str, object]) -> Module:

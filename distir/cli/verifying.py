@@ -1,10 +1,7 @@
 """`--verify`: compares results with a reference.
 
-`distir transform` compares two programs. `distir launch` compares with the reference executor, with a tolerance for the
-element type, relative to the largest element (`transform/verification.py`). If a result exceeds it, the reference
-executor runs again on inputs perturbed in their last digits: rounding may change an element as much as such a
-perturbation does. For instance, the sign of a sum near zero, and thus what passes a ReLU, depends on the order of its
-terms. A wrong program has errors where the reference does not change.
+`distir transform` compares two programs, `distir launch` what ran with the reference executor, by the same rules
+(`transform/verification.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from distir.cli import memory, output
 from distir.cli.endings import Refused
@@ -20,12 +17,6 @@ from distir.cli.endings import Refused
 if TYPE_CHECKING:
     from distir.analysis.program import Program
     from distir.ir import Function
-
-CHANGES = (2, 2, 4, 4, 8, 8)
-"""By how many units of rounding inputs differ from run to run, at most."""
-
-MARGIN = 4.0
-"""How many times what a few changed inputs show may be rounding."""
 
 SHOWN = 20
 """How many results that are wrong are described."""
@@ -65,7 +56,7 @@ def verdicts(
     program: Program, entry: Function, values: Mapping[str, Any], measured: Mapping[str, Any], home: Path
 ) -> list[Verdict]:
     """A verdict for each result. `measured`: arrays by name, parts of tuples as `w.0`. Raises Refused."""
-    from distir.transform.verification import described, largest_difference
+    from distir.transform.verification import CHANGES, described, largest_difference, perturbed
 
     expected = _executed(program, entry, values, home)
     found: list[Verdict] = []
@@ -79,39 +70,19 @@ def verdicts(
             wide.append(name)
     if not wide:
         return found
-    others = [_executed(program, entry, changed(values, units, i), home) for i, units in enumerate(CHANGES)]
+    others = [_executed(program, entry, perturbed(values, units, i), home) for i, units in enumerate(CHANGES)]
     again = {n: _with_rounding(n, expected[n], measured[n], [other[n] for other in others]) for n in wide}
     return [again.get(verdict.name, verdict) for verdict in found]
 
 
-def changed(values: Mapping[str, Any], units: int, seed: int) -> dict[str, Any]:
-    """The inputs with each floating-point element moved by up to `units` roundings, up or down."""
-    from distir.ops.numeric import np
-
-    draw: Any = np.random.default_rng(seed)
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(moved, cast("tuple[Any, ...]", value)))
-        if not _is_float(value):
-            return value
-        step: Any = _rounding_unit(value) * units * draw.uniform(-1, 1, value.shape)
-        return (value.astype(np.float64) * (1 + step)).astype(value.dtype)
-
-    return {name: moved(value) for name, value in values.items()}
-
-
 def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
     from distir.ops.numeric import np
-    from distir.transform.verification import described, largest_difference
+    from distir.transform.verification import described, largest_difference, rounding
 
     error, allowed = largest_difference(expected, found)
-    a = expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        spread = np.max([np.abs(other.astype(np.float64) - a) for other in others], axis=0)
-    rounding = MARGIN * np.where(np.isfinite(spread), spread, 0.0)
-    difference = described(expected, found, allowed + rounding) or None
-    return Verdict(name, error, difference is None, float(np.max(rounding, initial=0.0)), difference)
+    moved = rounding(expected, others)
+    difference = described(expected, found, allowed + moved) or None
+    return Verdict(name, error, difference is None, float(np.max(moved, initial=0.0)), difference)
 
 
 def _executed(program: Program, entry: Function, values: Mapping[str, Any], home: Path) -> dict[str, Any]:
@@ -130,11 +101,3 @@ def _is_float(array: Any) -> bool:
     from distir.ops import dtype_of
 
     return dtype_of(array).kind == "float"
-
-
-def _rounding_unit(array: Any) -> float:
-    """Half of the distance from 1 to the next number of this type."""
-    import ml_dtypes
-
-    info = cast("Any", ml_dtypes.finfo(array.dtype))
-    return float(info.eps) / 2

@@ -18,7 +18,8 @@ from distir.files.toml import Key, Toml, TomlError, TomlPlace, parse
 
 Table = Mapping[str, object]
 
-TOP_LEVEL = ("hardware", "entry", "bind", "budget", "hints")
+MOST_NODES = 4096
+TOP_LEVEL = ("hardware", "nodes", "entry", "bind", "budget", "hints")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*[A-Za-zµμ]+")
 _SIZES = 2**63
 
@@ -84,6 +85,7 @@ def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
     return Config(
         path=path,
         hardware=_hardware(_text(settings, ("hardware",), DEFAULT_HARDWARE, mistakes), path),
+        nodes=_nodes(settings, mistakes),
         names_hardware="hardware" in settings,
         entry=entry and entry.removeprefix("@"),
         bind=_bind(_table(settings, "bind", mistakes), mistakes),
@@ -95,8 +97,16 @@ def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
 def _hardware(named: str | None, path: Path) -> str:
     if named is None:
         return DEFAULT_HARDWARE
-    is_path = "/" in named or os.sep in named or named.partition("@")[0].endswith((".toml", ".json"))
+    is_path = "/" in named or os.sep in named or re.search(r"\.(toml(x\d+)?|json)$", named.partition("@")[0])
     return os.path.normpath(path.parent / named) if is_path else named
+
+
+def _nodes(settings: Table, mistakes: list[_Mistake]) -> int | None:
+    value = settings.get("nodes")
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_NODES):
+        return value
+    _wrong_value(("nodes",), f"a whole number from 1 to {MOST_NODES}", value, None, mistakes)
+    return None
 
 
 def _bind(table: Table, mistakes: list[_Mistake]) -> dict[str, int | str]:

@@ -47,12 +47,19 @@ class Config:
 
     path: Path | None = None
     hardware: str = DEFAULT_HARDWARE
+    nodes: int | None = None
+    """How many nodes of the hardware; None where its name says it, or it is one."""
     names_hardware: bool = False
     """Whether the file names the hardware; else it is the default."""
     entry: str | None = None
     bind: Mapping[str, int | str] = field(default_factory=dict[str, int | str], hash=False)
     budget: Budget = Budget()
     hints: Hints = Hints()
+
+    @property
+    def machine(self) -> str:
+        """The hardware with its number of nodes, as one name."""
+        return self.hardware if self.nodes is None else f"{self.hardware}x{self.nodes}"
 
     @property
     def shown(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
-    from distir.cost.catalogue import DEFAULT, add_profiles, load, parse, profiles
+    from distir.cost.catalogue import DEFAULT, add_profiles, load, parse, profiles, with_nodes
     from distir.cost.collectives import ALGORITHMS, Algorithm, CollectiveSeconds, algorithm
     from distir.cost.compute import DeviceKind, Rate
     from distir.cost.description import ProfileFigure, describe
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distir.diagnostics.quantities import show_bytes, show_seconds, show_seconds_apart, show_speedup
 
 _HOMES = {
-    "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles"),
+    "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles", "with_nodes"),
     "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "CollectiveSeconds", "algorithm"),
     "distir.cost.compute": ("DeviceKind", "Rate"),
     "distir.cost.description": ("ProfileFigure", "describe"),
@@ -70,4 +70,5 @@ __all__ = [
     "show_seconds_apart",
     "show_speedup",
     "step_cost",
+    "with_nodes",
 ]

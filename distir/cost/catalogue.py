@@ -1,14 +1,15 @@
 """Profiles by name and by path, each read once for as long as its files do not change. Knows no schema.
 
 The profiles that come with DistIR are the files in `profiles/`; adding one is adding a file. A plugin
-(`distir.ir.registry`) adds its own by `add_profiles`. Where there is a profile of two nodes, `2x-NAME`, there is one of
-more: `8x-NAME` is made of it, with as many nodes on its outermost level.
+(`distir.ir.registry`) adds its own by `add_profiles`. What describes a node describes several, too: `dgx-h100x128` is
+128 of `dgx-h100`, over the network that the profile states.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from distir.cost.document import File, parse_file, read_file
@@ -25,10 +26,10 @@ DEFAULT = "dgx-a100"
 _FOLDER = Path(__file__).parent / "profiles"
 _Stamp = tuple[int, int] | None
 _Stamps = tuple[tuple[Path, _Stamp], ...]
-_loaded: dict[Path, tuple[_Stamps, Hardware]] = {}
-_NODES = re.compile(r"([1-9]\d{0,5})x-(.+)")
-_grown: dict[str, tuple[Hardware, Hardware]] = {}
-"""By name, machines of more than two nodes: the one of two that each was made of, and it."""
+_loaded: dict[tuple[Path, int], tuple[_Stamps, Hardware]] = {}
+_MANY = re.compile(r"(?P<name>.+?)x(?P<nodes>\d+)", re.DOTALL)
+_MANY_BEFORE = re.compile(r"(?P<nodes>\d+)x-(?P<name>.+)", re.DOTALL)
+MOST_NODES = 4096
 
 
 _FRAMEWORK = re.compile(r"(.+)@([^@/\\.]*)", re.DOTALL)
@@ -57,78 +58,93 @@ def _ours() -> set[str]:
     return {path.stem for path in _FOLDER.glob("*.toml")}
 
 
-def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT) -> Hardware:
-    """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path; `8x-NAME` are 8 nodes.
+def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT, nodes: int | None = None) -> Hardware:
+    """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path.
 
-    `NAME@eager` (`@compiled`, `@graphs`): the same with what the profile says that issuing ops takes there.
-
-    Hardware itself is returned as it is.
+    `nodes`: so many of it, over the network that the profile states; `dgx-h100x128`, or `node.tomlx128`, says the same.
+    `128x-dgx-h100` is an older form. `NAME@eager` (`@compiled`, `@graphs`): the same with what the profile says that
+    issuing ops takes there. Hardware itself is returned as it is.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
-    name, and for a file that cannot be read or is faulty.
+    name, a file that cannot be read or is faulty, a number of nodes that is none, and a profile without a network.
     """
     if isinstance(name_or_path, Hardware):
+        if nodes is not None:
+            raise HardwareError([_said_already(name_or_path.name, nodes)])
         return name_or_path
-    name = os.fspath(name_or_path)
-    if match := _FRAMEWORK.fullmatch(name):
-        return _under(*match.groups())
-    grown = _of_nodes(name)
-    if grown is not None:
-        return grown
+    said = os.fspath(name_or_path)
+    if match := _FRAMEWORK.fullmatch(said):
+        return _under(match[1], match[2], nodes)
+    name, many = _several(said)
+    if nodes is not None and many is not None:
+        raise HardwareError([_said_already(said, nodes)])
+    many = 1 if many is None and nodes is None else _checked(many if nodes is None else nodes)
     path = _find(name, Path())
-    if path in _loaded:
-        stamps, hardware = _loaded[path]
+    if (path, many) in _loaded:
+        stamps, hardware = _loaded[path, many]
         if all(_stamp(file) == stamp for file, stamp in stamps):
             return hardware
-    stamps, files = _chain(path)
-    hardware = read(path.stem, files)
-    _loaded[path] = stamps, hardware
+    stamps, files, inherited = _chain(path)
+    hardware = _read(path.stem, files, many, inherited)
+    _loaded[path, many] = stamps, hardware
     return hardware
 
 
-def parse(text: str, name: str = "hardware") -> Hardware:
+def parse(text: str, name: str = "hardware", nodes: int = 1) -> Hardware:
     """The hardware that a profile's text describes; a path in `extends` counts from the working directory.
 
     Raises HardwareError.
     """
     file = parse_file(text, f"<{name}>")
     extended = _extended(file, Path())
-    return read(name, [file] if extended is None else [file, *_chain(extended)[1]])
+    if extended is None:
+        return _read(name, [file], _checked(nodes), 1)
+    _, files, inherited = _chain(extended[0])
+    return _read(name, [file, *files], _checked(nodes), max(extended[1], inherited))
+
+
+def with_nodes(name: str, nodes: int | None) -> str:
+    """The name, or the path, of so many nodes of the hardware of this name. Raises HardwareError where it says some."""
+    if nodes is None:
+        return name
+    match = _FRAMEWORK.fullmatch(name)
+    machine, under = (match[1], f"@{match[2]}") if match else (name, "")
+    if _several(machine)[1] is not None:
+        raise HardwareError([_said_already(name, nodes)])
+    return f"{machine}x{_checked(nodes)}{under}"
 
 
 def node_of(hardware: Hardware) -> tuple[str, int] | None:
     """What a machine's nodes are called, and how many devices each has, where machines of any number are known."""
-    match = _NODES.fullmatch(hardware.name)
-    name = match[2] if match else hardware.name
-    if f"2x-{name}" not in profiles():
+    match = _FRAMEWORK.fullmatch(hardware.name)
+    name = _several(match[1] if match else hardware.name)[0]
+    before = _MANY_BEFORE.fullmatch(name)
+    name = before["name"] if before else name
+    if name not in profiles():
         return None
-    two = load(f"2x-{name}")
-    return name, two.devices // 2
+    node = load(name)
+    return (name, len(node.kinds)) if node.network is not None else None
 
 
-def _of_nodes(name: str) -> Hardware | None:
-    """The machine of more than two nodes that a name such as `8x-dgx-a100` means. Raises HardwareError."""
-    match = _NODES.fullmatch(name)
-    if match is None or int(match[1]) < 3 or name in profiles() or f"2x-{match[2]}" not in profiles():
-        return None
-    two = load(f"2x-{match[2]}")
-    if name not in _grown or _grown[name][0] is not two:
-        lines = [f'extends = "2x-{match[2]}"', f'title = "{match[1]} nodes, each as in 2x-{match[2]}"']
-        count = int(match[1]) * len(two.kinds) // 2
-        lines += ["[[groups]]", f'kind = "{two.kinds[0].name}"', f"count = {count}"]
-        lines += [f"[levels.{two.levels[-1].name}]", f"devices = {count}"]
-        _grown[name] = two, parse("\n".join(lines) + "\n", name)
-    return _grown[name][1]
+def _several(name: str) -> tuple[str, int | None]:
+    """What one node is called, and how many there are; None where the name does not say."""
+    if name in profiles():
+        return name, None
+    match = _MANY_BEFORE.fullmatch(name) or _MANY.fullmatch(name)
+    if match is None or not (match["name"].endswith(".toml") or match["name"] in profiles()):
+        return name, None
+    return match["name"], int(match["nodes"][:12])
 
 
-def _under(name: str, framework: str) -> Hardware:
+def _under(name: str, framework: str, nodes: int | None) -> Hardware:
     """A machine under a framework, such as `dgx-a100@eager`. Raises HardwareError."""
-    known = f"known: {', '.join(f'`{name}@{other}`' for other in FRAMEWORKS)}"
     if framework not in FRAMEWORKS:
         likely = nearest(framework, FRAMEWORKS)
+        known = f"known: {', '.join(f'`{name}@{other}`' for other in FRAMEWORKS)}"
         hint = f"did you mean `{name}@{likely}`?" if likely else known
         raise HardwareError([Problem(f"unknown framework `{framework}` in `{name}@{framework}`", help=hint)])
-    machine, key = load(name), f"{name}@{framework}"
+    machine = load(name, nodes)
+    key = f"{machine.name}@{framework}"
     if key not in _hosted or _hosted[key][0] is not machine:
         found = machine.under(framework)
         if found is None:
@@ -139,8 +155,33 @@ def _under(name: str, framework: str) -> Hardware:
     return _hosted[key][1]
 
 
-def _chain(path: Path) -> tuple[_Stamps, list[File]]:
-    """A file and those that it extends, the stamps taken before reading, so that no later change goes unnoticed."""
+def _checked(nodes: int | None) -> int:
+    if nodes is None or not 1 <= nodes <= MOST_NODES:
+        message = f"expected a number of nodes from 1 to {MOST_NODES}, found {nodes}"
+        raise HardwareError([Problem(message, help="as in `dgx-h100x128`, or `--hardware dgx-h100 --nodes 128`")])
+    return nodes
+
+
+def _said_already(name: str, nodes: int) -> Problem:
+    return Problem(
+        f"`{name}` says how many nodes there are, and so does the number of nodes {nodes}", help="say it once"
+    )
+
+
+def _read(name: str, files: Sequence[File], nodes: int, inherited: int) -> Hardware:
+    """`inherited`: the nodes that a file says it extends."""
+    if nodes > 1 and inherited > 1:
+        problem = Problem(f"expected one node, to have {nodes}: this profile extends {inherited} nodes")
+        raise HardwareError([_at_extends(files[0], problem)])
+    return read(name if nodes == 1 else f"{name}x{nodes}", files, max(nodes, inherited))
+
+
+def _chain(path: Path) -> tuple[_Stamps, list[File], int]:
+    """A file and those that it extends, and how many nodes of one.
+
+    The stamps are taken before reading, so that no later change goes unnoticed.
+    """
+    nodes = 1
     stamps: dict[Path, _Stamp] = {}
     files: list[File] = []
     following: Path | None = path
@@ -150,8 +191,13 @@ def _chain(path: Path) -> tuple[_Stamps, list[File]]:
             raise HardwareError([_at_extends(files[-1], Problem(f"`extends` goes in a circle: {circle}"))])
         stamps[following] = _stamp(following)
         files.append(read_file(following))
-        following = _extended(files[-1], following.parent)
-    return tuple(stamps.items()), files
+        extended = _extended(files[-1], following.parent)
+        following = None if extended is None else extended[0]
+        if extended is not None and extended[1] > 1:
+            if nodes > 1:
+                raise HardwareError([_at_extends(files[-1], Problem("nodes of several nodes are not supported"))])
+            nodes = extended[1]
+    return tuple(stamps.items()), files, nodes
 
 
 def _stamp(path: Path) -> _Stamp:
@@ -163,15 +209,19 @@ def _stamp(path: Path) -> _Stamp:
     return status.st_mtime_ns, status.st_size
 
 
-def _extended(file: File, folder: Path) -> Path | None:
-    """The file that this one extends. Raises HardwareError for an unknown name or a value that is not a text."""
+def _extended(file: File, folder: Path) -> tuple[Path, int] | None:
+    """The file that this one extends, and how many nodes of it.
+
+    Raises HardwareError for an unknown name or a value that is not a text.
+    """
     name = file.table.get("extends")
     if name is None:
         return None
     if not isinstance(name, str) or not name.strip():
         raise HardwareError([_at_extends(file, Problem("`extends`: expected the name or the path of a profile"))])
     try:
-        return _find(name, folder)
+        node, nodes = _several(name)
+        return _find(node, folder), 1 if nodes is None else _checked(nodes)
     except HardwareError as error:
         raise HardwareError([_at_extends(file, problem) for problem in error.problems]) from None
 

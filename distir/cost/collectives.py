@@ -136,12 +136,16 @@ def tree_allreduce(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
 def in_switch(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """The switch adds (NVLink SHARP): each device sends S to be added and the 1/n of the sum that it shares out.
 
-    Two steps, (1 + 1/n) S/B. Only where one switch joins all devices.
+    Two steps, (1 + 1/n) S/B. Between nodes whose level states figures for it, rings or trees of what each device has of
+    the sum, at the same time: NCCL's NVLS and NVLSTree.
     """
-    if len(ranks.tiers) != 1:
+    inside, *outer = ranks.tiers
+    transfer = (1 + 1 / inside.ranks) * nbytes / inside.bandwidth
+    if not inside.innermost:
         return CollectiveSeconds(math.inf, math.inf)
-    (tier,) = ranks.tiers
-    return CollectiveSeconds(2 * tier.latency, (1 + 1 / ranks.n) * nbytes / tier.bandwidth)
+    depth = sum(_log2(tier.ranks) * tier.latency for tier in outer)
+    around = [2 * (tier.ranks - 1) / tier.ranks * nbytes / tier.bandwidth for tier in outer]
+    return CollectiveSeconds(2 * (inside.latency + depth), max([transfer, *around]))
 
 
 @algorithm("alltoall")
@@ -149,6 +153,17 @@ def pairwise(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
     """Each device exchanges a part with each other device in turn: (n-1)(a + S/(nB)) (Thakur 2005)."""
     bandwidths = [tier.share for tier in ranks.tiers]
     return max((_one_by_one(ranks, peers, nbytes, bandwidths) for peers in ranks.peers), key=sum)
+
+
+@algorithm("alltoall")
+def at_once(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
+    """All exchanges are under way at once, as NCCL groups them: a step at each level, and the bytes of all of them.
+
+    Messages to other nodes are collected on the device that shares the rail (PXN), so there is one for each node.
+    """
+    bandwidths = [tier.share for tier in ranks.tiers]
+    transfer = max(_one_by_one(ranks, peers, nbytes, bandwidths).transfer for peers in ranks.peers)
+    return CollectiveSeconds(sum(tier.latency for tier in ranks.tiers), transfer)
 
 
 def _pass(ranks: Ranks) -> float:

@@ -9,6 +9,8 @@ The rate is what was achieved, not the peak, and depends on the size of the op: 
 device. Between the measured sizes, the rate follows a power law (a line in the logarithms of both), beyond them it is
 constant.
 
+Where a profile has figures of products or of attention by shape, these count for such ops (`contractions`).
+
 A profile that was measured has figures of single ops too, which count instead: `launch + flops / rate + bytes /
 bandwidth`, as they were fitted. Here the sum, since one core does its loads and its arithmetic one after the other.
 
@@ -27,10 +29,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from distir.cost.contractions import AttentionFigures, ContractionSeconds, ProductFigures
 from distir.cost.host import FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
+from distir.ops.resources import Contraction, MatrixProduct, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Rate:
 
     peak: float
     points: tuple[tuple[float, float], ...]
+    instead: str = ""
+    """Where the device lacks the element type: the one that it computes in instead."""
 
     def achieved(self, flops: float) -> float:
         """FLOP/s (bytes/s) that an op of this size achieves."""
@@ -121,8 +127,9 @@ class DeviceKind:
     `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
-    process holds beside tensors. `host`: how ops are issued to it; `interference`: the share of a collective's time by
-    which it delays what is computed beside it.
+    process holds beside tensors. `products`, `experts` (grouped products) and `attention` (by the size of a head):
+    figures by shape, by element type. `host`: how ops are issued to it; `interference`: the share of a collective's
+    time by which it delays what is computed beside it.
     """
 
     name: str
@@ -139,6 +146,11 @@ class DeviceKind:
     cache: float = 0.0
     warmth: float = 0.0
     process: Process = NO_PROCESS
+    products: Mapping[str, ProductFigures] = field(default_factory=dict[str, ProductFigures])
+    experts: Mapping[str, ProductFigures] = field(default_factory=dict[str, ProductFigures])
+    attention: Mapping[str, tuple[AttentionFigures, ...]] = field(
+        default_factory=dict[str, "tuple[AttentionFigures, ...]"]
+    )
     host: Host = FREE_HOST
     interference: float = 0.0
 
@@ -152,6 +164,43 @@ class DeviceKind:
         """The figures of an op in this element type, or of any op of this name, if there are some."""
         own = None if dtype is None else self.ops.get((op, dtype.name))
         return own or self.ops.get((op, "other"))
+
+    def by_shape(self, dtype: DType | None, contraction: Contraction, nbytes: float) -> ContractionSeconds | None:
+        """What a contraction that moves `nbytes` takes; None where there are no figures for it.
+
+        Experts' products may have their own.
+        """
+        if dtype is None:
+            return None
+        if isinstance(contraction, MatrixProduct):
+            own = self.experts.get(dtype.name) if contraction.grouped else None
+            figures = own or self.products.get(dtype.name)
+            return None if figures is None else figures.spent(contraction, dtype.bytes, nbytes)
+        by_size = self.attention.get(dtype.name)
+        if not by_size:
+            return None
+        nearest = min(by_size, key=lambda figures: abs(math.log(figures.size / contraction.size)))
+        return nearest.spent(contraction, nbytes)
+
+
+def contracting(kind: DeviceKind, work: Work) -> ContractionSeconds | None:
+    """What a kernel takes whose contractions have figures by shape; None where one of them has none, or there is none.
+
+    Its contractions are made one after the other, and so is the rest of its arithmetic, at the rates of the roofline.
+    """
+    share = work.bytes / max(1, len(work.contractions))
+    found = [kind.by_shape(dtype, one, share) for dtype, _, one in work.contractions]
+    known = [spent for spent in found if spent is not None]
+    if not found or len(known) < len(found):
+        return None
+    launch = max(spent.launch for spent in known)
+    seconds = sum(spent.seconds - spent.launch for spent in known)
+    arithmetic, memory = sum(spent.arithmetic for spent in known), sum(spent.memory for spent in known)
+    rest = dict(work.arithmetic)
+    for dtype, flops, _ in work.contractions:
+        rest[dtype] = rest.get(dtype, 0) - flops
+    more, _ = roofline(kind, ((dtype, max(0, flops)) for dtype, flops in rest.items()), 0)
+    return ContractionSeconds(launch + seconds + more, launch, arithmetic + more, memory)
 
 
 def roofline(kind: DeviceKind, arithmetic: Iterable[tuple[DType | None, float]], nbytes: float) -> tuple[float, float]:

@@ -20,17 +20,21 @@ class ProfileFigure(NamedTuple):
 def describe(hardware: Hardware) -> list[ProfileFigure]:
     """What a machine consists of, then every figure of its profile. The sources' keys are in `hardware.sources`."""
     rows = [ProfileFigure("devices", str(len(hardware.kinds)), "", "")]
-    rows += [
-        ProfileFigure(f"{name} devices", str(count), "", "")
-        for name, count in Counter(kind.name for kind in hardware.kinds).items()
-    ]
+    rows += [ProfileFigure(f"{name} devices", str(count), "", "") for name, count in _kinds(hardware).items()]
     if hardware.devices > len(hardware.kinds):
         rows.append(ProfileFigure("streams", str(hardware.devices), "", ""))
     for level in hardware.levels:
-        sizes = sorted({len(block) for block in level.blocks})
+        sizes = sorted(set(map(len, level.blocks.pattern)))
         rows.append(ProfileFigure(f"{level.name} blocks", " or ".join(map(str, sizes)), "devices", ""))
     for figure in hardware.figures:
         source = ": ".join(part for part in (figure.basis, figure.source) if part)
         source = f"{source} ({figure.note})" if figure.note else source
         rows.append(ProfileFigure(figure.name, figure.value, figure.unit, source))
     return rows
+
+
+def _kinds(hardware: Hardware) -> Counter[str]:
+    found = Counter[str]()
+    for kind, count in hardware.kinds.runs:
+        found[kind.name] += count * hardware.kinds.times
+    return found

@@ -8,14 +8,15 @@ two streams of one device at once is shown faster than it would be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from distir.cost.collectives import ALGORITHMS, ROOTED
-from distir.cost.compute import DeviceKind, roofline
+from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
-from distir.cost.topology import Level, Link, Ranks, TopologyBlock, Use, blocks_of, ranks_of
+from distir.cost.extents import Runs, StreamPositions
+from distir.cost.topology import BlocksByDevice, Level, Link, Ranks, Use, ranks_of
 from distir.ops.resources import Communication, Work
 
 Bound = Literal["compute", "memory", "latency", "link", "free"]
@@ -61,17 +62,19 @@ class Hardware:
 
     name: str
     title: str
-    physical: tuple[int, ...]
-    kinds: tuple[DeviceKind, ...]
+    physical: StreamPositions
+    kinds: Runs[DeviceKind]
     levels: tuple[Level, ...]
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: tuple[Figure, ...] = ()
     edge: float = 0.0
-    _blocks: tuple[tuple[TopologyBlock, ...], ...] = field(init=False, repr=False)
+    network: str | None = None
+    """The level that joins nodes like this machine; None where its profile states none."""
+    _blocks: BlocksByDevice = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_blocks", blocks_of(self.levels, len(self.kinds)))
+        object.__setattr__(self, "_blocks", BlocksByDevice(self.levels))
         object.__setattr__(self, "_ranks", {})
 
     def __eq__(self, other: object) -> bool:
@@ -91,14 +94,14 @@ class Hardware:
     @property
     def uncertain(self) -> bool:
         """Whether the profile states uncertainties."""
-        kinds = any(kind.uncertainty or any(f.uncertainty for f in kind.ops.values()) for kind in self.kinds)
+        kinds = any(kind.uncertainty or any(f.uncertainty for f in kind.ops.values()) for kind in self.kinds.distinct)
         links = any(link.uncertainty for level in self.levels for link in level.links.values())
         return kinds or links or any(times.uncertainty for level in self.levels for times in level.times.values())
 
     @property
     def cached(self) -> bool:
         """Whether the profile has figures of what caches hold, so that costs depend on a program's working set."""
-        return any(kind.cache for kind in self.kinds)
+        return any(kind.cache for kind in self.kinds.distinct)
 
     def running(self, working_sets: Mapping[int, int]) -> Hardware:
         """The machine while a program runs on it; `working_sets`: the bytes that it has in use, by physical memory.
@@ -107,16 +110,18 @@ class Hardware:
         """
         if not self.cached:
             return self
-        used = enumerate(self.kinds)
-        return replace(self, kinds=tuple(k.running(working_sets[d]) if d in working_sets else k for d, k in used))
+        used = {d: self.kinds[d].running(nbytes) for d, nbytes in working_sets.items()}
+        return replace(self, kinds=replace(self.kinds, others={**self.kinds.others, **used}))
 
     def under(self, framework: str) -> Hardware | None:
         """The machine where hosts issue ops as a framework does; None where the profile does not say how fast."""
-        hosts = [kind.host.frameworks.get(framework) for kind in self.kinds]
-        if not any(hosts):
+        if not any(kind.host.frameworks.get(framework) for kind in self.kinds.distinct):
             return None
-        kinds = tuple(replace(kind, host=host or kind.host) for kind, host in zip(self.kinds, hosts, strict=True))
-        return replace(self, name=f"{self.name}@{framework}", kinds=kinds)
+
+        def under(kind: DeviceKind) -> DeviceKind:
+            return replace(kind, host=kind.host.frameworks.get(framework) or kind.host)
+
+        return replace(self, name=f"{self.name}@{framework}", kinds=self.kinds.map(under))
 
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
@@ -154,12 +159,28 @@ class Hardware:
             return labels.setdefault(thing, len(labels))
 
         entries: list[object] = []
+        devices = [self.physical[position] for position in positions]
+        span = (min(devices), max(devices)) if devices else (0, 0)
         for position in positions:
             device = self.physical[position]
             around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
             kind = self.kinds[device]
-            entries.append((kind.name, kind.warmth, label(device), around))
+            entries.append((kind.name, kind.warmth, label(device), around, *self._network(device, span, label)))
         return tuple(entries)
+
+    def _network(self, device: int, span: tuple[int, int], label: Callable[[object], int]) -> Iterator[object]:
+        """What of a device's place in cards and tori costs depend on."""
+        for block in self._blocks[device]:
+            level = self.levels[block.level]
+            if level.torus is not None:
+                start, torus = block.devices.start, level.torus
+                places = (torus.coordinates(d - start) for d in (device, max(span[0], start)))
+                yield tuple(a - b for a, b in zip(*places, strict=True))
+            cards = level.cards
+            if cards is None or all(link.uplink is not None for link in level.links.values()):
+                continue
+            if len({d // len(cards.of) for d in span}) > 1:
+                yield label(("rail", cards.card(device))) if cards.rails else None, cards.crowd(device, *span)
 
     def cost(self, work: Work, positions: tuple[int, ...], op: str | None = None) -> Cost:
         """The cost of one op on these positions, distinct and in the op's order. `op`: its name, where known.
@@ -234,7 +255,7 @@ class Hardware:
             return self.levels[level].links.get(use)
 
         anchor = None if root is None else self.physical[root]
-        self._ranks[key] = ranks = ranks_of(self._blocks, members, link, anchor)
+        self._ranks[key] = ranks = ranks_of(self._blocks, members, link, anchor, self.levels)
         return ranks
 
 
@@ -245,6 +266,10 @@ def _computing(kind: DeviceKind, work: Work, op: str | None) -> Cost:
         bound: Bound = "compute" if spent.arithmetic >= spent.traffic else "memory"
         bound = "latency" if spent.launch > spent.arithmetic + spent.traffic else bound
         return Cost(spent.seconds, bound, spent.uncertainty)
+    if work.contractions and (shaped := contracting(kind, work)) is not None:
+        bound = "compute" if shaped.arithmetic >= shaped.memory else "memory"
+        bound = "latency" if shaped.launch > shaped.seconds - shaped.launch else bound
+        return Cost(shaped.seconds, bound, kind.uncertainty)
     arithmetic, traffic = roofline(kind, work.arithmetic, work.bytes)
     running = max(arithmetic, traffic)
     bound = "latency" if kind.launch > running else "compute" if arithmetic >= traffic else "memory"
@@ -265,6 +290,7 @@ def _contents(hardware: Hardware) -> tuple[object, ...]:
         hardware.sources,
         hardware.figures,
         hardware.edge,
+        hardware.network,
     )
 
 

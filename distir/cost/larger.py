@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distir.cost.catalogue import DEFAULT, load, node_of, profiles
+from distir.cost.catalogue import DEFAULT, MOST_NODES, load, node_of, profiles
 from distir.cost.errors import HardwareError
 from distir.cost.hardware import Hardware
 from distir.diagnostics.quantities import show_bytes
@@ -38,19 +38,14 @@ def with_devices(hardware: Hardware, devices: int) -> tuple[str, str] | None:
         return None
     name, each = node
     nodes = -(-devices // each)
-    found = name if nodes == 1 else f"{nodes}x-{name}"
-    try:
-        machine = load(found)
-    except HardwareError:  # more devices than a machine may have
+    if nodes > MOST_NODES:
         return None
-    if machine.devices < devices:
-        return None
-    return found, f"{nodes} node{'' if nodes == 1 else 's'}, {machine.devices} devices"
+    return name if nodes == 1 else f"{name}x{nodes}", f"{nodes} node{'' if nodes == 1 else 's'}, {nodes * each} devices"
 
 
 def with_memory(hardware: Hardware, devices: int, nbytes: int) -> str | None:
     """The machine with enough devices whose memory per device is the smallest that suffices; None if there is none."""
-    capacity = max(map(hardware.capacity, range(hardware.devices)), default=0)
+    capacity = max((kind.memory for kind in hardware.kinds.distinct), default=0)
     fitting = [(m.capacity(0), m.devices, m.name) for m in _known(devices) if capacity < nbytes <= m.capacity(0)]
     return min(fitting)[2] if fitting else None
 
@@ -62,7 +57,9 @@ def _known(devices: int) -> Iterator[Hardware]:
             machine = load(name)
         except HardwareError:
             continue  # a plugin's, which is faulty
+        if node_of(machine) not in (None, (name, machine.devices)):
+            continue  # so many nodes of another
         if machine.devices >= devices:
             yield machine
-        elif name.startswith("2x-") and (found := with_devices(machine, devices)) is not None:
+        elif machine.network is not None and (found := with_devices(machine, devices)) is not None:
             yield load(found[0])

@@ -15,17 +15,22 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
                         `left_out`: what of the chip's memory the figure `memory` leaves out for these
-`… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`; `Float32` and `other`, for all that are not named,
-                        must be there. `achieved` is one rate, or a table from the op's size to the rate:
+`… .flops.DTYPE`        `peak` and `achieved`, or `like = "DTYPE"`, or, of a type that the device lacks, the one
+                        that it computes in: `instead = "DTYPE"`; `Float32` and `other`, for all that are not
+                        named, must be there. `achieved` is one rate, or a table from the op's size to the rate:
                         `"2GFLOP" = "119TFLOP/s"`
-`[levels.NAME]`         `devices = 8`: joins devices in blocks of (up to) 8; or `blocks = ["0-7", "8-11"]`
+`[levels.NAME]`         `devices = 8`: joins devices in blocks of (up to) 8; or `blocks = ["0-7", "8-11"]`; or
+                        `devices = "nodes"`: joins nodes like this machine, where there are several
 `… .send`               point to point: `startup` (per op), `latency` (per step), `bandwidth` (per device, one way,
                         achieved), and optionally `uplink` (what all devices of one unit have together)
 `… .collective`         the same for collectives
 `… .low_latency`        optional: the same for the protocol that serves small messages in collectives
 `… .switch`             optional: the same for reductions that the switch does itself
 
-What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`.
+`… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
+
+What calibration writes beside these (`ops`, `times`, `uncertainty`) is read by `reader_measured`, figures by shape
+(`products`, `experts`, `attention`) by `reader_contractions`.
 
 A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
 `source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
@@ -43,11 +48,14 @@ from typing import cast
 
 from distir.cost.compute import DeviceKind, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocument, unknown
+from distir.cost.extents import LevelBlocks, Runs, StreamPositions
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.host import FRAMEWORKS, FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
+from distir.cost.reader_contractions import attention, products
 from distir.cost.reader_measured import op_figures, share_of, times, uncertainty
+from distir.cost.reader_network import SHAPES, built
 from distir.cost.topology import Level, Link, Use, clashes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, PRICE, Quantity, UnitError, parse_price
 from distir.diagnostics.spelling import nearest
@@ -55,23 +63,32 @@ from distir.ir import DTYPES, DType
 
 BASES = ("specified", "measured", "derived", "estimated")
 MOST_POSITIONS = 65_536
+BETWEEN_NODES = "nodes"
+NETWORK_HELP = (
+    "add the network between nodes: a table `[levels.NAME]` with "
+    f'`devices = "{BETWEEN_NODES}"`, and tables `send`, `collective` and `cards`'
+)
 _NO_RATE = Rate(PLACEHOLDER, ((PLACEHOLDER, PLACEHOLDER),))
 
 
-def read(name: str, files: Sequence[File]) -> Hardware:
-    """The hardware that a file describes together with those it extends. Raises HardwareError with all faults."""
-    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times"}))
+def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
+    """The hardware that a file describes together with those it extends; `nodes` of them. Raises HardwareError.
+
+    All faults are reported at once, also where it states no network that joins several nodes.
+    """
+    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
     root = document.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
     sources = _sources(root)
     profile = _Profile(sources)
     kinds = {kind.name: kind for kind in _kinds(root, profile)}
-    physical, devices = _groups(root, kinds)
-    levels = _levels(root, profile, len(devices))
+    physical, devices = _groups(root, kinds, nodes)
+    levels, network = _levels(root, profile, len(devices) // nodes, nodes)
     root.close()
     document.check()
-    return Hardware(name, title, physical, devices, levels, sources, tuple(profile.figures))
+    title = title if nodes == 1 else f"{nodes} nodes, each: {title}"
+    return Hardware(name, title, physical, devices, levels, sources, tuple(profile.figures), network=network)
 
 
 class _Profile:
@@ -162,11 +179,13 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     if interference:
         profile.record(section, "interference", section.get("interference"), section)
     ops, share = op_figures(section, profile), uncertainty(section)
+    dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
+    fused = attention(section, profile, rates)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
-        host=host, interference=interference,
+        products=dense, experts=grouped, attention=fused, host=host, interference=interference,
     )  # fmt: skip
 
 
@@ -235,14 +254,17 @@ def _rates(kind: DocumentTable, profile: _Profile) -> tuple[dict[DType, Rate], R
         return {}, _NO_RATE
     stated: dict[str, Rate] = {}
     like: dict[str, str] = {}
+    lacking: set[str] = set()
     for name in section:
         entry = section.section(name)
         if name not in DTYPES and name != "other":
             unknown(section, name, (*DTYPES, "other"))
-        elif entry is not None and "like" in entry:
-            if target := entry.text("like", "the name of an element type"):
+        elif entry is not None and (word := next((w for w in ("like", "instead") if w in entry), None)):
+            if target := entry.text(word, "the name of an element type"):
                 like[name] = target
                 profile.record(section, name, f"as {target}", entry)
+                if word == "instead":
+                    lacking.add(name)
             entry.close()
         elif entry is not None:
             stated[name] = _rate(entry, profile)
@@ -250,6 +272,9 @@ def _rates(kind: DocumentTable, profile: _Profile) -> tuple[dict[DType, Rate], R
         if required not in section:
             section.missing(required, "a table with `peak` and `achieved`, or with `like`")
     rates = {dtype: _follow(name, like, stated, section) for name, dtype in DTYPES.items()}
+    unnamed = {dtype.name for dtype in DTYPES.values() if dtype.kind == "float" and dtype.bytes == 1} - {*stated, *like}
+    for name in (lacking | unnamed) & DTYPES.keys():
+        rates[DTYPES[name]] = replace(rates[DTYPES[name]], instead=like.get(name) or like.get("other", "other types"))
     return rates, _follow("other", like, stated, section)
 
 
@@ -301,59 +326,92 @@ def _not_above_peak(section: DocumentTable, achieved: float, peak: float) -> Non
         section.problem("achieved", f"`{section.get('achieved')}` is above the `peak` of `{section.get('peak')}`")
 
 
-def _groups(root: DocumentTable, kinds: Mapping[str, DeviceKind]) -> tuple[tuple[int, ...], tuple[DeviceKind, ...]]:
+def _groups(
+    root: DocumentTable, kinds: Mapping[str, DeviceKind], nodes: int
+) -> tuple[StreamPositions, Runs[DeviceKind]]:
     """The physical device of each position, and the kind of each physical device."""
+    nothing = StreamPositions((range(0),), 0), Runs[DeviceKind](())
     if "groups" not in root:
         root.missing("groups", "a table `[[groups]]` with `kind` and `count`")
         root.get("groups")
-        return (), ()
-    streams: list[int] = []
-    devices: list[DeviceKind] = []
+        return nothing
+    runs: list[tuple[DeviceKind, int]] = []
+    streams: list[tuple[int, int]] = []
     for group in root.sections("groups"):
         name = group.text("kind", "the name of a table `[kinds.NAME]`")
         count = group.count("count", most=MOST_POSITIONS)
         per_device = group.count("streams", default=1, most=64)
         group.close()
         if name in kinds:
-            devices += [kinds[name]] * count
-            streams += [per_device] * count
+            runs.append((kinds[name], count))
+            streams.append((per_device, count))
         elif name:
             likely = nearest(name, kinds)
             known = f"did you mean `{likely}`?" if likely else f"known kinds: {', '.join(kinds) or 'none'}"
             group.problem("kind", f"there is no table `[kinds.{name}]`", known)
-    if sum(streams) > MOST_POSITIONS:
-        root.problem("groups", f"expected at most {MOST_POSITIONS} positions, found {sum(streams)}")
-        return (), ()
-    stream_numbers = range(max(streams, default=0))
-    positions = [device for stream in stream_numbers for device, many in enumerate(streams) if stream < many]
-    return tuple(positions), tuple(devices)
+    positions = sum(many * count for many, count in streams)
+    if positions > MOST_POSITIONS:
+        root.problem("groups", f"expected at most {MOST_POSITIONS} positions, found {positions}")
+        return nothing
+    each = sum(count for _, count in streams)
+    of_device = [many for many, count in streams for _ in range(count)]
+    by_stream = [
+        range(each) if min(of_device) > stream else tuple(d for d, many in enumerate(of_device) if stream < many)
+        for stream in range(max(of_device, default=0))
+    ]
+    return StreamPositions(tuple(by_stream), each, nodes), Runs(tuple(runs), nodes)
 
 
 # Links.
 
 
-def _levels(root: DocumentTable, profile: _Profile, devices: int) -> tuple[Level, ...]:
+def _levels(root: DocumentTable, profile: _Profile, devices: int, nodes: int) -> tuple[tuple[Level, ...], str | None]:
+    """The levels of a machine of `nodes` nodes of so many devices; and the name of that which joins nodes."""
     section = root.section("levels")
     named = [] if section is None else [(name, section.section(name)) for name in section]
-    levels = [_level(name, level, profile, devices) for name, level in named if level is not None]
+    between = [(name, level) for name, level in named if level is not None and level.get("devices") == BETWEEN_NODES]
+    inside = [(name, level) for name, level in named if level is not None and level.get("devices") != BETWEEN_NODES]
+    levels = [_level(name, level, profile, _blocks(level, devices, nodes)) for name, level in inside]
+    outer = [
+        _level(name, level, profile, LevelBlocks.equal(devices * nodes, devices * nodes)) for name, level in between
+    ]
+    for (name, level), other in zip(between[1:], outer, strict=False):
+        level.problem("devices", f"`{other.name}` joins nodes already, and `{name}` would too")
+    network = outer[0].name if outer else None
+    made: list[Level] = []
+    for (_, table), level in zip([*inside, *between], [*levels, *outer], strict=True):
+        unit = devices if level in outer else _unit(level, levels)
+        shaped = built(table, level, unit, level.blocks.period // max(unit, 1), profile)
+        made += shaped if level not in outer or nodes > 1 else []
     if root.document.problems or section is None:
         if section is None and devices > 1:
             root.missing("levels", f"a table `[levels.NAME]` with `devices = {devices}` that joins all devices")
-        return ()
-    for outer, block, inner, other in clashes(levels):
-        names = f"`{levels[outer].name}` joins {_span(block)}, `{levels[inner].name}` joins {_span(other)}"
-        section.problem(levels[inner].name, f"blocks must differ and lie one inside another: {names}")
-    if devices > 1 and not any(len(block) == devices for level in levels for block in level.blocks):
+        elif section is None and nodes > 1:
+            root.problem("levels", f"no level joins nodes, and there are {nodes}", NETWORK_HELP)
+        return (), network
+    node = [[block for block in level.blocks if block.stop <= devices] for level in levels]
+    for first, block, second, other in clashes(node):
+        names = f"`{levels[first].name}` joins {_span(block)}, `{levels[second].name}` joins {_span(other)}"
+        section.problem(levels[second].name, f"blocks must differ and lie one inside another: {names}")
+    if devices > 1 and not any(len(block) == devices for blocks in node for block in blocks):
         section.problem("", f"no level joins all {devices} devices", f"add one with `devices = {devices}`")
+    if nodes > 1 and not outer:
+        section.problem("", f"no level joins nodes, and there are {nodes}", NETWORK_HELP)
     # A message uses one protocol at all levels: where a level has no figures of its own for it, the usual ones hold.
-    if any("low_latency" in level.links for level in levels):
-        usual = [(level, {"low_latency": level.links["collective"], **level.links}) for level in levels]
-        return tuple(replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual)
-    return tuple(levels)
+    if any("low_latency" in level.links for level in made):
+        usual = [(level, {"low_latency": level.links["collective"], **level.links}) for level in made]
+        made = [replace(level, links=cast("Mapping[Use, Link]", links)) for level, links in usual]
+    return tuple(made), network
 
 
-def _level(name: str, section: DocumentTable, profile: _Profile, devices: int) -> Level:
-    blocks = _blocks(section, devices)
+def _unit(level: Level, others: Sequence[Level]) -> int:
+    """The devices of the blocks that a level joins, those of the next level inside; 1 where they differ or are none."""
+    size = level.blocks.period
+    inside = [other.blocks for other in others if other.blocks.period < size]
+    return max((blocks.period for blocks in inside if len(blocks.pattern) == 1), default=1)
+
+
+def _level(name: str, section: DocumentTable, profile: _Profile, blocks: LevelBlocks) -> Level:
     links: dict[Use, Link] = {}
     uses: tuple[tuple[Use, bool], ...] = (
         ("send", True), ("collective", True), ("low_latency", False), ("switch", False)
@@ -365,6 +423,8 @@ def _level(name: str, section: DocumentTable, profile: _Profile, devices: int) -
         elif required and use not in section:
             section.missing(use, "a table with `startup`, `latency` and `bandwidth`")
     measured = times(section, profile)
+    for part in SHAPES:
+        section.get(part)
     section.close()
     return Level(name, blocks, links, measured)
 
@@ -379,14 +439,18 @@ def _link(section: DocumentTable, profile: _Profile) -> Link:
     return Link(startup, latency, bandwidth, uplink, share)
 
 
-def _blocks(section: DocumentTable, devices: int) -> tuple[range, ...]:
+def _blocks(section: DocumentTable, devices: int, nodes: int) -> LevelBlocks:
     if "blocks" not in section:
+        value = section.get("devices")
+        if isinstance(value, str):
+            section.problem("devices", f'expected a whole number, or `"{BETWEEN_NODES}"`, found `{value}`')
+            return LevelBlocks.equal(1, devices)
         size = section.count("devices")
         size = min(size, devices)
         if "devices" in section and (size == 1 < devices or (size and devices % size)):
             message = f"expected a number from 2 that divides the {devices} devices, found `{size}`"
             section.problem("devices", message, 'state blocks of unequal size as in `blocks = ["0-7", "8-11"]`')
-        return tuple(range(start, start + size) for start in range(0, devices, size)) if size > 1 else ()
+        return LevelBlocks.equal(size, devices * nodes)
     if section.get("devices") is not None:
         section.problem("devices", "`devices` and `blocks` exclude each other", "remove one of them")
     value = section.get("blocks")
@@ -398,7 +462,7 @@ def _blocks(section: DocumentTable, devices: int) -> tuple[range, ...]:
             section.problem("blocks", f'expected texts such as `"0-7"` within 0-{max(devices - 1, 1)}, found `{item}`')
         else:
             blocks.append(block)
-    return tuple(blocks)
+    return LevelBlocks(tuple(sorted(blocks, key=lambda block: block.start)), max(devices, 1), devices * nodes)
 
 
 def _span(block: range) -> str:

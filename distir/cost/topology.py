@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distir.cost.extents import LevelBlocks
+from distir.cost.network import Cards, Torus
 from distir.ops.resources import Pattern
 
 Use = Literal["send", "collective", "low_latency", "switch"]
@@ -80,13 +83,17 @@ def _between(points: Sequence[tuple[float, float]], nbytes: float) -> float:
 class Level:
     """One layer of the network, with the blocks that it joins as ranges of devices, and its figures by use.
 
-    `times`: of a pattern that was measured itself. They count where a group meets in this level alone.
+    `times`: of a pattern that was measured itself. They count where a group meets in this level alone. `cards`: through
+    which the devices of a unit get here; the figures are those of a device with a card of its own. `torus`: how the
+    devices of a block are linked, if not each with each; the figures are those of one link.
     """
 
     name: str
-    blocks: tuple[range, ...]
+    blocks: LevelBlocks
     links: Mapping[Use, Link]
     times: Mapping[Pattern, Times] = field(default_factory=dict[Pattern, Times])
+    cards: Cards | None = None
+    torus: Torus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +137,40 @@ class TopologyBlock:
     height: int
 
 
-def blocks_of(levels: Sequence[Level], devices: int) -> tuple[tuple[TopologyBlock, ...], ...]:
+class BlocksByDevice:
     """For each device the blocks that hold it, from inside out. The blocks must nest (`clashes` finds none)."""
-    found: list[list[TopologyBlock]] = [[] for _ in range(devices)]
-    ranges = [(block, index) for index, level in enumerate(levels) for block in level.blocks]
-    for devices_of, index in sorted(ranges, key=lambda entry: len(entry[0])):
-        inside = [found[device][-1].height for device in devices_of if found[device]]
-        block = TopologyBlock(index, devices_of, 1 + max(inside, default=0))
-        for device in devices_of:
-            found[device].append(block)
-    return tuple(map(tuple, found))
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._levels = levels
+        self._heights: dict[tuple[int, range], int] = {}
+        self._found: dict[int, tuple[TopologyBlock, ...]] = {}
+
+    def __getitem__(self, device: int) -> tuple[TopologyBlock, ...]:
+        found = self._found.get(device)
+        if found is None:
+            blocks = [(block, i) for i, level in enumerate(self._levels) if (block := level.blocks.at(device))]
+            blocks.sort(key=lambda entry: len(entry[0]))
+            found = tuple(TopologyBlock(i, block, self._height(i, block)) for block, i in blocks)
+            self._found[device] = found
+        return found
+
+    def _height(self, index: int, block: range) -> int:
+        key = index, block
+        if key not in self._heights:
+            inside = (
+                self._height(other, found)
+                for other, level in enumerate(self._levels)
+                for found in level.blocks.within(block)
+                if len(found) < len(block)
+            )
+            self._heights[key] = 1 + max(inside, default=0)
+        return self._heights[key]
 
 
-def clashes(levels: Sequence[Level]) -> list[tuple[int, range, int, range]]:
+def clashes(levels: Sequence[Sequence[range]]) -> list[tuple[int, range, int, range]]:
     """Pairs of blocks that are equal or overlap without one holding the other, with the indices of their levels."""
     # Sorted by start, longer first, a block can only clash with one that is still open when it starts.
-    ranges = [(block.start, -block.stop, index) for index, level in enumerate(levels) for block in level.blocks]
+    ranges = [(block.start, -block.stop, index) for index, blocks in enumerate(levels) for block in blocks]
     found: list[tuple[int, range, int, range]] = []
     open_blocks: list[tuple[int, int, int]] = []
     for start, minus_stop, index in sorted(ranges):
@@ -161,12 +186,13 @@ def clashes(levels: Sequence[Level]) -> list[tuple[int, range, int, range]]:
 
 
 def ranks_of(
-    blocks: Sequence[Sequence[TopologyBlock]],
+    blocks: BlocksByDevice,
     members: Sequence[int],
     link: Callable[[int], Link | None],
     root: int | None = None,
+    levels: Sequence[Level] = (),
 ) -> Ranks | None:
-    """Sum up at least two distinct devices. `link` gives the figures of a level by its index.
+    """Sum up at least two distinct devices. `link` gives the figures of a level by its index; `levels`: their shapes.
 
     With a `root`, `peers` are the root's alone. None where a level that the devices cross has no figures. Raises
     ValueError where no level joins them.
@@ -187,7 +213,13 @@ def ranks_of(
             if len(figures) < len(links):
                 return None
             startup = max(startup, *(figure.startup for figure in figures))
-            tiers.append(_tier([inside for _, inside in crossed], figures, innermost=height == 1))
+            span = min(members), max(members)
+            meetings = [
+                _Meeting(block, inside, figure, levels[block.level] if levels else None, span)
+                for (block, inside), figure in zip(crossed, figures, strict=True)
+            ]
+            around = _step_inside(blocks, meetings[0], link) if meetings[0].changes_rails else 0.0
+            tiers.append(_tier(meetings, height == 1, around))
         units = [_union(inside, met=bool(crossed)) for _, inside in joined]
     peers = units[0].peers
     return Ranks(
@@ -205,7 +237,7 @@ class _Unit:
 
 
 def _join(
-    blocks: Sequence[Sequence[TopologyBlock]], units: Sequence[_Unit], height: int
+    blocks: BlocksByDevice, units: Sequence[_Unit], height: int
 ) -> list[tuple[TopologyBlock | None, list[_Unit]]]:
     """The units, grouped by the blocks of this height; a unit that is in none stays alone."""
     groups: dict[tuple[int, int], tuple[TopologyBlock | None, list[_Unit]]] = {}
@@ -216,17 +248,85 @@ def _join(
     return list(groups.values())
 
 
-def _tier(crossed: Sequence[Sequence[_Unit]], links: Sequence[Link], innermost: bool) -> Tier:
-    sizes = [(unit.size, link) for units, link in zip(crossed, links, strict=True) for unit in units]
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Units that communicate in one block. `span`: the first and the last device of the whole group."""
+
+    block: TopologyBlock
+    units: Sequence[_Unit]
+    link: Link
+    level: Level | None
+    span: tuple[int, int]
+
+    @property
+    def changes_rails(self) -> bool:
+        """Whether a message must get from one rail to another."""
+        cards = None if self.level is None else self.level.cards
+        if cards is None or not cards.rails:
+            return False
+        first, *others = (frozenset(map(cards.card, unit.peers)) for unit in self.units)
+        return any(rails != first for rails in others)
+
+    def bandwidths(self) -> list[tuple[float, float, float]]:
+        """Of each unit: all its members together, the least of one of them, and of one that sends alone."""
+        cards = None if self.level is None else self.level.cards
+        if cards is None or self.link.uplink is not None or len(set(cards.of)) == len(cards.of):
+            sizes = (unit.size for unit in self.units)
+            return [(w := self.link.of_unit(size), w / size, self.link.of_unit(1)) for size in sizes]
+        found: list[tuple[float, float, float]] = []
+        for unit in self.units:
+            crowds = Counter(cards.crowd(device, *self.span) for device in unit.peers)
+            own = Counter((device // len(cards.of), cards.card(device)) for device in unit.peers)
+            together = sum(count * self.link.bandwidth / crowd for crowd, count in crowds.items())
+            alone = self.link.bandwidth * min(own.values()) / max(crowds)
+            found.append((together, self.link.bandwidth / max(crowds), alone))
+        return found
+
+
+def _tier(meetings: Sequence[_Meeting], innermost: bool, around: float) -> Tier:
+    grids = [meeting for meeting in meetings if meeting.level is not None and meeting.level.torus is not None]
+    if grids:
+        return _torus_tier(grids, innermost)
+    figures = [figure for meeting in meetings for figure in meeting.bandwidths()]
     return Tier(
         innermost=innermost,
-        ranks=max(len(units) for units in crossed),
-        hops=sum(len(units) - 1 for units in crossed),
-        latency=max(link.latency for link in links),
-        bandwidth=min(link.of_unit(size) for size, link in sizes),
-        share=min(link.of_unit(size) / size for size, link in sizes),
-        alone=min(link.of_unit(1) for link in links),
+        ranks=max(len(meeting.units) for meeting in meetings),
+        hops=sum(len(meeting.units) - 1 for meeting in meetings),
+        latency=max(meeting.link.latency for meeting in meetings) + around,
+        bandwidth=min(together for together, _, _ in figures),
+        share=min(share for _, share, _ in figures),
+        alone=min(alone for _, _, alone in figures),
     )
+
+
+def _torus_tier(meetings: Sequence[_Meeting], innermost: bool) -> Tier:
+    """A torus whose members are devices; of several, the slowest counts."""
+    tiers: list[Tier] = []
+    for meeting in meetings:
+        assert meeting.level is not None
+        assert meeting.level.torus is not None
+        start, link = meeting.block.devices.start, meeting.link
+        grid = meeting.level.torus.grid([device - start for unit in meeting.units for device in unit.peers])
+        pair = len(meeting.units) == 2
+        figures = grid.ring * link.bandwidth, grid.exchange * link.bandwidth, grid.direct * link.bandwidth
+        latency = link.latency * (grid.distance if pair else 1)
+        tiers.append(Tier(innermost, len(meeting.units), 1 if pair else grid.hops, latency, *figures))
+    return Tier(
+        innermost=innermost,
+        ranks=max(tier.ranks for tier in tiers),
+        hops=sum(tier.hops for tier in tiers),
+        latency=max(tier.latency for tier in tiers),
+        bandwidth=min(tier.bandwidth for tier in tiers),
+        share=min(tier.share for tier in tiers),
+        alone=min(tier.alone for tier in tiers),
+    )
+
+
+def _step_inside(blocks: BlocksByDevice, meeting: _Meeting, link: Callable[[int], Link | None]) -> float:
+    """Seconds of a step in the node that a message takes to get to another rail; 0 where nothing joins its devices."""
+    inner = [block for block in blocks[meeting.units[0].device] if block.height < meeting.block.height]
+    figures = link(inner[0].level) if inner else None
+    return 0.0 if figures is None else figures.latency
 
 
 def _union(units: Sequence[_Unit], met: bool) -> _Unit:

@@ -10,13 +10,14 @@ from distir.ide.completion_values import values
 from distir.ide.context import CursorContext, CursorRole, context_at
 from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
-from distir.ide.templates import FUNCTIONS, KEYWORDS, STATEMENTS, Template
-from distir.ir import DTYPES, UNKNOWN, Function, Return, TensorType, types
+from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
+from distir.ir import DTYPES, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.specs import AttributeSpec
 from distir.syntax import print_literal
+from distir.syntax.tokens import KERNEL, STREAM_WORD
 
 
 def completions(document: Document, offset: int) -> Completions:
@@ -46,6 +47,13 @@ def completions(document: Document, offset: int) -> Completions:
             found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
         case CursorRole.PARAM_ROLE:
             found = _roles()
+        case CursorRole.BEHIND:
+            says = "the stream on which the statement runs"
+            found = [Completion(STREAM_WORD, CompletionKind.KEYWORD, STREAM_WORD, says, f"{STREAM_WORD} ${{1:reduce}}")]
+        case CursorRole.STREAM:
+            found = _streams(document, context)
+        case CursorRole.MARK:
+            found = [_mark(document, offset)]
         case _:
             found = []
     return Completions(context.word, tuple(found))
@@ -208,6 +216,23 @@ def _devices(document: Document) -> list[Completion]:
     return [*found, Completion(str(new), CompletionKind.CONSTANT, str(new), "a new device")]
 
 
+STREAMS = {"reduce": "sums of gradients", "gather": "weights, before they are used", "copy": "sends and receives"}
+"""Names that say what a stream is for, of programs that have none yet."""
+
+
+def _streams(document: Document, context: CursorContext) -> list[Completion]:
+    here = context.function.function.name if context.function is not None else ""
+    used = {
+        s.stream
+        for f in document.program.module
+        for index, s in enumerate(f.body)
+        if isinstance(s, (Apply, Call)) and s.stream and (f.name, index) != (here, context.index)
+    }
+    found = [Completion(name, CompletionKind.CONSTANT, name, "a stream of the program") for name in sorted(used)]
+    others = ((name, f"a new stream: {says}") for name, says in STREAMS.items() if name not in used)
+    return [*found, *(Completion(name, CompletionKind.CONSTANT, name, detail) for name, detail in others)]
+
+
 def _roles() -> list[Completion]:
     def valued(role: str, value: str) -> Completion:
         return Completion(role, CompletionKind.KEYWORD, f"{role} = {value}", ROLES[role], f"{role} = ${{1:{value}}}")
@@ -215,6 +240,13 @@ def _roles() -> list[Completion]:
     plain = {role: says for role, says in ROLES.items() if role not in ("batch", "initial", "donated", "remote")}
     found = [Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items()]
     return [valued("batch", "0"), *found, valued("initial", "0.0")]
+
+
+def _mark(document: Document, offset: int) -> Completion:
+    """`kernel`, and a body for it where none follows."""
+    follows = document.text[offset:].split("\n", 1)[0].lstrip()
+    snippet = None if follows.startswith("{") else f"{KERNEL} {{\n  $0\n}}"
+    return Completion(KERNEL, CompletionKind.KEYWORD, KERNEL, KERNEL_SAYS, snippet)
 
 
 def _template(template: Template) -> Completion:

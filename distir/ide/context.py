@@ -18,7 +18,7 @@ from distir.ops import OPS, canonical
 from distir.syntax import FunctionSyntax, Syntax, SyntaxProblem, parse_literal, scan
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.statements import words
-from distir.syntax.tokens import BAD, FUNCTION, IDENT, VALUE, spans
+from distir.syntax.tokens import BAD, FUNCTION, IDENT, ON, VALUE, spans
 
 
 class CursorRole(Enum):
@@ -34,7 +34,10 @@ class CursorRole(Enum):
     DTYPE = "an element type"
     DEVICE = "a device"
     PARAM_ROLE = "a parameter's role"
+    MARK = "what a function is, behind its head"
     RETURNED = "a value that is returned"
+    BEHIND = "what may follow an op's or a call's operands"
+    STREAM = "a stream"
     NOTHING = "a new name, or nothing that can be known"
 
 
@@ -136,7 +139,8 @@ def expected(rule: str, kinds: Sequence[str]) -> frozenset[str] | None:
 
 def _start(text: str, function: FunctionSyntax, offset: int) -> tuple[int, int]:
     """Where the piece that an offset is in begins, and which statement it is; -1 for the head."""
-    if offset <= function.head.end or (not function.starts and "{" not in text[function.head.end : offset]):
+    opens_later = not function.starts or "{" in text[offset : function.starts[0]]
+    if offset <= function.head.end or (opens_later and "{" not in text[function.head.end : offset]):
         return function.span.start, -1
     index = bisect.bisect_right(function.starts, offset) - 1
     if index >= 0:
@@ -164,7 +168,7 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
         return _as(found, CursorRole.CALLEE)
     outer = next((o for o in stack if o.number > callee), None)
     if outer is None:
-        return found
+        return _as(found, CursorRole.STREAM if kinds[-1] == ON else _behind_operands(kinds))
     operation = _operation(tokens, kinds, callee)
     if tokens[outer.number] == "[":
         return _in_attributes(found, tokens, stack, outer, operation)
@@ -173,6 +177,11 @@ def _in_statement(found: CursorContext, tokens: list[str], kinds: tuple[str, ...
         return _attribute_value(found, operation, item[0])
     role = CursorRole.OPERAND if _takes("line", kinds, VALUE) else CursorRole.NOTHING
     return replace(found, role=role, operation=operation)
+
+
+def _behind_operands(kinds: tuple[str, ...]) -> CursorRole:
+    may_follow = expected("line", kinds) or frozenset[str]()
+    return CursorRole.BEHIND if ON in may_follow else CursorRole.NOTHING
 
 
 def _in_attributes(
@@ -192,6 +201,8 @@ def _in_head(found: CursorContext, tokens: list[str], kinds: tuple[str, ...]) ->
     stack = _stack(tokens)
     if stack and tokens[stack[-1].number] == "{":
         return _as(found, CursorRole.PARAM_ROLE if tokens[-1] in ("{", ",") else CursorRole.NOTHING)
+    if not stack and IDENT in (expected("head", kinds) or ()):
+        return _as(found, CursorRole.MARK)
     return _in_type(found, tokens, kinds, stack, "head")
 
 

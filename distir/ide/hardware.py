@@ -73,7 +73,7 @@ def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
             head = f"{level.name} {use} ".replace("_", " ")
             if figure.startswith(head):
                 return "levels", level.name, use, figure.removeprefix(head)
-    for kind in hardware.kinds:
+    for kind in hardware.kinds.distinct:
         head = f"{kind.name} ".replace("_", " ")
         words = figure.removeprefix(head).split()
         if not figure.startswith(head) or not words:

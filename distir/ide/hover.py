@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from distir.diagnostics import Span
 from distir.ide.hover_functions import about_function
 from distir.ide.hover_ops import about_attribute, about_op
+from distir.ide.hover_streams import about_stream
 from distir.ide.hover_target import Target, target_at
 from distir.ide.hover_values import about_dimension, about_value
 from distir.ide.instances import View
 from distir.ide.markdown import paragraphs
+from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Apply
 
 
@@ -49,8 +51,12 @@ def about(view: View, target: Target) -> str | None:
             return about_function(view, target.name, (function, target.index) if target.index is not None else None)
         case "op" if target.index is not None:
             return about_op(view, function, target.index)
+        case "mark":
+            return KERNEL_SAYS
         case "attribute" if target.index is not None:
             statement = function.body[target.index]
             return about_attribute(statement, target.name) if isinstance(statement, Apply) else None
+        case "stream" if target.index is not None:
+            return about_stream(view, function, target.index, target.name)
         case _:
             return about_dimension(view, function, target.name)

@@ -10,6 +10,7 @@ from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import line_of
 from distir.ide.instances import CallSite, View
 from distir.ide.markdown import block, code, counted, items, listed, paragraphs
+from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Call, Function
 from distir.simulate.composition import compositions
 from distir.simulate.show import Occurrence
@@ -114,7 +115,7 @@ def _costs(view: View, function: Function) -> list[str]:
         latency = f"takes **{show_seconds(simulation.latency_s)}** on {simulation.hardware.name}"
         return [f"{latency}, {counted(simulation.ops, 'op')}", *peaks_in_words(simulation)]
     if function.kernel:
-        return ["one kernel: a call is one launch, with the memory traffic of its operands and results alone"]
+        return [KERNEL_SAYS]
     if view.shown(function.name) is None:
         return [f"not reached from {code('@' + simulation.function.name)}, which is simulated"]
     return []

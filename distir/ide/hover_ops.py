@@ -125,8 +125,8 @@ def level_between(hardware: Hardware, physical: Sequence[int]) -> str:
     """The name of the innermost level that joins these physical devices; empty for one device."""
     if len(set(physical)) < 2:
         return ""
-    blocks = [(block, level.name) for level in hardware.levels for block in level.blocks]
-    joined = [(len(block), name) for block, name in blocks if all(device in block for device in physical)]
+    blocks = [(level.blocks.at(physical[0]), level.name) for level in hardware.levels]
+    joined = [(len(block), name) for block, name in blocks if block and all(device in block for device in physical)]
     return min(joined)[1] if joined else ""
 
 

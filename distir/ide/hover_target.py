@@ -12,9 +12,9 @@ from distir.ir import Apply, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
+from distir.syntax.tokens import FUNCTION, IDENT, KERNEL, ON, VALUE, spans
 
-TargetKind = Literal["value", "function", "op", "attribute", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,10 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
             return "function"
         case _:
             pass
+    if number and piece.kinds[number - 1] == ON:
+        return "stream"
+    if index is None and _is_mark(piece, number):
+        return "mark"
     statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
     following = piece.kinds[number + 1] if number + 1 < len(piece.kinds) else ""
     is_argument = "(" in piece.kinds[:number] or "[" in piece.kinds[:number]
@@ -103,6 +107,12 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
         if following == "=" and is_argument:
             return "attribute"
     return "word"
+
+
+def _is_mark(piece: Words, number: int) -> bool:
+    """Whether a word of a head is what the function is: `kernel`, behind all else. It may name a dimension, too."""
+    is_last = piece.tokens[number + 1 :] in ([], ["{"])
+    return piece.tokens[number] == KERNEL and is_last and number > 0 and piece.tokens[number - 1] in (")", "]")
 
 
 def _after_equals(piece: Words, number: int) -> bool:

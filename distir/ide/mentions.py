@@ -13,11 +13,11 @@ from enum import Enum
 from functools import lru_cache
 
 from distir.diagnostics import Span
-from distir.ir import results
+from distir.ir import Apply, Call, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.statements import words
-from distir.syntax.tokens import FUNCTION, IDENT, VALUE, spans
+from distir.syntax.tokens import FUNCTION, IDENT, ON, VALUE, spans
 
 
 class WordKind(Enum):
@@ -27,6 +27,7 @@ class WordKind(Enum):
     FUNCTION = "function"
     OP = "op"
     ATTRIBUTE = "attribute"
+    STREAM = "stream"
     OTHER = "other"
 
 
@@ -154,6 +155,22 @@ def ops_mentioned(syntax: Syntax, name: str) -> list[Mention]:
     return [m for m in found if m.index is not None and _is_callee(syntax, m)]
 
 
+def streams_mentioned(syntax: Syntax, name: str) -> list[Mention]:
+    """The statements that run on a stream, where they name it: a stream is the same in all functions."""
+    found: list[Mention] = []
+    for written in syntax.functions:
+        for index, statement in enumerate(written.function.body):
+            if isinstance(statement, (Apply, Call)) and statement.stream == name != "":
+                found += [Mention(t.span, False, written, index) for t in _stream(piece(syntax, written, index))]
+    return found
+
+
+def _stream(found: TokenizedPiece) -> tuple[Token, ...]:
+    """The token that names a statement's stream, if one does."""
+    number = next((i for i, token in enumerate(found.tokens) if token.kind == ON), len(found.tokens))
+    return found.tokens[number + 1 : number + 2]
+
+
 def in_comment(comments: tuple[tuple[int, int], ...], offset: int) -> bool:
     """Whether an offset is in one of the comments, in their order; directly behind one it does not."""
     index = bisect.bisect_right(comments, offset, key=lambda comment: comment[0]) - 1
@@ -231,6 +248,8 @@ def _kind(found: TokenizedPiece, number: int) -> WordKind:
         return WordKind.FUNCTION
     if found.index is not None and number == found.callee:
         return WordKind.OP
+    if number and found.tokens[number - 1].kind == ON:
+        return WordKind.STREAM
     following = found.tokens[number + 1].text if number + 1 < len(found.tokens) else ""
     if found.index is not None and number > found.callee and following == "=":
         return WordKind.ATTRIBUTE

@@ -13,6 +13,7 @@ from distir.ide.mentions import (
     WordKind,
     functions_mentioned,
     ops_mentioned,
+    streams_mentioned,
     values_mentioned,
     word_at,
 )
@@ -37,7 +38,7 @@ def definition(document: Document, offset: int) -> list[Span]:
 
 
 def references(document: Document, offset: int, with_definition: bool = True) -> list[Span]:
-    """Every place that names the value, function or op under the cursor, in the order of the text."""
+    """Every place that names the value, function, op or stream under the cursor, in the order of the text."""
     return [m.span for m in _mentioned(document, offset) if with_definition or not m.defines]
 
 
@@ -117,6 +118,8 @@ def mentions(document: Document, word: Word) -> list[Mention]:
             return functions_mentioned(syntax, word.name)
         case WordKind.OP:
             return ops_mentioned(syntax, word.name)
+        case WordKind.STREAM:
+            return streams_mentioned(syntax, word.name)
         case _:
             return []
 

@@ -1,4 +1,4 @@
-"""Renaming values and functions, and refusing what would change the program's meaning."""
+"""Renaming values, functions and streams, and refusing what would change the program's meaning."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.edits import Edit
-from distir.ide.mentions import Word, WordKind, functions_mentioned, values_mentioned, word_at
-from distir.ir import DISCARD, Function, Module, results
-from distir.syntax.tokens import NAME
+from distir.ide.mentions import Word, WordKind, functions_mentioned, streams_mentioned, values_mentioned, word_at
+from distir.ir import COMPUTE, DISCARD, Function, Module, results
+from distir.syntax.tokens import IDENT, NAME, TOKEN, kinds
 from distir.transform.entry import ROLES
 
 
@@ -20,16 +20,18 @@ class RenameError(ValueError):
 def prepare(document: Document, offset: int) -> tuple[Span, str]:
     """The name under the cursor without its `%` or `@`, and where it stands. Raises RenameError."""
     word = _renamed(document, offset)
-    return Span(word.span.start + 1, word.span.end), word.name
+    return Span(word.span.end - len(word.name), word.span.end), word.name
 
 
 def rename(document: Document, offset: int, new: str) -> list[Edit]:
-    """The edits that give the value or function under the cursor another name, with or without `%` or `@`.
+    """The edits that give the value, function or stream under the cursor another name, with or without `%` or `@`.
 
     With a function go `@name.scatter` and `@name.gather`. Raises RenameError for a name that is none, that is taken,
     or that would make another function the entry of the program.
     """
     word = _renamed(document, offset)
+    if word.kind is WordKind.STREAM:
+        return _stream_renamed(document, word.name, new)
     name = new.removeprefix("%" if word.kind is WordKind.VALUE else "@")
     if not re.fullmatch(NAME, name):
         raise RenameError(f"`{new}` is no name: names are of letters, digits, `_`, `.` and `-`")
@@ -42,14 +44,26 @@ def rename(document: Document, offset: int, new: str) -> list[Edit]:
 
 def _renamed(document: Document, offset: int) -> Word:
     word = word_at(document.program.syntax, offset)
-    if word is None or word.kind not in (WordKind.VALUE, WordKind.FUNCTION):
+    if word is None or word.kind not in (WordKind.VALUE, WordKind.FUNCTION, WordKind.STREAM):
         what = f"`{word.name}` is" if word is not None and word.kind is not WordKind.OTHER else "this is"
-        raise RenameError(f"{what} no value or function of the program")
+        raise RenameError(f"{what} no value, function or stream of the program")
     if word.kind is WordKind.FUNCTION and not any(
         m.defines for m in functions_mentioned(document.program.syntax, word.name)
     ):
         raise RenameError(f"there is no function `@{word.name}` in this text")
     return word
+
+
+def _stream_renamed(document: Document, old: str, name: str) -> list[Edit]:
+    """A stream's name is the same in all functions. One that is taken would make two streams one."""
+    if TOKEN.findall(name) != [name] or kinds([name]) != (IDENT,):
+        raise RenameError(f"`{name}` is no stream's name: it is of letters, digits and `_`")
+    if old == COMPUTE:
+        raise RenameError(f"`{COMPUTE}` is the stream of all statements that name none")
+    syntax = document.program.syntax
+    if name == COMPUTE or (name != old and streams_mentioned(syntax, name)):
+        raise RenameError(f"`{name}` is another stream of the program: the two would become one")
+    return [Edit(m.span, name) for m in streams_mentioned(syntax, old)] if name != old else []
 
 
 def _value_renamed(document: Document, word: Word, name: str) -> list[Edit]:

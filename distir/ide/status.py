@@ -22,6 +22,8 @@ State = Literal["simulated", "stale", "pending", "on_demand", "failed"]
 class Status:
     """`why`: the reason, if a simulation failed or is on demand. Times in seconds, memory in bytes; `cost` as text.
 
+    `peak_memory_bytes`: of the device that needs most; `overhead_bytes`: what its process holds beside tensors.
+
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """
 
@@ -37,6 +39,7 @@ class Status:
     latency_s: float | None
     ops: int | None
     peak_memory_bytes: int | None
+    overhead_bytes: int | None
     cost: str | None
     picked: Mapping[str, int]
     stale: bool = False
@@ -52,6 +55,8 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
     errors = sum(d.severity is Severity.ERROR for d in found)
     simulation = simulated.simulation if simulated is not None else None
     statements = sum(len(f.function.body) for f in document.program.syntax.functions)
+    uses = simulation.devices.values() if simulation is not None else ()
+    fullest = max(uses, key=lambda use: use.needed_bytes, default=None)
     state: State
     why: str | None = None
     if simulated is not None and simulated.program is document.program and simulated.setup is document.setup:
@@ -76,7 +81,8 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         statements,
         simulation.latency_s if simulation is not None else None,
         simulation.ops if simulation is not None else None,
-        max(simulation.peaks.values(), default=0) if simulation is not None else None,
+        (fullest.peak_memory_bytes if fullest is not None else 0) if simulation is not None else None,
+        (fullest.overhead.total if fullest is not None else 0) if simulation is not None else None,
         str(simulation.cost) if simulation is not None and simulation.cost is not None else None,
         document.setup.picked,
         old is not None,

@@ -14,6 +14,8 @@ class Template:
     text: str
 
 
+KERNEL_SAYS = "one kernel: a call is one launch, with the memory traffic of its operands and results alone"
+
 FUNCTIONS = (
     Template("func", "a function", "func @${1:main}(%${2:x}) {\n  $0\n  return %${2:x}\n}"),
     Template(

@@ -16,7 +16,7 @@ from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
-from distir.syntax.tokens import KERNEL, NAME
+from distir.syntax.tokens import KERNEL, NAME, STREAM_WORD
 
 TYPES = ("variable", "parameter", "function", "method", "type", "property", "number", "string", "keyword", "comment",
          "typeParameter")  # fmt: skip
@@ -159,6 +159,8 @@ _OPAQUE = re.compile(r'"[^"\n]*%|//|/\*')
 
 _KEYWORDS = frozenset(["func", "return", "dense", "external", "inf", "nan", "true", "false"])
 _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
+_STREAM = re.compile(rf"\)\s*({STREAM_WORD}\s+)?$")
+"""What is in front of the word `on`, or of a stream's name."""
 _DEVICE = re.compile(r"D[0-9]+")
 
 
@@ -316,6 +318,8 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _METHOD
     if word == KERNEL and is_head and text[: match.start()].rstrip()[-1:] in (")", "]"):
         return _KEYWORD
+    if not is_head and (aside := _STREAM.search(text, 0, match.start())):
+        return _PROPERTY if aside[1] else _KEYWORD if word == STREAM_WORD else _DIM
     if word in ROLES and is_head:
         return _PROPERTY
     return _PROPERTY if text[match.end() :].lstrip(" ")[:1] == "=" else _DIM

@@ -8,32 +8,28 @@ masks where the op itself says who sees whom. `transformers` itself is needed on
 from __future__ import annotations
 
 import importlib
-import math
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
-NAME = "distir"
-"""What our attention, masks and experts are registered as."""
+from distir.importers.expert_layers import expert_layers, experts, forget_groups, note_groups
+from distir.importers.symbolic import NAME, op
 
 IMPLIED = "_distir_masks_are_implied"
 """Set in configurations of models that need no mask where attention says itself who sees whom: as flash kernels do."""
 
 
 @contextmanager
-def as_ops(
-    nn_module: Any, given: Iterable[str], *, cache: bool = False, training: bool = False
-) -> Generator[list[str]]:
+def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, training: bool = False) -> Generator[None]:
     """A module whose parts of `transformers` compute attention and experts by ops of ours; afterwards as it was.
 
     `given`: the names of the inputs. `cache`: whether keys and values are results. In `training`, of which gradients
-    are traced, attention and experts stay what PyTorch differentiates. Gives remarks for the user.
+    are traced, attention stays what PyTorch differentiates.
     """
     models = list(_models(nn_module))
     if not models:
-        yield []
+        yield
         return
     _register()
     masks = _package("transformers.masking_utils")
@@ -43,20 +39,21 @@ def as_ops(
     }
     packed = masks.find_packed_sequence_indices
     hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
-    hooks += [layer.register_forward_pre_hook(_note_groups, with_kwargs=True) for layer in _expert_layers(models)]
+    hooks += [layer.register_forward_pre_hook(note_groups, with_kwargs=True) for layer in expert_layers(models)]
     try:
-        remarks = [said for model in models for said in _switch(model, training)]
+        for model in models:
+            _switch(model, training)
         for config, _ in was:
             if hasattr(config, "use_cache"):
                 config.use_cache = cache
             setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
-        yield list(dict.fromkeys(remarks))
+        yield
     finally:
         for hook in hooks:
             hook.remove()
-        _groups.clear()
+        forget_groups()
         masks.find_packed_sequence_indices = packed
         for config, state in was:
             config.__dict__ = state
@@ -90,25 +87,19 @@ def _configs(models: Iterable[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _switch(model: Any, training: bool) -> Iterator[str]:
-    """Let a model use what is registered, where it asks for what is registered at all. Gives remarks."""
-    kind = type(model).__name__
-    if training:
-        if model._can_set_experts_implementation():
-            model.set_experts_implementation("batched_mm")
-            yield f"the experts of `{kind}` are products with a copy of their weights for each token, as traced"
-        return
-    if model._can_set_attn_implementation():
-        model.set_attn_implementation(NAME)
+def _switch(model: Any, training: bool) -> None:
+    """Let a model use what is registered, where it asks for what is registered at all."""
     if model._can_set_experts_implementation():
         model.set_experts_implementation(NAME)
+    if not training and model._can_set_attn_implementation():
+        model.set_attn_implementation(NAME)
 
 
 def _register() -> None:
     transformers = _package("transformers")
     transformers.AttentionInterface.register(NAME, _attention)
     transformers.AttentionMaskInterface.register(NAME, _mask)
-    _package("transformers.integrations.moe").ExpertsInterface.register(NAME, _experts)
+    _package("transformers.integrations.moe").ExpertsInterface.register(NAME, experts)
 
 
 def _with_plain_cache(model: Any, args: Any, found: Any) -> Any:
@@ -140,6 +131,12 @@ def _mask(
     """Which query attends to which key, as Booleans; None where `_attention` states it itself."""
     masks = _package("transformers.masking_utils")
     function = masks.causal_mask_function if mask_function is None else mask_function
+    chunk = _chunk(masks, function) if attention_mask is None else None
+    if chunk is not None:  # without padding chunks are those of every sequence
+        batch_size, start = 1, _package("torch").zeros(1, dtype=int)
+        function = masks.causal_mask_function
+        if chunk < kv_length:
+            function = masks.chunked_causal_mask_function(chunk, start)
     plain = function in (masks.causal_mask_function, masks.bidirectional_mask_function) or _is_window(masks, function)
     implied = getattr(settings.get("config"), IMPLIED, False)
     if attention_mask is None and implied and plain and q_length == kv_length and not settings.get("use_vmap"):
@@ -156,6 +153,21 @@ def _is_window(masks: Any, function: Any) -> bool:
     if getattr(function, "__code__", None) is not like.__code__:
         return False
     return [*_names(function)] == [*_names(like)]
+
+
+def _chunk(masks: Any, function: Any) -> int | None:
+    """The size of the chunks of a sequence that a mask function keeps apart, and does no more than that."""
+    like = masks.chunked_causal_mask_function(1, None)
+    if getattr(function, "__code__", None) is not like.__code__ or [*_names(function)] != [*_names(like)]:
+        return None
+    pending: list[Any] = [function]
+    for held in pending:  # grows while it is walked
+        free: dict[str, Any] = dict(zip(held.__code__.co_freevars, held.__closure__ or (), strict=True))
+        if "chunk_size" in free:
+            return int(free["chunk_size"].cell_contents)
+        for cell in free.values():
+            pending += cell.cell_contents
+    return None
 
 
 def _names(function: Any) -> Iterator[str]:
@@ -198,7 +210,7 @@ def _attention(
     if causal and sliding_window is not None and sliding_window < key.shape[2]:
         attrs["window"] = int(sliding_window)
     shape = (*query.shape[:3], value.shape[3])
-    mixed = _op("Attention", (query, key, value, mask, s_aux), attrs, shape)
+    mixed = op("Attention", (query, key, value, mask, s_aux), attrs, shape)
     return mixed.transpose(1, 2).contiguous(), None
 
 
@@ -210,81 +222,6 @@ def _with_bias(bias: Any, mask: Any) -> Any:
     if mask.dtype != torch.bool:
         return bias + mask
     return torch.where(mask, bias, torch.finfo(bias.dtype).min)
-
-
-_groups: MutableMapping[Any, Any] = WeakKeyDictionary()
-"""By experts, the sizes of the tokens that their layer is given, (batch, sequence), before it joins them."""
-
-
-def _expert_layers(models: Iterable[Any]) -> Iterator[Any]:
-    """The modules that have experts."""
-    for model in models:
-        yield from (module for module in model.modules() if "experts" in module._modules)
-
-
-def _note_groups(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    given: Any = args[0] if args else kwargs.get("hidden_states")
-    if given is not None:
-        _groups[layer.experts] = given.shape[:-1]
-
-
-def _groups_of(experts: Any, tokens: Any) -> tuple[Any, ...]:
-    """The sizes of the tokens, which devices may share, where they are known; else all of them together."""
-    found = tuple(_groups.get(experts, ()))
-    same = _package("torch.fx.experimental.symbolic_shapes").statically_known_true(math.prod(found) == tokens)
-    return found if found and same else (tokens,)
-
-
-def _experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-    """The experts of a layer: the tokens of each sequence sorted by those that the router named, and grouped products.
-
-    (tokens, width), (tokens, k), (tokens, k) in, (tokens, width) out.
-    """
-    *outer, tokens = _groups_of(self, hidden_states.shape[0])
-    choices = top_k_index.shape[-1]
-    x, index, weights = (a.reshape(*outer, tokens, a.shape[-1]) for a in (hidden_states, top_k_index, top_k_weights))
-    places, counts = _dispatch(self, index)
-    rows = _op("Permute", (x, places), {}, (*outer, tokens * choices, x.shape[-1]))
-    up = "gate_up_proj" if self.has_gate else "up_proj"
-    hidden = _by_expert(self, rows, up, counts, choices)
-    hidden = self._apply_gate(hidden) if self.has_gate else self.act_fn(hidden)
-    result = _by_expert(self, hidden, "down_proj", counts, choices)
-    if self.has_post_expert_norm:
-        result = self.post_expert_norm(result)
-    return _op("Unpermute", (result, places, weights), {}, x.shape).reshape(hidden_states.shape)
-
-
-def _dispatch(self: Any, index: Any) -> tuple[Any, Any]:
-    torch = _package("torch")
-    experts = self.down_proj.shape[0]
-    places, counts = _package("torch.onnx.ops").symbolic_multi_out(
-        f"{NAME}::Dispatch",
-        (index,),
-        {"num_experts": experts},
-        dtypes=(torch.int64, torch.int64),
-        shapes=(index.shape, (*index.shape[:-2], experts)),
-        version=1,
-    )
-    return places.to(index.device), counts.to(index.device)
-
-
-def _by_expert(self: Any, rows: Any, name: str, counts: Any, choices: int) -> Any:
-    weights = getattr(self, name)
-    flipped = not self.is_transposed
-    shape = (*rows.shape[:-1], weights.shape[1] if flipped else weights.shape[2])
-    attrs = {"transW": int(flipped), "top_k": choices}
-    product = _op("RaggedMatMul", (rows, weights, counts), attrs, shape)
-    if not self.has_bias:
-        return product
-    count = _package("torch").tensor(rows.shape[-2])
-    return product + _op("RaggedExpand", (getattr(self, f"{name}_bias"), counts, count), {}, shape)
-
-
-def _op(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], shape: tuple[Any, ...]) -> Any:
-    """An op of ours in the traced program."""
-    symbolic = _package("torch.onnx.ops").symbolic
-    made = symbolic(f"{NAME}::{name}", operands, attrs, dtype=operands[0].dtype, shape=shape, version=1)
-    return made.to(operands[0].device)  # of operands on the meta device it is made on the CPU
 
 
 def _package(name: str) -> Any:

@@ -28,9 +28,9 @@ from distir.importers.core import Imported, ImportRefused, Weight
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
-from distir.importers.torch_refusals import refusing
+from distir.importers.torch_refusals import place_of_value, refusing, written_inputs
 from distir.importers.torch_simplification import simplify
-from distir.importers.torch_translations import translations
+from distir.importers.torch_translations import translations, with_complex_ops
 from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES, Module, Site, results
 from distir.transform.seeding import seeded
@@ -91,14 +91,14 @@ def import_torch(
         raise ImportRefused(f"there is no input `{unknown}` for the batch; the inputs are {', '.join(names)}")
     example = _Example(names, _each_its_own(inputs), len(example_inputs), axes)
     adapted = huggingface.as_ops(nn_module, names, cache=cache, training=training)
-    with _quiet(), _mode(nn_module, training, dropout), adapted as remarks:
+    with _quiet(), _mode(nn_module, training, dropout), adapted:
         found = None if training or cache or not outline else _of_few_layers(nn_module, example, weights)
         if found is None:
             model, held = (_exported_step if training else _exported)(nn_module, example)
             found = _translated(nn_module, model, held, example, weights, outline)
     _check(nn_module, found)
     program = _seeded(nn_module, found) if dropout else found
-    return Imported(program, found.weights.entries, (*remarks, *found.notes))
+    return Imported(program, found.weights.entries, found.notes)
 
 
 def _check_dropout(nn_module: Any, training: bool) -> None:
@@ -158,8 +158,26 @@ def _check_results(nn_module: Any, program: Any) -> None:
         raise ImportRefused(f"a result of `{kind}` has complex elements, which the language lacks", REAL)
 
 
-def _check(nn_module: Any, found: Imported) -> None:
-    """Raises ImportRefused for a program that does not check, but for ops that are not known here."""
+def _check_writes(nn_module: Any, program: Any, names: Sequence[str], held: int = 0) -> None:
+    """Raises ImportRefused for a module that changes its inputs, which those of a program are not.
+
+    `held`: how many weights come before them.
+    """
+    for number, found, place in written_inputs(program):
+        if number < held:  # running statistics
+            continue
+        name = names[number - held] if number - held < len(names) else found
+        raise ImportRefused(
+            f"`{type(nn_module).__name__}` changes its input `{name}` in place{place and f' ({place})'}",
+            f"let it change a copy, `{name}.clone()`, or give what it changes as a result",
+        )
+
+
+def _check(nn_module: Any, found: Imported, model: Any = None) -> None:
+    """Raises ImportRefused for a program that does not check, but for ops that are not known here.
+
+    `model`: the exported model, which knows the lines of Python.
+    """
     error = next((d for d in check(found).errors if d.code is not UNKNOWN_OP), None)
     if error is None:
         return
@@ -167,6 +185,8 @@ def _check(nn_module: Any, found: Imported) -> None:
     if isinstance(site, Site) and site.index is not None:
         made = next(filter(None, results(found.functions[site.function].body[site.index])), "")
         where = f" (at `%{made}` in `@{site.function}`)" if made else ""
+        if model is not None and (place := place_of_value(model, made)):
+            where = f" ({place})"
     raise ImportRefused(
         f"what PyTorch exports of `{type(nn_module).__name__}` does not check: {error.message}{where}",
         "write this part of the module with other ops, or export a part without it",
@@ -195,7 +215,9 @@ def _translated(
 ) -> Imported:
     _name_batch(model, example.axes)
     known: dict[str, Any] = {"given": held, "roles": module_roles(nn_module, held), "path": "the module"}
-    return import_model(model, os.curdir, weights, batch=example.axes, outline=outline, **known)
+    found = import_model(model, os.curdir, weights, batch=example.axes, outline=outline, **known)
+    _check(nn_module, found, model)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +306,7 @@ def _exported(nn_module: Any, example: _Example) -> tuple[Any, Any]:
             raise
         program = exported(None)  # where the module counts the batch, its size is freed again afterwards
     _check_results(nn_module, program)
+    _check_writes(nn_module, program, example.names)
     with refusing("torch.onnx cannot export the module", nn_module, program):
         exported = _onnx_of(program, output_names=_result_names(program))
     return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
@@ -303,7 +326,7 @@ def _by_parameter(nn_module: Any, by_name: dict[str, Any]) -> dict[str, Any] | N
 def _onnx_of(program: Any, **named: Any) -> Any:
     torch = _package("torch")
     return torch.onnx.export(
-        program,
+        with_complex_ops(program),
         (),
         None,
         dynamo=True,
@@ -366,6 +389,7 @@ def _exported_step(nn_module: Any, example: _Example) -> tuple[Any, Any]:
     given = (*(leaf.detach() for leaf in leaves), *examples)
     with refusing("torch.export cannot export the training step", nn_module):
         program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
+    _check_writes(nn_module, program, names, len(keys))
     with refusing("torch.onnx cannot export the training step", nn_module, program):
         outputs = ["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in statistics)]
         exported = _onnx_of(program, input_names=[*keys, *names], output_names=outputs)

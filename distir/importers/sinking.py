@@ -184,7 +184,7 @@ def _layout(into: Translation, statement: Apply) -> Layout | None:
 def _free_letters(into: Translation, args: Sequence[str], found: Layout) -> set[str]:
     """The letters of dimensions that are expanded in all operands that have them."""
     free: set[str] = set()
-    bound = {found.parted, *found.averaged, *found.divided, *found.divided_operands}
+    bound: set[str | None] = {*found.parted, *found.averaged, *found.divided, *found.divided_operands}
     bound.update(found.operands[value][axis] for value, axis in found.operand_blocks)
     bound.update(found.results[value][axis] for value, axis in found.result_blocks)
     for arg, own in zip(args, found.operands, strict=True):

@@ -55,12 +55,70 @@ def _of_node(program: Any, said: str) -> str:
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     node = next((n for n in nodes if named and n.name == named.group(1)), None)
     node = node or next((n for n in nodes if wanted and str(n.target).startswith(wanted)), None)
-    if node is None:
-        return ""
+    return "" if node is None else _place(node)
+
+
+def _place(node: Any) -> str:
+    """The module and the line of Python that a node comes from."""
     meta: dict[str, Any] = node.meta
     modules: list[tuple[str, Any]] = [*meta.get("nn_module_stack", {}).values()]
-    lines: list[tuple[str, str]] = re.findall(r'File "([^"]+)", line (\d+)', meta.get("stack_trace") or "")
-    return _described(modules[-1][0] if modules else "", _kind(modules[-1][1]) if modules else "", lines[-1:])
+    path, kind = (modules[-1][0], _kind(modules[-1][1])) if modules else ("", "")
+    return _described(path, kind, _lines(meta.get("stack_trace") or "")[-1:])
+
+
+def _lines(trace: str) -> list[tuple[str, str]]:
+    return re.findall(r'File "([^"]+)", line (\d+)', trace)
+
+
+def place_of_value(model: Any, name: str) -> str:
+    """The module and the line of the user's Python that made a value of an exported model."""
+    node = next((n for n in model.graph.node if name in n.output), None)
+    said = {} if node is None else {entry.key: entry.value for entry in node.metadata_props}
+    paths, kinds = (re.findall(r"'([^']*)'", said.get(f"pkg.torch.onnx.{key}", "")) for key in _SCOPES)
+    theirs = os.path.dirname(os.path.abspath(str(importlib.import_module("torch").__file__)))
+    lines = [line for line in _lines(said.get("pkg.torch.onnx.stack_trace", "")) if not line[0].startswith(theirs)]
+    within = len(paths) == len(kinds) > 1  # the last one is the op itself
+    return _described(paths[-2] if within else "", _kind(kinds[-2]) if within else "", lines[-1:])
+
+
+_SCOPES = ("name_scopes", "class_hierarchy")
+
+
+def written_inputs(program: Any) -> list[tuple[int, str, str]]:
+    """The inputs that an exported program writes to in place: their number, their name, and where each is written."""
+    given = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    found: dict[str, str] = {}
+    for node in program.graph.nodes:
+        written = [_base(arg) for arg in _aliased(node, writes=True)]
+        found.update((arg.name, _place(node)) for arg in written if arg.name in given and arg.name not in found)
+    if not found:  # most programs; for the others it is computed what is a view, and what a copy
+        return []
+    mutated = {*program.run_decompositions({}).graph_signature.user_inputs_to_mutate.values()}
+    return [(given.index(name), name, place) for name, place in found.items() if name in mutated]
+
+
+def _base(node: Any) -> Any:
+    """The value that a node may be a view of."""
+    while views := _aliased(node, writes=None):
+        node = views[0]
+    return node
+
+
+def _aliased(node: Any, writes: bool | None) -> list[Any]:
+    """The operands that an op writes to, or that its result may be a view of."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or (writes is None and not _gives_a_view(schema)):
+        return []
+    args = zip(schema.arguments, node.args, strict=False)
+    return [a for stated, a in args if stated.alias_info and hasattr(a, "op") and (not writes or _is_written(stated))]
+
+
+def _gives_a_view(schema: Any) -> bool:
+    return any(result.alias_info for result in schema.returns)
+
+
+def _is_written(argument: Any) -> bool:
+    return bool(argument.alias_info.is_write)
 
 
 def _kind(cls: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from distir.importers.core import ImportRefused
@@ -21,7 +21,22 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.rms_norm.default: _rms_norm,
         aten._is_all_true.default: _is_all_true,
         aten.scaled_dot_product_attention.default: _attention,
+        aten.as_strided.default: _as_strided,
+        aten.softmax.int: _softmax,
+        aten.log_softmax.int: _log_softmax,
     }
+
+
+def with_complex_ops(program: Any) -> Any:
+    """An exported program whose ops of complex numbers are those that the exporter has translations for."""
+    torch: Any = importlib.import_module("torch")
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.target is aten.unsqueeze.default and isinstance(value, torch.Tensor) and value.is_complex():
+            x, dim = node.args
+            node.target, node.args = aten.stack.default, ([x], dim)
+    return program
 
 
 def _slice_scatter(
@@ -99,6 +114,42 @@ def _dropping_attention(
     training = op.Constant(value=_tensor(np.array(True)))
     kept = op.Dropout(op.Softmax(scores, axis=-1), op.Constant(value_float=dropout_p), training)
     return op.MatMul(kept[0], value)
+
+
+def _as_strided(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view with other sizes, where it is no more than that, as pooling to one place leaves behind."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    whole, expected = [*self.shape], 1
+    plain = not storage_offset and len([n for n in size if not isinstance(n, int)]) <= 1
+    for n, step in zip(reversed(size), reversed(stride), strict=True):
+        plain = plain and (n == 1 or (isinstance(step, int) and step == expected))
+        expected = expected * n if isinstance(n, int) and isinstance(expected, int) else None
+    open_sizes = [n for n in whole if not isinstance(n, int)]
+    same = len(open_sizes) <= 1 and _known_product(whole) == _known_product(size)
+    if plain and same and bool(open_sizes) == any(not isinstance(n, int) for n in size):
+        return op.Reshape(self, [n if isinstance(n, int) else -1 for n in size])
+    own = importlib.import_module("onnxscript.function_libs.torch_lib.ops.core")
+    return own.aten_as_strided(self, size, stride, storage_offset or 0)
+
+
+def _known_product(sizes: Iterable[Any]) -> int:
+    return math.prod(n for n in sizes if isinstance(n, int))
+
+
+def _softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    """In the elements that are asked for: the exporter's own is rounded to those of `self` first."""
+    op: Any = importlib.import_module("onnxscript").opset23
+    return op.Softmax(_cast(self, dtype), axis=dim)
+
+
+def _log_softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    op: Any = importlib.import_module("onnxscript").opset23
+    return op.LogSoftmax(_cast(self, dtype), axis=dim)
+
+
+def _cast(value: Any, dtype: int | None) -> Any:
+    op: Any = importlib.import_module("onnxscript").opset23
+    return value if dtype is None or dtype == -1 else op.Cast(value, to=dtype)
 
 
 def _is_all_true(self: Any) -> Any:

@@ -7,6 +7,7 @@ set before it runs. Does not depend on torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -56,6 +57,8 @@ class EmittedFunction:
     identifiers: tuple[str, ...] = ()
     overwritten: tuple[str, ...] = ()
     """Names of the parameters that the function overwrites."""
+    streams: tuple[str, ...] = ()
+    """By result: the stream that may still make it when the function returns; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,8 @@ class _Rank:
     domain: Checker
     device: int
     done: dict[int, EmittedFunction] = field(default_factory=dict[int, EmittedFunction])
+    aside: bool = False
+    """Whether some statements run on streams of their own."""
 
     def __post_init__(self) -> None:
         self.sharing = SharingMap(self.domain)
@@ -158,6 +163,8 @@ class _FunctionEmitter:
         self.donated = ""
         """The variable that donates arguments to a callee, if any."""
         self.last = last_uses(instance.function)
+        self.coming: dict[str, str] = {}
+        """The streams of values that are not waited for yet."""
 
     def emitted(self) -> Deep[EmittedFunction]:
         function = self.instance.function
@@ -171,9 +178,14 @@ class _FunctionEmitter:
         results = tuple(
             i for i, w in enumerate(self.rho.returned) if self._has_value(w) or (self.is_entry and self._known(w))
         )
+        streams = tuple(self._stream(function.returned[i]) for i in results)
         self._return([function.returned[i] for i in results], [self.rho.returned[i] for i in results])
         written = self._shared(function.name, identifiers)
-        return EmittedFunction(written.name, params, results, self.communicates, identifiers, tuple(self.overwritten))
+        overwritten = tuple(self.overwritten)
+        return EmittedFunction(written.name, params, results, self.communicates, identifiers, overwritten, streams)
+
+    def _stream(self, arg: Arg) -> str:
+        return self.coming.get(arg, "") if isinstance(arg, str) and not self.is_entry else ""
 
     def _shared(self, origin: str, identifiers: Sequence[str]) -> FunctionSource:
         """An earlier function with the same text, or else a new one."""
@@ -204,6 +216,8 @@ class _FunctionEmitter:
         wanted = [name for name in statement.results if name != DISCARD and not self._known(self.rho[name])]
         if isinstance(statement, Apply) and not wanted and OPS[statement.op].communication is None:
             return  # a constant, or dead code
+        if not statement.stream:
+            self._wait(statement.args)
         try:
             is_op = isinstance(statement, Apply)
             lines = self._apply(index, statement, vs) if is_op else (yield from self._call(index, statement, vs))
@@ -240,10 +254,14 @@ class _FunctionEmitter:
         return [root for leaf in leaves(self.sharing.trees[name]) for root in leaf.roots]
 
     def _call(self, index: int, call: Call, vs: tuple[Value, ...]) -> Deep[list[Assignment]]:
-        found = yield self.rank.of(callee(self.rank.domain, self.instance, call))
+        found: EmittedFunction = yield self.rank.of(callee(self.rank.domain, self.instance, call))
         self.communicates |= found.communicates
         texts = [self._passed(call.args[i], vs[i]) for i in found.params]
-        args = ", ".join(self._donated(index, call, [call.args[i] for i in found.params], texts))
+        if not call.stream:  # what runs aside may not have read its arguments when the call returns
+            texts = self._donated(index, call, [call.args[i] for i in found.params], texts)
+        given = zip((call.results[i] for i in found.results), found.streams, strict=True)
+        self.coming.update((name, stream) for name, stream in given if stream and name != DISCARD)
+        args = ", ".join(texts)
         return [Assignment(found.results, f"{found.name}({args})", unpacks=len(found.results) > 1)]
 
     def _donated(self, index: int, call: Call, args: Sequence[Arg], texts: Sequence[str]) -> list[str]:
@@ -301,7 +319,8 @@ class _FunctionEmitter:
         parts = self.names.fresh("parts") if any("{parts}" in line.text for line in lines) else ""
         for line in lines:
             targets = [self._target(statement.results[i]) for i in line.targets]
-            text = line.text.replace("{parts}", parts) if parts else line.text
+            text = self._aside(statement, line, targets) if statement.stream else line.text
+            text = text.replace("{parts}", parts) if parts else text
             if targets and (line.unpacks or len(targets) > 1):
                 comma = "," if len(targets) == 1 else ""
                 text = f"{', '.join(targets)}{comma} = {text}"
@@ -313,6 +332,31 @@ class _FunctionEmitter:
             shown = None
         if parts:
             self.rows.append(CodeLine(f"del {parts}"))
+
+    def _aside(self, statement: Apply | Call, line: Assignment, targets: Sequence[str]) -> str:
+        """The expression of a line that runs on a stream of its own; what it gives is coming."""
+        if line.text == NONE:
+            return line.text
+        self.rank.aside = self.communicates = True
+        kernel = self.rank.emission.kernel
+        assigned, is_parts, text = line.text.rpartition("{parts} = ")
+        known = (self.texts.get(name, NONE) for name in names(statement.args))
+        taken = [v for v in dict.fromkeys(known) if v != NONE and re.search(rf"\b{re.escape(v)}\b", text)]
+        taking = f"lambda {', '.join(taken)}: {text}" if taken else f"lambda: {text}"
+        begun = f"{kernel('on')}({', '.join([repr(statement.stream), taking, *taken])})".replace("'", '"', 2)
+        if is_parts:
+            return f"{assigned}{is_parts}{kernel('wait')}({begun})"
+        if "{parts}" in text:
+            return line.text
+        self.coming.update((statement.results[i], statement.stream) for i in line.targets if statement.results[i])
+        return f"{kernel('parts')}({begun}, {len(targets)})" if len(targets) > 1 else begun
+
+    def _wait(self, args: Sequence[Arg]) -> None:
+        """Wait for what other streams make of what the stream that computes is about to use."""
+        for name in dict.fromkeys(names(args)):
+            if self.coming.pop(name, ""):
+                text = self.texts[name]
+                self.rows.append(CodeLine(f"{text} = {self.rank.emission.kernel('wait')}({text})"))
 
     def _target(self, name: str) -> str:
         if name == DISCARD:
@@ -332,6 +376,9 @@ class _FunctionEmitter:
             self.rows.append(CodeLine(f"del {', '.join(variables)}"))
 
     def _return(self, args: Sequence[Arg], vs: Sequence[Value]) -> None:
+        self._wait(args if self.is_entry else [arg for arg in args if not isinstance(arg, str)])
+        if self.is_entry and self.rank.aside:
+            self.rows.append(CodeLine(f"{self.rank.emission.kernel('settle')}()"))
         try:
             texts = [self._passed(arg, v) for arg, v in zip(args, vs, strict=True)]
         except Unlowerable as refusal:

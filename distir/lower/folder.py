@@ -111,7 +111,7 @@ class EntryPoint:
     results: tuple[tuple[int, str], ...] | None = None
     """For a rank's part: indices and names of its results in the whole function; None: the function's own results."""
     bounds: Mapping[Leaf, Bounds] = field(default_factory=dict[Leaf, Bounds])
-    """For a rank's part: the ranges of its integer parameters, where known."""
+    """The ranges of integer parameters, where they are known from elsewhere; for a rank's part, all that are known."""
 
 
 def lower(entries: Sequence[EntryPoint], source: str = "", more: Mapping[str, Any] | None = None) -> Lowered:
@@ -127,7 +127,7 @@ def lower(entries: Sequence[EntryPoint], source: str = "", more: Mapping[str, An
             raise ProgramError(analysis.errors)
         _check_arguments(entry)
         instance = analysis.instance(entry.function, entry.args)
-        bounds = index_bounds(analysis.domain, instance)
+        bounds = {**index_bounds(analysis.domain, instance), **entry.bounds}
         ranks[entry.name] = {d: _part(m, entry, instance, d, bounds) for d, m in project(analysis, instance).items()}
     try:
         return lower_ranks(ranks, source, more)

@@ -7,13 +7,13 @@ belong to the caller: a callee never overwrites them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Union
 
 from distir.analysis import Checker, Instance
 from distir.analysis.liveness import last_uses
-from distir.ir import DISCARD, Apply, Arg, Call, Return, TupleType, Type, names, operands
+from distir.ir import DISCARD, Apply, Arg, Call, Return, Statement, TupleType, Type, names, operands
 from distir.ir.deep import Deep, finish
 from distir.lower.projection import callee
 from distir.ops import OPS, type_of
@@ -46,9 +46,15 @@ class Sharing:
     returned: tuple[Tree, ...] = ()
     last: dict[Root, int] = field(default_factory=dict[Root, int])
     """By tensor: the index of the last statement that uses its memory."""
+    streams: dict[Root, set[str]] = field(default_factory=dict[Root, set[str]])
+    """By tensor: the streams of the statements that read it."""
 
     def overwritable(self, index: int, operand: int) -> bool:
-        """Whether statement `index` may overwrite an operand: no other operand or later statement uses its memory."""
+        """Whether statement `index` may overwrite an operand: no other operand or later statement uses its memory.
+
+        Nor does an earlier one that may still run: one on another stream, but for the one that computes, behind which
+        all streams begin.
+        """
         statement = self.instance.function.body[index]
         arg = operands(statement)[operand]
         if not isinstance(arg, str) or arg not in self.trees:
@@ -63,7 +69,14 @@ class Sharing:
             and len(set(roots)) == len(roots)
             and all(leaf.whole and len(leaf.roots) == 1 for leaf in mine)
             and all(self.last[r] == index and r not in used and r[0] not in params for r in roots)
+            and all(self.streams[r] <= {stream_of(statement), ""} for r in roots)
         )
+
+    def reads(self, read: Sequence[Leaf], streams: Set[str]) -> None:
+        """Note on which streams statements read tensors."""
+        for leaf in read:
+            for root in leaf.roots:
+                self.streams.setdefault(root, set()).update(streams)
 
     def _of(self, arg: Arg) -> list[Leaf]:
         return [leaf for name in names((arg,)) for leaf in leaves(self.trees.get(name, NOTHING))]
@@ -99,6 +112,8 @@ class SharingMap:
                     if isinstance(statement, Apply)
                     else (yield from self._called(found, statement, index))
                 )
+                for name in names(statement.args):
+                    found.reads(leaves(found.trees.get(name, NOTHING)), {stream_of(statement)})
                 found.trees.update((n, t) for n, t in zip(statement.results, trees, strict=True) if n != DISCARD)
         for name, use in last_uses(instance.function).items():
             for leaf in leaves(found.trees.get(name, NOTHING)):
@@ -125,6 +140,9 @@ class SharingMap:
         inner = yield self._known(callee(self.domain, found.instance, call))
         params = inner.instance.function.params
         given = {p.name: _tree(found.trees, arg) for p, arg in zip(params, call.args, strict=True)}
+        for root, streams in inner.streams.items():
+            if root[0] in given:
+                found.reads(leaves(_outside(Leaf(frozenset({root})), given, "")), streams)
         return [_outside(tree, given, f"{index} ") for tree in inner.returned]
 
 
@@ -170,3 +188,8 @@ def _filled(type: Type, leaf: Leaf) -> Tree:
 def leaves(tree: Tree) -> list[Leaf]:
     """The leaves of a tree, left to right."""
     return [leaf for item in tree for leaf in leaves(item)] if isinstance(tree, tuple) else [tree]
+
+
+def stream_of(statement: Statement) -> str:
+    """The stream that a statement names; none for a `return`."""
+    return statement.stream if isinstance(statement, (Apply, Call)) else ""

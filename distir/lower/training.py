@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.analysis import Analysis, Checker, Instance, check
+from distir.analysis import Analysis, Checker, Instance, check, index_bounds
 from distir.analysis import result_names as named_results
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Type, names, types
 from distir.ir.deep import Deep, finish
@@ -102,9 +102,11 @@ def _step(analysis: Analysis, entry: EntryPoint, result_names: Sequence[str], bi
     entries, scattered = [entry], dict[str, Sequence[str]]()
     gathered, gathered_names = dict[str, Mapping[str, str]](), dict[str, Sequence[str]]()
     if scatter is not None:
+        # What the batch is an index of, only the step itself says.
+        bounds = index_bounds(checker, analysis.instance(scatter, arguments(scatter, _known(scatter, bind))))
         for name, wanted in _halves(f"{main.name}.scatter", [p.name in state for p in main.params]):
             cut = sliced(scatter, wanted, name)
-            entries.append(_entry(module, cut, name, bind))
+            entries.append(replace(_entry(module, cut, name, bind), bounds=bounds))
             scattered[name] = [main.params[i].name for i in wanted]
     if gather is not None:
         origin = {p.name: result for p, result in zip(gather.params, result_names, strict=True)}
@@ -127,10 +129,13 @@ def _halves(stem: str, is_state: Sequence[bool]) -> list[tuple[str, list[int]]]:
 
 
 def _entry(module: Module, function: Function, name: str, bind: Bind) -> EntryPoint:
-    whole = Module([*module, function])
+    return EntryPoint(name, Module([*module, function]), function, arguments(function, _known(function, bind)))
+
+
+def _known(function: Function, bind: Bind) -> Bind:
+    """The sizes of the dimensions that a function names."""
     sizes = frozenset[str]().union(*(types.dim_names(p.type) for p in function.params))
-    known = {name: size for name, size in bind.items() if name in sizes}
-    return EntryPoint(name, whole, function, arguments(function, known))
+    return {name: size for name, size in bind.items() if name in sizes}
 
 
 def _result_name(

@@ -9,6 +9,7 @@ from distir.diagnostics.spelling import nearest
 from distir.ir import Module
 from distir.models.decoder import Decoder
 from distir.models.decoder_program import decode, decoder, prefill
+from distir.models.encoder_decoder import T5
 from distir.models.perceptron import mlp
 from distir.models.published import PUBLISHED, Model, resized
 from distir.models.sizes import ModelError
@@ -106,13 +107,17 @@ def _served(
         near = nearest(phase, PHASES)
         hint = f"did you mean `{near}`?" if near else "one of prefill, decode"
         raise ModelError(f"there is no phase `{phase}`; {hint}")
-    if not isinstance(model, Decoder):
-        raise ModelError(f"the model `{name}` has no phase `{phase}`: it is no decoder, which generates token by token")
+    if not isinstance(model, (Decoder, T5)):
+        raise ModelError(
+            f"the model `{name}` has no phase `{phase}`: it has no decoder, which generates token by token"
+        )
     if phase == "prefill":
+        if isinstance(model, T5):
+            return model.prefill(context, sequence, batch, dtype)
         return prefill(model, context, sequence, batch, dtype)
     if sequence is not None:
         raise ModelError("expected no `sequence` where the phase is `decode`, a token of each; give `context`")
-    return decode(model, context, batch, dtype)
+    return model.decode(context, batch, dtype) if isinstance(model, T5) else decode(model, context, batch, dtype)
 
 
 def paper(name: str, batch: int | None = None) -> Module:

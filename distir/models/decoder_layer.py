@@ -98,7 +98,7 @@ class Layer:
         wide = model.heads * (model.size if model.latent is None else model.latent.values)
         return f.linear(mixed, f"{names.attention}.{names.out}", wide, model.width, bias=model.attention_bias), kept
 
-    def attend(self, q: str, keys: str, values: str, shared_heads: int) -> str:
+    def attend(self, q: str, keys: str, values: str, shared_heads: int, **attrs: float) -> str:
         """The op, for a token of each sequence to what its cache holds."""
         model, f, decodes = self.model, self.f, self.done.phase == "decode"
         # A token attends to all that a cache with a window holds, whatever the order.
@@ -109,7 +109,7 @@ class Layer:
             operands[-1] = self.filled()
         while operands[-1] == DISCARD:
             operands.pop()
-        attrs: dict[str, float] = {"q_num_heads": model.heads, "kv_num_heads": shared_heads}
+        attrs |= {"q_num_heads": model.heads, "kv_num_heads": shared_heads}
         if is_causal:
             attrs = {"is_causal": True, **attrs}
         if model.scale is not None:
@@ -211,10 +211,10 @@ class Layer:
         to_keys, to_values = f.apply("Split", matrices, Literal(sizes), axis=-1, results=("to_keys", "to_values"))
         low = f.op("Einsum", q_plain, to_keys, equation="bshn,rhn->bshr", result="q_latent")
         queries = f.op("Concat", low, q_rotated, axis=-1, result="q_whole")
-        mixed = self.attend(self.joined(queries, "q"), latents, latents, 1)
-        rows = self.by_head(mixed, latent.kv_rank + latent.rotated)
-        part = f.op("Slice", rows, Literal((0,)), Literal((latent.kv_rank,)), Literal((3,)), result="mixed_latents")
-        values = f.op("Einsum", part, to_values, equation="bshr,rhv->bshv", result="mixed_values")
+        mixed = self.attend(self.joined(queries, "q"), latents, DISCARD, 1, v_head_size=latent.kv_rank)
+        values = f.op(
+            "Einsum", self.by_head(mixed, latent.kv_rank), to_values, equation="bshr,rhv->bshv", result="mixed_values"
+        )
         return self.joined(values, "mixed_heads")
 
     def rotated(self, x: str, heads: int, result: str) -> str:

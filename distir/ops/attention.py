@@ -26,6 +26,7 @@ from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import Scores
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject, broadcast
 
@@ -71,10 +72,11 @@ def _extents(
 
 def _sizes(**letters: Any) -> tuple[int, int]:
     """The heads of queries, and the sizes of a key's and of a value's head together."""
+    own = letters.get("v_head_size")
     if "h" in letters:
-        return letters["h"], letters["e"] + letters["v"]
+        return letters["h"], letters["e"] + (own or letters["v"])
     heads, shared = letters["q_num_heads"], letters["kv_num_heads"]
-    return heads, letters["x"] // max(1, heads) + letters["z"] // max(1, shared)
+    return heads, letters["x"] // max(1, heads) + (own or letters["z"] // max(1, shared))
 
 
 def _forward_flops(**letters: Any) -> int:
@@ -87,10 +89,29 @@ def _backward_flops(**letters: Any) -> int:
     return 5 * heads * _extents(**letters)[0] * size
 
 
+def _forward_scores(**letters: Any) -> Scores:
+    return _contraction(1.0, **letters)
+
+
+def _backward_scores(**letters: Any) -> Scores:
+    return _contraction(2.5, **letters)
+
+
+def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Scores:
+    """Keys that are not read, for they lie beyond the filled length of a cache, are none."""
+    heads, size = _sizes(**letters)
+    scores, read = _extents(b=b, q=q, k=k, **letters)
+    keys = max(1, -(-read // b) if "length" in letters["given"] else k)
+    return Scores(b * heads, q, keys, -(-size // 2), min(1.0, scores / (b * q * keys)), passes)
+
+
 def _forward_bytes(*, moved: int, t: int, **letters: Any) -> int:
     """All operands and results, but for the keys and values that are not read."""
     unread = letters["b"] * letters["k"] - _extents(**letters)[1]
-    row = letters["g"] * (letters["e"] + letters["v"]) if "g" in letters else letters["y"] + letters["z"]
+    if "v" not in letters["given"]:  # values are a part of keys, which are read once
+        row = letters["g"] * letters["e"] if "g" in letters else letters["y"]
+    else:
+        row = letters["g"] * (letters["e"] + letters["v"]) if "g" in letters else letters["y"] + letters["z"]
     return moved - t * unread * row
 
 
@@ -105,20 +126,21 @@ def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
 
 
 @op(
-    "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Tensor[t:float, (b, g, k, v), d],"
+    "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Optional[Tensor[t:float, (b, g, k, v), d]],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]], Optional[Tensor[i:int, _, d]]"
-    " -> Tensor[t, (b, h, q, v), d], *Tensor[Float32, (b, h, q), d]",
-    "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Tensor[t:float, (b, k, z), d],"
+    " -> Tensor[t, (b, h, q, _), d], *Tensor[Float32, (b, h, q), d]",
+    "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Optional[Tensor[t:float, (b, k, z), d]],"
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]]"
     " -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
     flops=_forward_flops,
+    contraction=_forward_scores,
     bytes=_forward_bytes,
     saved=2,
 )
 def Attention(
     q: Array,
     k: Array,
-    v: Array,
+    v: Array | None = None,
     attn_mask: Array | None = None,
     sinks: Array | None = None,
     length: Array | None = None,
@@ -129,6 +151,7 @@ def Attention(
     scale: float | None = None,
     softcap: float = 0.0,
     window: int | None = None,
+    v_head_size: int | None = None,
     count: int = 1,
 ) -> list[Array]:
     """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`.
@@ -145,6 +168,9 @@ def Attention(
     for each: those behind are not read, and the queries are the last of the filled places. A length on a device is not
     known before the program runs: the time is that of a cache that is full.
 
+    Without `v` the values are the first `v_head_size` columns of each head of keys, which are read once: multi-head
+    latent attention to a cache of latents (DeepSeek-V2, arXiv:2405.04434, section 2.1; FlashMLA).
+
     The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
     operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
 
@@ -152,9 +178,11 @@ def Attention(
     %y = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2](%x: Tensor[Float32, (2, 5, 8), 1], %x, %x)
     %y = Attention[is_causal = true, window = 2](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %k, _, %s: Tensor[Float32, (4,), 1])
     %y = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 1, 8), 1], %k: Tensor[Float32, (2, 2, 6, 8), 1], %v: Tensor[Float32, (2, 2, 6, 8), 1], _, _, 4)
+    %y = Attention[q_num_heads = 4, kv_num_heads = 1, v_head_size = 6](%q: Tensor[Float32, (2, 1, 32), 1], %latents: Tensor[Float32, (2, 5, 8), 1])
     %y, %lse = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %v: Tensor[Float32, (2, 2, 3, 6), 1])
     """  # noqa: E501
-    queries, keys, values = by_head(q, q_num_heads), by_head(k, kv_num_heads), by_head(v, kv_num_heads)
+    queries, keys = by_head(q, q_num_heads), by_head(k, kv_num_heads)
+    values = keys[..., :v_head_size] if v is None else by_head(v, kv_num_heads)
     group = queries.shape[1] // max(1, keys.shape[1])
     scores = _scores(queries, keys, scale, softcap)[0]
     scores = _masked(scores, attn_mask, length, is_causal, window)
@@ -202,7 +230,10 @@ def _masked(scores: Array, mask: Array | None, length: Array | None, is_causal: 
 
 
 @Attention.checks
-def _(q: Operand, k: Operand, v: Operand, *others: Operand | None, count: int, **attrs: Any) -> None:
+def _(q: Operand, k: Operand, v: Operand | None = None, *others: Operand | None, count: int, **attrs: Any) -> None:
+    if (v is None) == (attrs.get("v_head_size") is None):
+        message = "`Attention` expected either values or a `v_head_size`, how much of the keys they are, found "
+        raise Reject(codes.BAD_VALUE, message + ("neither" if v is None else "both"), Part("callee"))
     if count > 2:
         message = f"`Attention` gives 2 results at most, found {count} names"
         raise Reject(name_codes.RESULT_COUNT, message, Part("result", 2))
@@ -212,7 +243,7 @@ def _(q: Operand, k: Operand, v: Operand, *others: Operand | None, count: int, *
 def _(
     q: Operand,
     k: Operand,
-    v: Operand,
+    v: Operand | None = None,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
     length: Operand | None = None,
@@ -237,12 +268,12 @@ def _statistics_dtype(q: Operand) -> DType | None:
     return DTYPES["Float64" if q.dtype is DTYPES["Float64"] else "Float32"]
 
 
-def _rank(q: Operand, k: Operand, v: Operand) -> int | None:
-    return next((len(o.shape) for o in (q, k, v) if o.shape is not None), None)
+def _rank(q: Operand, k: Operand, v: Operand | None) -> int | None:
+    return next((len(o.shape) for o in (q, k, v) if o is not None and o.shape is not None), None)
 
 
 def _checked_sizes(
-    op: str, q: Operand, k: Operand, v: Operand, mask: Operand | None, sinks: Operand | None, attrs: Any
+    op: str, q: Operand, k: Operand, v: Operand | None, mask: Operand | None, sinks: Operand | None, attrs: Any
 ) -> tuple[tuple[Dim, Dim, Dim, Dim], ...] | None:
     """Batch, heads, sequence and size of queries, keys and values. Raises Reject where they do not fit together."""
     window = attrs.get("window")
@@ -257,7 +288,16 @@ def _checked_sizes(
         if heads is None and rank == 3:
             raise Reject(name_codes.MISSING_ATTRIBUTE, f"`{op}` of tensors of rank 3 needs `{name}`", Part("callee"))
     queries = split_heads("q", q, q_heads, rank, op, "q_num_heads")
-    keys, values = (split_heads(n, x, kv_heads, rank, op, "kv_num_heads") for n, x in (("k", k), ("v", v)))
+    keys = split_heads("k", k, kv_heads, rank, op, "kv_num_heads")
+    if v is None:
+        size = attrs["v_head_size"]
+        if size < 1 or (isinstance(keys[3], int) and size > keys[3]):
+            most = dims.show(keys[3])
+            message = f"`{op}` expected a `v_head_size` from 1 to the {most} columns of a head of keys, found {size}"
+            raise Reject(codes.BAD_VALUE, message, "v_head_size")
+        values = (*keys[:3], size)
+    else:
+        values = split_heads("v", v, kv_heads, rank, op, "kv_num_heads")
     if isinstance(queries[1], int) and isinstance(keys[1], int) and keys[1] and queries[1] % keys[1]:
         message = f"`{op}` expected a multiple of the {keys[1]} heads of keys and values, found {queries[1]}"
         raise Reject(codes.INDIVISIBLE, message, "q")
@@ -310,7 +350,7 @@ def _check_length(length: Operand, batch: Dim, rows: Dim, columns: Dim, is_causa
 def _(
     q: Operand,
     k: Operand,
-    v: Operand,
+    v: Operand | None = None,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
     length: Operand | None = None,
@@ -323,9 +363,9 @@ def _(
     A single head of keys and values, which all queries share, is replicated.
     """
     # The columns of values may be split, but where a log-sum-exp is given: that is no sum over them.
-    parts = _Letters(q, k, attrs, columns="v" if len(results) == 1 else None)
-    operands: list[Letters] = [parts.q, parts.k, parts.v]
-    others = ((attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
+    parts = _Letters(q, k, attrs, columns="v" if len(results) == 1 and v is not None else None)
+    operands: list[Letters] = [parts.q, parts.k]
+    others = ((v, parts.v), (attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
     given = max((n for n, (operand, _) in enumerate(others, 1) if operand is not None), default=0)
     operands += [() if operand is None else letters for operand, letters in others[:given]]
     return Layout(tuple(operands), (parts.y, parts.rows)[: len(results)], divided=parts.divided)
@@ -366,10 +406,10 @@ def _(g: Backward) -> Gradients:
     """By the kernel of the backward pass; where it lacks the gradient, by that of the op written out.
 
     That is the gradient of a mask that is added, which is as large as the scores, that of the log-sum-exp itself, and
-    that of attention to a cache.
+    that of attention to a cache or to keys that are the values, too.
     """
     q, k, v, mask, sinks, length = g.x
-    if g.wants(3) or length is not None or g.dys[1] is not None:
+    if g.wants(3) or v is None or length is not None or g.dys[1] is not None:
         y, lse = _written(g, 2)
         return g.through({y: g.dys[0], lse: g.dys[1]}, [q, k, v, mask, sinks, None])
     results = g.several(
@@ -393,7 +433,11 @@ def _written(g: Rewrite, count: int) -> list[str]:
     q, k, v, mask, sinks, length = g.x
     flat = g.rank(q) == 3
     queries = heads_apart(g, q, g.attrs["q_num_heads"]) if flat else q
-    keys, values = (heads_apart(g, x, g.attrs["kv_num_heads"]) if flat else x for x in (k, v))
+    keys: Any = heads_apart(g, k, g.attrs["kv_num_heads"]) if flat else k
+    if v is None:
+        values: Any = g("Slice", keys, (0,), (cast(int, g.attrs["v_head_size"]),), (3,))
+    else:
+        values = heads_apart(g, v, g.attrs["kv_num_heads"]) if flat else v
     query_heads, key_heads = g.known_shape(queries)[1], g.known_shape(keys)[1]
     size = g.known_shape(queries)[3]
     if not (isinstance(query_heads, int) and isinstance(key_heads, int) and isinstance(size, int)):
@@ -487,7 +531,7 @@ def _(
     write: Write,
     q: Expr,
     k: Expr,
-    v: Expr,
+    v: Expr | None = None,
     attn_mask: Expr | None = None,
     sinks: Expr | None = None,
     length: Expr | None = None,
@@ -498,6 +542,7 @@ def _(
     scale: float | None = None,
     softcap: float,
     window: int | None = None,
+    v_head_size: int | None = None,
 ) -> str | Unpacked:
     """`scaled_dot_product_attention` where it can say it; by blocks of queries with a softcap, sinks or statistics."""
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
@@ -506,7 +551,10 @@ def _(
         None if length is None else length.value and length.scalar("a length") if length.rank == 0 else length.tensor
     )
     factor = None if scale is None else write.number(scale)
-    given, seen = f"{q}, {k}, {v}, {mask}", f"{filled}, {heads}, {is_causal}, {window}, {factor}"
+    values = (
+        f"{write.kernel('head_columns')}({k}, {kv_num_heads if k.rank == 3 else 1}, {v_head_size})" if v is None else v
+    )
+    given, seen = f"{q}, {k}, {values}, {mask}", f"{filled}, {heads}, {is_causal}, {window}, {factor}"
     several = len(write.results) > 1
     if softcap == 0 and sinks is None and not several:
         return f"{write.kernel('attention')}({given}, {seen})"
@@ -528,6 +576,7 @@ def _(
     " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]]"
     " -> Tensor[t, (b, q, x), d], Tensor[t, (b, k, y), d], Tensor[t, (b, k, z), d], *Tensor[t, (n,), d]",
     flops=_backward_flops,
+    contraction=_backward_scores,
     temporary=_backward_workspace,
     linear=("dy",),
     non_differentiable=FIRST_ORDER_ONLY,

@@ -30,7 +30,7 @@ from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from distir.ir.registry import Registry, import_plugins, importing_plugins
-from distir.ops.resources import Pattern
+from distir.ops.resources import Contraction, Pattern
 from distir.ops.signature import Signature
 from distir.ops.signature_reader import parse_signature
 from distir.ops.specs import REQUIRED, AttributeSpec, OperandSpec, TorchForm
@@ -56,6 +56,8 @@ class Op:
     """Arithmetic operations; None: not declared. Simulation needs them, except for communication and views."""
     bytes: Amount | None = None
     """Memory traffic in bytes; None: every operand is read and every result is written once."""
+    contraction: Callable[..., Contraction | None] | None = None
+    """The matrix product or the attention that the op is, for costs by shape: a function as `flops` may be."""
     communication: Pattern | None = None
     view: bool | Literal["first"] = False
     """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""
@@ -233,10 +235,9 @@ class Op:
         return rule
 
 
-def _annotation(annotation: Any) -> str:
+def _annotation(stated: Any) -> str:
     """The source text of an annotation, postponed or not."""
-    plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
-    return annotation.__name__ if plain else str(annotation)
+    return stated.__name__ if isinstance(stated, type) and not hasattr(stated, "__args__") else str(stated)
 
 
 class Ops(Registry[Op]):
@@ -280,7 +281,8 @@ def op(*signatures: str, name: str | None = None, **meanings: Any) -> Callable[[
     """Register the decorated function as an op. `meanings`: fields of `Op`. See the module's docstring."""
 
     def register(body: Callable[..., Any]) -> Op:
-        defined = Op(name or body.__name__, signatures, body, family=body.__module__.rpartition(".")[2], **meanings)
+        # the family: FAMILY of distir.ops.FAMILY and distir.ops.FAMILY.file, the module's own name elsewhere
+        defined = Op(name or body.__name__, signatures, body, family=body.__module__.split(".")[:3][-1], **meanings)
         OPS.register(defined.name, defined, body.__module__)
         return defined
 

@@ -5,6 +5,10 @@ scale of its block. Blocks are over the last two dimensions; `block = []` is one
 is the greatest magnitude of a block divided by the largest number of the type (448 for Float8E4M3FN, 57344 for
 Float8E5M2), 1 for a block of zeros, as in torchao and Transformer Engine ("current scaling"). DeepSeek-V3
 (arXiv:2412.19437, section 3.3) has blocks of 1 x 128 for activations and gradients, 128 x 128 for weights.
+
+With delayed scaling (Micikevicius et al., arXiv:2209.05433; Transformer Engine) the scale of a tensor follows from the
+greatest magnitudes that it had in the last steps, its history, which is state of the training step: `ScaleToFloat8`
+takes it, and gives the greatest magnitudes of this step, which `RecordGreatest` keeps for the next ones.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import DTYPES, Dim, DType, Shape, TensorType
+from distir.ir import DTYPES, Arg, Dim, DType, Literal, Shape, TensorType
 from distir.ops.core import op
-from distir.ops.layout import Layout, Letters
+from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np, numpy_dtype
 from distir.ops.precision import wide
+from distir.ops.resources import MatrixProduct
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
@@ -122,11 +127,27 @@ def _(x: TensorType, *, to: DType, block: tuple[int, ...]) -> list[Shape | None]
 
 @QuantizeFloat8.sharding
 def _(x: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]) -> Layout:
-    letters, scale = _of_scale(_plain(x), x.shape, block)
-    return Layout((letters,), (letters, scale), contiguous=frozenset(filter(None, letters)))
+    letters, scale = _of_scale(_letters(x), x.shape, block)
+    every = frozenset(filter(None, letters))
+    if not block:
+        return Layout(
+            (_letters(x),), (_letters(x), ()), contiguous=every, parted=frozenset(_letters(x)), whole=frozenset({1})
+        )
+    return Layout((letters,), (letters, scale), contiguous=every)
 
 
-def _plain(x: TensorType) -> Letters:
+@QuantizeFloat8.parted
+def _(w: Parts, x: Arg, *, to: DType, block: tuple[int, ...]) -> list[Arg]:
+    """One scale of all parts: the greatest magnitude of each device's, and the greatest of these."""
+    axes = Literal(tuple(range(len(w.type(x).shape or ()))))
+    wide_x = w("Cast", w("Abs", x), to=FLOAT32)
+    greatest = w.greatest(w("ReduceMax", wide_x, axes), 0)
+    greatest = w("Squeeze", greatest, axes)
+    q, scale, _ = w.several("ScaleToFloat8", 3, x, w("Unsqueeze", greatest, Literal((0,))), to=to)
+    return [q, scale]
+
+
+def _letters(x: TensorType) -> tuple[str, ...]:
     return tuple(f"s{k}" for k in range(len(x.shape or ())))
 
 
@@ -175,7 +196,7 @@ def _(q: TensorType, scale: TensorType, *, to: DType, block: tuple[int, ...]) ->
 def _(
     q: TensorType, scale: TensorType, *, results: Sequence[Shape | None], to: DType, block: tuple[int, ...]
 ) -> Layout:
-    letters, own = _of_scale(_plain(q), q.shape, block)
+    letters, own = _of_scale(_letters(q), q.shape, block)
     return Layout((letters, own), (letters,), contiguous=frozenset(filter(None, letters)))
 
 
@@ -190,28 +211,190 @@ def _(write: Write, q: Expr, scale: Expr, *, to: DType, block: tuple[int, ...]) 
     return f"{write.kernel('dequantize_float8')}({q}, {scale}, {spelled}).to({write.dtype(to)})"
 
 
+def _scaled_product(*, s: int = 1, m: int, k: int, elements: int, transA: bool, **_: Any) -> MatrixProduct:
+    rows = k if transA else s * m
+    return MatrixProduct(rows, elements // rows, m if transA else k)
+
+
 @op(
-    "Tensor[t:float, (*s, m, k), d], Tensor[u:float, (_, _), d], Tensor[v:float, _, d], Tensor[w:float, _, d]"
-    " -> Tensor[to, _, d]",
+    "Tensor[t:float, (n, *s), d], Tensor[h:float, (_,), d]"
+    " -> Tensor[to, (n, *s), d], Tensor[Float32, (), d], Tensor[Float32, (n,), d]",
+    flops=lambda elements, **_: 4 * elements,
+)
+def ScaleToFloat8(x: Array, greatest: Array, *, to: DType = E4M3, slot: int = 0) -> tuple[Array, Array, Array]:
+    """`x` in an 8-bit float type by a scale that is known before, the scale, and the greatest magnitudes of `x`.
+
+    The scale is `greatest[slot]` divided by the largest number of the type, 1 for 0; what is greater than expected is
+    the largest number. The last result has the greatest magnitude for each index of the first dimension, one pass with
+    the rest. The gradient takes no notice of the rounding.
+
+    %q, %scale, %now = ScaleToFloat8(%x: Tensor[Float32, (2, 4), 1], %greatest: Tensor[Float32, (3,), 1])
+    %q, %scale, %now = ScaleToFloat8[to = Float8E5M2, slot = 2](%x: Tensor[Float32, (2, 3, 4), 1], %greatest: Tensor[Float32, (3,), 1])
+    """  # noqa: E501 - an example is one line
+    values, largest = wide(x).astype(np.float32), np.float32(LARGEST[to])
+    expected = greatest[slot].astype(np.float32)
+    scale = np.asarray(expected / largest if expected > 0 else 1, np.float32)
+    now = np.max(np.abs(values), axis=tuple(range(1, x.ndim)), initial=0.0)
+    return np.clip(values / scale, -largest, largest).astype(numpy_dtype(to)), scale, now
+
+
+@ScaleToFloat8.checks
+def _(x: TensorType, greatest: TensorType, *, to: DType, slot: int) -> None:
+    _check_type("ScaleToFloat8", to, "to")
+    _check_slot("ScaleToFloat8", greatest, slot)
+
+
+def _check_slot(name: str, greatest: TensorType, slot: int) -> None:
+    size = greatest.shape[0] if greatest.shape else None
+    if slot < 0 or (isinstance(size, int) and slot >= size):
+        raise Reject(codes.BAD_VALUE, f"`{name}` expected a slot from 0 to {size} (excluded), found {slot}", "slot")
+
+
+@ScaleToFloat8.sharding
+def _(x: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], to: DType, slot: int) -> Layout:
+    own = _letters(x)
+    return Layout(
+        (own, (None,)),
+        (own, (), own[:1]),
+        contiguous=frozenset(own),
+        parted=frozenset(own[1:]),
+        whole=frozenset({1, 2}),
+    )
+
+
+@ScaleToFloat8.parted
+def _(w: Parts, x: Arg, greatest: Arg, *, to: DType, slot: int) -> list[Arg]:
+    """The greatest of all parts of each row."""
+    q, scale, own = w.several("ScaleToFloat8", 3, x, greatest, to=to, slot=slot)
+    ends = Literal((1,))
+    return [q, scale, w("Squeeze", w.greatest(w("Unsqueeze", own, ends), 1), ends)]
+
+
+@ScaleToFloat8.grad
+def _(g: Backward) -> Gradients:
+    given = g.dtype(g.x[0])
+    return [g.dy if g.dtype(g.dy) == given else g("Cast", g.dy, to=given), None]
+
+
+@ScaleToFloat8.torch(fresh=True)
+def _(write: Write, x: Expr, greatest: Expr, *, to: DType, slot: int) -> Unpacked:
+    given = f"{x}, {greatest}, {slot}, {write.dtype(to)}, {LARGEST[to]}"
+    return write.unpacked(f"{write.kernel('scale_to_float8')}({given})")
+
+
+@op(
+    "Tensor[h:float, (t, n), d] -> Tensor[h, (t, n), d]",
+    flops=0,
+    inplace={0: 0},
+    non_differentiable="it is state of a step",
+)
+def NextHistory(history: Array) -> Array:
+    """A history of greatest magnitudes, by tensor and step, a step later: the oldest is dropped, the newest is 0.
+
+    %next = NextHistory(%history: Tensor[Float32, (3, 16), 1])
+    """
+    return np.concatenate([np.zeros_like(history[:, :1]), history[:, :-1]], axis=1)
+
+
+@NextHistory.sharding
+def _(history: TensorType, *, results: Sequence[Shape | None]) -> Layout:
+    return Layout((("t", None),), (("t", None),))
+
+
+@NextHistory.torch(fresh=True)
+def _(write: Write, history: Expr) -> str:
+    return f"{write.kernel('next_history')}({history})"
+
+
+@op(
+    "Tensor[h:float, s, d] -> Tensor[h, (), d]",
+    flops=lambda inputs, **_: inputs,
+    non_differentiable="it is what the state of a step follows from",
+)
+def Greatest(now: Array) -> Array:
+    """The greatest of greatest magnitudes, which are not below 0: over rows, devices, microbatches.
+
+    %greatest = Greatest(%now: Tensor[Float32, (4,), 1])
+    """
+    return np.asarray(np.max(now, initial=0.0)).astype(now.dtype)
+
+
+@Greatest.sharding
+def _(now: TensorType, *, results: Sequence[Shape | None]) -> Layout:
+    own = _letters(now)
+    return Layout((own,), ((),), contiguous=frozenset(own), parted=frozenset(own), whole=frozenset({0}))
+
+
+@Greatest.parted
+def _(w: Parts, now: Arg) -> list[Arg]:
+    """The greatest of what each device has."""
+    ends = Literal((0,))
+    return [w("Squeeze", w.greatest(w("Unsqueeze", w("Greatest", now), ends), 0), ends)]
+
+
+@Greatest.torch(fresh=True)
+def _(write: Write, now: Expr) -> str:
+    return f"{write.kernel('greatest')}({now})"
+
+
+@op(
+    "Tensor[h:float, (t, n), d], Tensor[h:float, (), d] -> Tensor[h, (t, n), d]",
+    flops=1,
+    bytes=12,
+    inplace={0: 0},
+    non_differentiable="it is state of a step",
+)
+def RecordGreatest(history: Array, greatest: Array, *, slot: int = 0) -> Array:
+    """The history with the greatest magnitude of this step as the newest of a tensor, unless more is there.
+
+    %recorded = RecordGreatest[slot = 1](%history: Tensor[Float32, (3, 16), 1], %greatest: Float32[1])
+    """
+    recorded = history.copy()
+    recorded[slot, 0] = np.maximum(history[slot, 0], greatest)
+    return recorded
+
+
+@RecordGreatest.checks
+def _(history: TensorType, greatest: TensorType, *, slot: int) -> None:
+    _check_slot("RecordGreatest", history, slot)
+
+
+@RecordGreatest.sharding
+def _(history: TensorType, greatest: TensorType, *, results: Sequence[Shape | None], slot: int) -> Layout:
+    return Layout(((None, None), ()), ((None, None),))
+
+
+@RecordGreatest.torch(fresh=True)
+def _(write: Write, history: Expr, greatest: Expr, *, slot: int) -> str:
+    return f"{write.kernel('record_greatest')}({history}, {greatest}, {slot})"
+
+
+@op(
+    "Tensor[t:float, (*s, m, k), d], Tensor[u:float, (_, _), d], Tensor[v:float, _, d], Tensor[w:float, _, d],"
+    " Optional[Tensor[h:float, (_,), d]] -> Tensor[to, _, d]",
     flops=lambda s, m, k, elements, transA, **_: 2 * (m if transA else k) * elements,
+    contraction=_scaled_product,
 )
 def ScaledMatMul(
     a: Array,
     b: Array,
     a_scale: Array,
     b_scale: Array,
+    greatest: Array | None = None,
     *,
     to: DType = FLOAT32,
     transA: bool = False,
     transB: bool = False,
     block_a: tuple[int, ...] = ROWS,
     block_b: tuple[int, ...] = SQUARES,
+    slot: int = 0,
 ) -> Array:
     """The product of quantised tensors, `a' @ b'`, summed in Float32, in the element type `to`.
 
     A prime is a transposition if `transA` or `transB` is set; blocks are those before it. Leading dimensions of `a` are
     rows; with `transA` there are none. Its gradient quantises `dy` to Float8E5M2 in the blocks of `a`; for that of `b`,
-    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3.
+    whose sums are over rows, both factors are quantised again in blocks of rows, as in DeepSeek-V3. With `greatest`, the
+    greatest magnitudes expected, that of `dy` in `slot`, its scale follows from it.
 
     %y = ScaledMatMul[block_a = [1, 2], block_b = [2, 2]](%a: Tensor[Float8E4M3FN, (3, 4), 1], %b: Tensor[Float8E4M3FN, (4, 2), 1], %a_scale: Tensor[Float32, (3, 2), 1], %b_scale: Tensor[Float32, (2, 1), 1])
     """  # noqa: E501 - an example is one line
@@ -223,8 +406,18 @@ def ScaledMatMul(
 
 @ScaledMatMul.checks
 def _(
-    a: TensorType, b: TensorType, a_scale: TensorType, b_scale: TensorType, *, to: DType, transA: bool, **attrs: Any
+    a: TensorType,
+    b: TensorType,
+    a_scale: TensorType,
+    b_scale: TensorType,
+    greatest: TensorType | None = None,
+    *,
+    to: DType,
+    transA: bool,
+    **attrs: Any,
 ) -> None:
+    if greatest is not None:
+        _check_slot("ScaledMatMul", greatest, attrs["slot"])
     for name, x, scale in (("a", a, a_scale), ("b", b, b_scale)):
         _check_type("ScaledMatMul", x.dtype, name)
         _check_block("ScaledMatMul", attrs[f"block_{name}"], x.shape, f"block_{name}")
@@ -250,7 +443,7 @@ def _(a: TensorType, b: TensorType, *_: TensorType, transA: bool, transB: bool, 
 def _(
     a: TensorType,
     b: TensorType,
-    *_: TensorType,
+    *others: TensorType,
     results: Sequence[Shape | None],
     transA: bool,
     transB: bool,
@@ -272,18 +465,23 @@ def _(
     )
     kept = {*first, *second}
     result = tuple(letter if letter in kept else None for letter in (*leading, "m", "n"))
-    return Layout((first, second, a_scale, b_scale), (result,), contiguous=frozenset(filter(None, kept)))
+    expected: tuple[Letters, ...] = ((None,),) * (len(others) - 2)
+    return Layout((first, second, a_scale, b_scale, *expected), (result,), contiguous=frozenset(filter(None, kept)))
 
 
 @ScaledMatMul.grad
 def _(g: Backward) -> Gradients:
-    a, b, a_scale, b_scale = g.x
+    a, b, a_scale, b_scale = g.x[:4]
+    expected = [x for x in g.x[4:] if x]
     to, flip_b = cast(DType, g.attrs["to"]), bool(g.attrs["transB"])
     block_a, block_b = (cast("tuple[int, ...]", g.attrs[name]) for name in ("block_a", "block_b"))
     if g.attrs["transA"]:
         raise g.refuse("`ScaledMatMul` with `transA` is part of a gradient", "transpose the operand instead")
     da = db = None
-    dy, dy_scale = g.several("QuantizeFloat8", 2, g.dy, to=E5M2, block=block_a)
+    if expected:
+        dy, dy_scale, _ = g.several("ScaleToFloat8", 3, g.dy, expected[0], to=E5M2, slot=cast(int, g.attrs["slot"]))
+    else:
+        dy, dy_scale = g.several("QuantizeFloat8", 2, g.dy, to=E5M2, block=block_a)
     if g.wants(0):
         blocks = {"block_a": block_a, "block_b": block_b}
         da = g("ScaledMatMul", dy, b, dy_scale, b_scale, to=to, transB=not flip_b, **blocks)
@@ -298,7 +496,7 @@ def _(g: Backward) -> Gradients:
         blocks = {"to": to, "transA": True, "block_a": down, "block_b": down}
         operands = (drows, rows, dy_scale, a_scale) if flip_b else (rows, drows, a_scale, dy_scale)
         db = g("ScaledMatMul", *operands, **blocks)
-    return [da, db, None, None]
+    return [da, db, *[None] * (len(g.x) - 2)]
 
 
 @ScaledMatMul.torch(fresh=True)
@@ -308,12 +506,14 @@ def _(
     b: Expr,
     a_scale: Expr,
     b_scale: Expr,
+    greatest: Expr | None = None,
     *,
     to: DType,
     transA: bool,
     transB: bool,
     block_a: tuple[int, ...],
     block_b: tuple[int, ...],
+    slot: int,
 ) -> str:
     spelled = (write.items(block) if block else "()" for block in (block_a, block_b))
     given = f"{a}, {b}, {a_scale}, {b_scale}, {transA}, {transB}, {', '.join(spelled)}"

@@ -16,6 +16,7 @@ from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import mean, wide
+from distir.ops.resources import MatrixProduct
 from distir.ops.specs import FIRST_ORDER_ONLY
 from distir.ops.unify import Reject
 from distir.ops.windows import dimensions, movement, padded, pooled_with_indices, rounded_up
@@ -32,6 +33,12 @@ def _weight_products(shapes: Shapes, elements: int, **_: Any) -> int:
     return 2 * elements * shapes[0][0] * math.prod(shapes[0][2:])
 
 
+def _weight_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> MatrixProduct:
+    """The implicit product: summed over the positions of all examples."""
+    channels = shapes[0][1]
+    return MatrixProduct(channels // group, elements // channels, shapes[0][0] * math.prod(shapes[0][2:]), group)
+
+
 def _window_comparisons(shapes: Shapes, kernel_shape: tuple[int, ...], **_: Any) -> int:
     """The comparisons of each window again, and an addition of its gradient."""
     return math.prod(shapes[0]) * (math.prod(kernel_shape) + 1)
@@ -44,6 +51,7 @@ def _normalisation(shapes: Shapes, **_: Any) -> int:
 @op(
     "Tensor[t:float, (b, m, *o), d], Tensor[t:float, (b, c, *s), d] -> Tensor[t, _, d]",
     flops=_weight_products,
+    contraction=_weight_product,
     linear=("dy", "x"),
     non_differentiable=FIRST_ORDER_ONLY,
 )
@@ -227,7 +235,7 @@ def BatchNormalizationGrad(dy: Array, x: Array, scale: Array, *, epsilon: float 
 def _(dy: TensorType, x: TensorType, scale: TensorType, *, results: Sequence[Shape | None], **_: Any) -> Layout:
     """By channels; by the batch in other ops, as the statistics are over all of it."""
     letters: Letters = ("b", "c", *(None,) * max(len(x.shape or ()) - 2, 0))
-    return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), parted="b")
+    return Layout((letters, letters, ("c",)), (letters, ("c",), ("c",)), parted=frozenset({"b"}))
 
 
 @BatchNormalizationGrad.parted

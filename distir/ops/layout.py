@@ -73,8 +73,12 @@ class Layout:
     """The host operand with the position, by dimension, at which the first operand begins in the whole tensor."""
     located: frozenset[str] = frozenset()
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
-    parted: str | None = None
-    """The letter that can be split only by the decomposition that the op's rule `parted` writes."""
+    parted: frozenset[str] = frozenset()
+    """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    positions: int | None = None
+    """The operand with positions along such a letter, as of rows or classes."""
+    whole: frozenset[int] = frozenset()
+    """Results that each device has whole where they lack the letter that is split: no partial sums."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
@@ -84,9 +88,15 @@ class Parts(Protocol):
 
     size: int
     """The number of devices."""
+    letter: str
+    """The letter that is split."""
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on each device. Returns its result."""
+        ...
+
+    def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
+        """Write an op with so many results on each device. Returns them."""
         ...
 
     def sum(self, x: Arg) -> Arg:

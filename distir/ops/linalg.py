@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from string import ascii_letters
+from string import ascii_letters, ascii_uppercase
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
@@ -16,11 +16,21 @@ from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
+from distir.ops.resources import MatrixProduct
 from distir.ops.unify import Reject, broadcast
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.torch_form import Expr, Write
+
+
+def _product(*, shapes: Sequence[Sequence[int]], k: int, elements: int, **_: Any) -> MatrixProduct:
+    """Leading dimensions are rows where all multiply one matrix."""
+    a, b = shapes
+    m, n = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+    if math.prod(b[:-2]) == 1:
+        return MatrixProduct(elements // n, n, k)
+    return MatrixProduct(m, n, k, elements // (m * n))
 
 
 @op(
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     "Tensor[t:number, (..., m, k), d], Tensor[t:number, (k,), d] -> Tensor[t, (..., m), d]",
     "Tensor[t:number, (k,), d], Tensor[t:number, (k,), d] -> Tensor[t, (), d]",
     flops=lambda k, elements, **_: 2 * k * elements,
+    contraction=_product,
     linear=("a", "b"),
 )
 def MatMul(a: Array, b: Array) -> Array:
@@ -69,17 +80,52 @@ def _weighted(g: Backward, a: Arg, w: Arg, dy: Arg) -> tuple[Arg | None, Arg | N
 
 
 def _batched(g: Backward, a: Arg, b: Arg, dy: Arg) -> tuple[Arg | None, Arg | None]:
-    da = g.sum_to(g("MatMul", dy, g.transposed(b)), a) if g.wants(0) else None
-    db = g.sum_to(g("MatMul", g.transposed(a), dy), b) if g.wants(1) else None
+    whole = g.shape(dy)
+    da = db = None
+    if g.wants(0):
+        da = _over_batch(g, whole, (dy, b), ("mn", "kn", "mk"), a) or g.sum_to(g("MatMul", dy, g.transposed(b)), a)
+    if g.wants(1):
+        db = _over_batch(g, whole, (a, dy), ("mk", "mn", "kn"), b) or g.sum_to(g("MatMul", g.transposed(a), dy), b)
     return da, db
+
+
+def _over_batch(
+    g: Backward, whole: Shape | None, factors: tuple[Arg, Arg], matrices: tuple[str, str, str], like: Arg
+) -> str | None:
+    """The gradient of matrices that were broadcast: one contraction, over the batch and a dimension of the matrices.
+
+    The gradients of all examples are in no memory. None where nothing was broadcast, or where it is not known what was.
+    """
+    shapes = [g.shape(value) for value in (*factors, like)]
+    known = [shape for shape in shapes if shape is not None and None not in shape]
+    if whole is None or len(known) < len(shapes):
+        return None
+    *given, kept = (_batch_labels(shape[:-2], whole[:-2]) for shape in known)
+    if len(kept) == len(whole) - 2 or any(len(a) != len(b) - 2 for a, b in zip(given, known, strict=False)):
+        return None
+    left, right, result = (a + b for a, b in zip((*given, kept), matrices, strict=True))
+    return cast(str, g.reshape_like(g("Einsum", *factors, equation=f"{left},{right}->{result}"), like))
+
+
+def _batch_labels(batch: Shape, whole: Shape) -> str:
+    """Labels of the dimensions of an operand that are those of the result, counted from the last."""
+    first = len(whole) - len(batch)
+    pairs = zip(batch, whole[first:], ascii_uppercase[first:], strict=False)
+    return "".join(label for dim, result, label in pairs if dim == result)
 
 
 MatMul.torch("torch.matmul({a}, {b})", fresh=True)
 
 
+def _gemm_product(*, p: int, q: int, elements: int, transA: bool, **_: Any) -> MatrixProduct:
+    rows, terms = (q, p) if transA else (p, q)
+    return MatrixProduct(rows, elements // rows, terms)
+
+
 @op(
     "Tensor[t:number, (p, q), d], Tensor[t:number, (r, s), d], Optional[Tensor[t:number, (...), d]] -> Tensor[t, _, d]",
     flops=lambda p, q, elements, transA, **_: 2 * (p if transA else q) * elements,
+    contraction=_gemm_product,
     inplace={0: 2},
     linear=("a", "b"),
     addends=("c",),
@@ -191,7 +237,27 @@ def _einsum_flops(*, equation: str, shapes: Sequence[Sequence[int]], N: int, **_
     return (N - 1 + summed) * points
 
 
-@op("*Tensor[t:number, _, d] -> Tensor[t, _, d]", flops=_einsum_flops, linear=("inputs",))
+def _einsum_product(*, equation: str, shapes: Sequence[Sequence[int]], **_: Any) -> MatrixProduct | None:
+    """Of two operands without diagonals, that are summed over what both have; None for other equations."""
+    parsed = parse_equation(equation)
+    if len(shapes) != 2 or any(len(set(labels)) < len(labels) for labels in parsed.operands):
+        return None
+    sizes, leading = cast("tuple[dict[str, int], tuple[int, ...]]", _einsum_sizes(parsed, shapes))
+    sizes = {**sizes, "...": math.prod(leading)}
+    a, b, kept = (set(labels) for labels in (*parsed.operands, parsed.result))
+    summed = (a | b) - kept
+    if not summed or not summed <= a & b:
+        return None
+    m, n, k, batch = (math.prod(sizes[one] for one in those) for those in (a - b, b - a, summed, a & b & kept))
+    return MatrixProduct(m, n, k, batch)
+
+
+@op(
+    "*Tensor[t:number, _, d] -> Tensor[t, _, d]",
+    flops=_einsum_flops,
+    contraction=_einsum_product,
+    linear=("inputs",),
+)
 def Einsum(*inputs: Array, equation: str) -> Array:
     """The products of the operands' elements, summed over all labels that are not in the result. ONNX `Einsum`.
 

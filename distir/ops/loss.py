@@ -122,7 +122,8 @@ def _split_labelled(gradient: bool, softmax: bool) -> Callable[..., Layout]:
             (first, full)[: len(results)],
             averaged,
             scaled=0 if gradient else None,
-            parted=classes,
+            parted=frozenset({classes} if classes else ()),
+            positions=1 + gradient,
         )
 
     return rule

@@ -13,16 +13,17 @@ An op becomes an optimizer of `grad` by an entry in `OPTIMIZERS`, below it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Constant, Shape, TensorType
+from distir.ir import DTYPES, Arg, Constant, Literal, Shape, TensorType
 from distir.ir.registry import Registry
 from distir.ops.core import Op, op
 from distir.ops.host import Operand, known_ints
-from distir.ops.numeric import Array, np
+from distir.ops.layout import Layout, Letters, Parts
+from distir.ops.numeric import Array, dense, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
@@ -371,10 +372,11 @@ def Adafactor(
     arXiv:1804.04235, without relative steps, as `Adafactor` of `transformers` with `relative_step=False` and
     `scale_parameter=False`). A weight of one dimension has one average per element, in `rows`.
 
-    Its means are over whole weights, so it runs where these are whole: replicas, pipeline stages, owners of ZeRO. It is
-    not split over the shards of tensor parallelism.
+    Its means are over whole weights: where these are split, averages of rows or columns, and the mean of squares, are
+    added up over the devices.
 
     %w_new, %r_new, %c_new = Adafactor(%w: Tensor[Float32, (2, 3), 1], %dw: Tensor[Float32, (2, 3), 1], %r: Tensor[Float32, (2,), 1], %c: Tensor[Float32, (3,), 1], 1)
+    %w_new, %r_new, %c_new = Adafactor[weight_decay = 0.1](%w: Tensor[Float32, (2, 2, 4), 1], %dw: Tensor[Float32, (2, 2, 4), 1], %r: Tensor[Float32, (2, 2), 1], %c: Tensor[Float32, (2, 4), 1], 2, %s: Float32[1], %f: Float32[1])
     %w_new, %r_new, %c_new = Adafactor(%w: Tensor[Float32, (3,), 1], %dw: Tensor[Float32, (3,), 1], %r: Tensor[Float32, (3,), 1], %c: Float32[1], 1)
     """  # noqa: E501 - an example is one line
     wide_w, gradient = wide(w), _scaled(dw, factor)
@@ -398,8 +400,81 @@ def Adafactor(
 
 
 @Adafactor.sharding
-def _(*operands: TensorType, **attrs: object) -> None:
-    """Its means are over whole rows and columns, and over the whole weight: it is not split."""
+def _(w: TensorType, *others: TensorType, **attrs: object) -> Layout:
+    """Along any dimension, in other ops: its means are over whole rows and columns, and over the whole weight."""
+    own: Letters = tuple(f"s{k}" for k in range(len(w.shape or ())))
+    rows, columns = (own[:-1], (*own[:-2], own[-1])) if len(own) > 1 else (own, ())
+    scalars: tuple[Letters, ...] = ((),) * (len(others) - 3)
+    every = frozenset(own)
+    return Layout(
+        (own, own, rows, columns, *scalars),
+        (own, rows, columns),
+        contiguous=every,
+        parted=frozenset(own),
+        whole=frozenset({1, 2}),
+    )
+
+
+@Adafactor.parted
+def _(
+    write: Parts,
+    w: Arg,
+    dw: Arg,
+    rows: Arg,
+    columns: Arg,
+    step: Arg,
+    rate: Arg = "",
+    factor: Arg = "",
+    *,
+    lr: float,
+    epsilon: float,
+    threshold: float,
+    decay: float,
+    weight_decay: float,
+) -> list[Arg]:
+    """Each device's part of the weight: what is averaged over parts is summed over the devices."""
+    letters = [f"s{k}" for k in range(len(write.type(w).shape or ()))]
+    doubled = DTYPES["Float64"] in (write.type(w).dtype, write.type(rows).dtype)
+    to = DTYPES["Float64" if doubled else "Float32"]
+
+    def widened(x: Arg) -> Arg:
+        return x if write.type(x).dtype is to else write("Cast", x, to=to)
+
+    def mean(x: Arg, axes: Sequence[int], *, keepdims: bool = False) -> Arg:
+        own = write("ReduceMean", x, Literal(tuple(axes)), keepdims=keepdims)
+        parted = any(letters[axis] == write.letter for axis in axes)
+        return write("Mul", write.sum(own), Literal(1 / write.size)) if parted else own
+
+    def average(before: Arg, now: Arg) -> Arg:
+        kept = write("Mul", write("Sub", Literal(1.0), share), widened(before))
+        return write("Add", kept, write("Mul", share, now))
+
+    last = len(letters) - 1
+    gradient = widened(dw) if factor == "" else write("Mul", widened(dw), widened(factor))
+    squares = write("Add", write("Mul", gradient, gradient), Literal(epsilon))
+    share = write("Pow", write("Cast", step, to=to), Literal(dense(-decay, to)))
+    if last < 1:
+        new_rows, new_columns = average(rows, squares), columns
+        direction = write("Div", gradient, write("Sqrt", new_rows))
+    else:
+        new_rows, new_columns = average(rows, mean(squares, [last])), average(columns, mean(squares, [last - 1]))
+        relative = write("Div", new_rows, mean(new_rows, [last - 1], keepdims=True))
+        across, down = (write("Unsqueeze", x, Literal((k,))) for x, k in ((relative, last), (new_columns, last - 1)))
+        direction = write("Div", gradient, write("Sqrt", write("Mul", across, down)))
+    size = write("Sqrt", mean(write("Mul", direction, direction), range(last + 1)))
+    direction = write("Div", direction, write("Max", write("Div", size, Literal(threshold)), Literal(1.0)))
+    if weight_decay:
+        direction = write("Add", direction, write("Mul", widened(w), Literal(weight_decay)))
+    speed: Arg = Literal(lr) if rate == "" else widened(rate)
+    updated = write("Sub", widened(w), write("Mul", direction, speed))
+
+    def stored(old: Arg, new: Arg) -> Arg:
+        """In the old one's memory, and as it was where the step is left out."""
+        if factor != "" and new != old:
+            new = write("Where", write("Equal", factor, Literal(0.0)), widened(old), new)
+        return write("Assign", old, new)
+
+    return [stored(w, updated), stored(rows, new_rows), stored(columns, new_columns)]
 
 
 @Adafactor.torch(fresh=True)

@@ -31,12 +31,47 @@ class Communication:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """`batch` products of m × k by k × n elements in one kernel; transposed operands are of the same shape.
+
+    Of experts it is the mean: each of `batch` has `m` rows, rounded up, and `grouped` says that they may differ.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    grouped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Fused attention: `heads` of all sequences, each with `queries` × `keys` scores of which it computes `share`.
+
+    `size`: elements of a key's head; `passes`: products of the size of the forward pass's two, over two (2.5 for the
+    backward pass).
+    """
+
+    heads: int
+    queries: int
+    keys: int
+    size: int
+    share: float = 1.0
+    passes: float = 1.0
+
+
+Contraction = MatrixProduct | Scores
+"""What a cost by shape depends on, where a profile has figures for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """The work of one execution of an op, on each device that computes and between devices.
 
     `flops` are operations in `dtype`; `bytes` is the traffic with the device's memory; `temporary` is the workspace in
     bytes on each device while the op runs, in addition to its inputs and outputs. `others`: the operations that a
-    kernel of several ops does in other element types, by type.
+    kernel of several ops does in other element types, by type. `contractions`: the products and attentions among all
+    operations, each with its element type and its FLOPs.
     """
 
     flops: int = 0
@@ -45,6 +80,7 @@ class Work:
     communication: Communication | None = None
     temporary: int = 0
     others: tuple[tuple[DType | None, int], ...] = ()
+    contractions: tuple[tuple[DType | None, int, Contraction], ...] = ()
 
     @property
     def arithmetic(self) -> tuple[tuple[DType | None, int], ...]:

@@ -157,7 +157,9 @@ def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout
     first = axis % max(rank, 1)
     before, behind = [f"a{k}" for k in range(first)], [f"b{k}" for k in range(rank - first - 1)]
     positions = tuple(f"s{k}" for k in range(depth))
-    return Layout(((*before, "n", *behind), positions), ((*before, *positions, *behind),), parted="n")
+    return Layout(
+        ((*before, "n", *behind), positions), ((*before, *positions, *behind),), parted=frozenset({"n"}), positions=1
+    )
 
 
 @Gather.parted

@@ -40,7 +40,10 @@ def work(op: Op, args: Sequence[Value], results: Sequence[Type], attrs: Attribut
     traffic = letters["moved"] if op.bytes is None else _amount(op.bytes, letters)
     floating = [t.dtype for t in moved if isinstance(t, TensorType) and t.device != HOST and t.dtype is not None]
     dtype = next((d for d in floating if d.kind == "float"), floating[0] if floating else None)
-    return Work(_amount(op.flops, letters), traffic, dtype, temporary=_amount(op.temporary, letters))
+    flops = _amount(op.flops, letters)
+    found = op.contraction(**letters) if op.contraction is not None and flops else None
+    contractions = () if found is None else ((dtype, flops, found),)
+    return Work(flops, traffic, dtype, temporary=_amount(op.temporary, letters), contractions=contractions)
 
 
 def _letters(
@@ -117,4 +120,5 @@ def _total(works: Sequence[Work]) -> Work:
         next((w.dtype for w in works if w.dtype is not None), None),
         communication,
         sum(w.temporary for w in works),
+        contractions=tuple(one for w in works for one in w.contractions),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distir.cost import Hardware
@@ -36,9 +37,10 @@ class Load:
     def bound(self, plan: Plan, hardware: Hardware) -> float:
         """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.microbatches
-        kinds = {kind.name: kind for kind in hardware.kinds}.values()
+        kinds = {kind.name: kind for kind in hardware.kinds.distinct}.values()
+        ops = (*sorted(HEAVY), *(["a kernel"] if plan.fuse else []))
         total = sum(
-            count * min(_least(kind, flops / parts, dtype, hardware.edge) for kind in kinds)
+            count * min(_least(kind, flops / parts, dtype, hardware.edge, ops) for kind in kinds)
             for flops, dtype, count in self.ops
         )
         return total * plan.microbatches / plan.pipeline * (1 - ROUNDING)
@@ -54,15 +56,15 @@ def load_of(sequential: Simulation) -> Load:
     return Load(tuple((flops, dtype, count) for (flops, dtype), count in sorted(found.items(), key=str)))
 
 
-def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float) -> float:
+def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops: Sequence[str]) -> float:
     """The least seconds that any heavy op of at least `flops` FLOPs takes.
 
-    The minimum over all heavy ops, because a transform may rewrite one as another (a `Gemm` as a product and a sum).
-    An op with figures of its own is charged launch and arithmetic by them; others the rate of the device kind. Memory
-    traffic is left out: its minimum depends on how the op is split.
+    The minimum over all heavy `ops`, because a transform may rewrite one as another (a `Gemm` as a product and a sum),
+    or as part of a kernel. An op with figures of its own is charged launch and arithmetic by them; others the rate of
+    the device kind. Memory traffic is left out: its minimum depends on how the op is split.
     """
     found: list[float] = []
-    for op in sorted(HEAVY):
+    for op in ops:
         figures = kind.figures_of(op, dtype) if kind.ops else None
         if figures is None:
             rate = kind.other if dtype is None else kind.rates[dtype]

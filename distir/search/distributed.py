@@ -35,16 +35,13 @@ class Distributed:
         self.subject = subject
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
-        options = {}
-        if not plan.zero:  # which needs all devices: each replica has other shards
-            stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
-            options = {"ends": False, "representative": stands}
-        module = _before(subject.module, plan)
-        words = [word for word in plan.steps() if word != CHECKPOINT]
-        self._steps = parse_steps(words, options)
-        made = module
-        for application in self._steps:
-            made = application.unchecked(made)
+        stands = interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
+        try:
+            made = self._made(plan, {"ends": False, "representative": stands} if stands or not plan.zero else {})
+        except ProgramError:
+            if not (stands and plan.zero):
+                raise
+            made = self._made(plan, {})  # replicas hold different parts of the state
         self.module = Module(f for f in made if f.name not in ends)
         analysis = check(self.module, late=True)
         self._require_sound(analysis.errors)
@@ -55,6 +52,15 @@ class Distributed:
         self.dimension = batch_dimension(subject.entry)
         self._kept: dict[int, Simulation] = {}
         self._read: list[Pipeline | None] = []
+
+    def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
+        """The program of the plan, with these options of the step `dtp`."""
+        words = [word for word in plan.steps() if word != CHECKPOINT]
+        self._steps = parse_steps(words, options)
+        made = _before(self.subject.module, plan)
+        for application in self._steps:
+            made = application.unchecked(made)
+        return made
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
         """`alone`: no other batch size will be asked for.

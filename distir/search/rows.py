@@ -44,12 +44,17 @@ class Row:
     """With T > 1: how much of the sequential program's FLOPs each shard does; 1/T is an even part."""
     weights_share: float | None = None
     """With T > 1: how much of the sequential program's weights each shard holds."""
+    sums: str = "layer"
+    """When a pipeline adds up the gradients of microbatches: `layer` or `stage`."""
+    fuse: bool = False
 
     @property
     def plan(self) -> Plan:
         """How the program is distributed."""
         stages = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
-        return Plan(self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages)
+        return Plan(
+            self.D, self.T, self.P, self.K, self.schedule, self.zero, self.checkpoint, stages, self.sums, self.fuse
+        )
 
     @property
     def micro_batch(self) -> int | None:

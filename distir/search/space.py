@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TypedDict
 
-from distir.transform.pipeline import SCHEDULES
+from distir.transform.pipeline import SCHEDULES, SUMS
 
 MICROBATCHES = (2, 4, 8, 16, 32, 64, 128)
 """How many microbatches the paper's search tries for pipelines (section 5.1)."""
@@ -23,13 +24,16 @@ class PipelineOptions(TypedDict, total=False):
     schedule: str
     virtual: int
     balance: str
+    sums: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Plan:
     """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
 
-    `stages`: how many layers each stage has, if not equally many. A row of a search is a plan and a batch size.
+    `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
+    microbatches, as the step `pp` says. `fuse`: whether ops become kernels. A row of a search is a plan and a batch
+    size.
     """
 
     data: int
@@ -40,6 +44,8 @@ class Plan:
     zero: int = 0
     checkpoint: bool = False
     stages: tuple[int, ...] = ()
+    sums: str = SUMS[0]
+    fuse: bool = False
 
     @property
     def devices(self) -> int:
@@ -70,14 +76,17 @@ class Plan:
                 found["virtual"] = self.stages_per_device
         if self.stages:
             found["balance"] = ",".join(map(str, self.stages))
+        if self.sums != SUMS[0]:
+            found["sums"] = self.sums
         return found
 
     def steps(self) -> list[str]:
-        """The arguments of `distir transform` for this plan."""
+        """The arguments of `distir transform` for this plan. ZeRO gives each replica as much, where that divides."""
         words = ["checkpoint"] if self.checkpoint else []
         words.append(f"dtp={self.data},{self.tensor},{self.pipeline}")
         words += [f"{name}={value}" for name, value in self.pipeline_options.items()]
-        return [*words, *([f"zero={self.zero}"] if self.zero else [])]
+        zero = [f"zero={self.zero}", "partition=split"] if self.zero else []
+        return [*words, *zero, *(["fuse"] if self.fuse else [])]
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
@@ -85,6 +94,8 @@ class Plan:
         extras += [f"zero={self.zero}"] if self.zero else []
         extras += ["checkpoint"] if self.checkpoint else []
         extras += [f"stages={','.join(map(str, self.stages))}"] if self.stages else []
+        extras += [f"sums={self.sums}"] if self.sums != SUMS[0] else []
+        extras += ["fuse"] if self.fuse else []
         return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *extras])
 
 
@@ -107,6 +118,10 @@ class Space:
     """The degrees that `D`, `T` and `P` are restricted to, by name."""
     micro_batches: tuple[int, ...] = ()
     """Sizes that a replica's microbatches are restricted to, where P > 1; empty: any."""
+    sums: tuple[str, ...] = SUMS[:1]
+    """When pipelines add up the gradients of microbatches."""
+    fuse: bool = False
+    """Whether the step `fuse` follows each plan's steps."""
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
@@ -117,10 +132,10 @@ class Space:
                 for zero in self.zero:
                     if zero and data == 1:
                         continue
-                    for checkpoint in self.checkpoint:
-                        for count in self.microbatches if piped else (1,):
-                            found = True
-                            yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint)
+                    counts = self.microbatches if piped else (1,)
+                    for checkpoint, count, sums in product(self.checkpoint, counts, self.sums if piped else SUMS[:1]):
+                        found = True
+                        yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse)
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
 
@@ -141,8 +156,10 @@ class Space:
             and self.holds(plan)
             and (plan.pipeline == 1 or min(self.microbatches) <= plan.microbatches <= max(self.microbatches))
             and (plan.pipeline == 1 or plan.schedule in self.schedules)
+            and (plan.pipeline == 1 or plan.sums in self.sums)
             and plan.zero in (0, *self.zero)
             and plan.checkpoint in self.checkpoint
+            and plan.fuse == self.fuse
         )
 
     def _degrees(self) -> Iterator[tuple[int, int, int]]:

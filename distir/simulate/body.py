@@ -403,7 +403,7 @@ class Builder:
             pairs = zip(created, statement.shares, strict=True)
             takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
         gives = self._last_used(index)
-        if statement.donations and (gives or self.used is not self.last):
+        if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
             takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
@@ -500,9 +500,10 @@ class Builder:
         free = set(gives)
         if self.used is not self.last:
             free = {s for s in operands if s >= 0 and self._is_free(s, index)}
-        for w, v in effect.donations:
+        owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
+        for w, v in (*effect.donations, *owned):
             old, new = operands[v], created[w]
-            if old not in free or new == NO_STORAGE or sizes[old] != sizes[new]:
+            if old not in free or new == NO_STORAGE or new in moved or sizes[old] != sizes[new]:
                 continue
             moved[new] = old
             free.discard(old)

@@ -51,6 +51,8 @@ class Effect:
     """Leaves of the results that may be donated the memory of a leaf of the operands."""
     temporary: tuple[tuple[int, int], ...]
     """Memory, and bytes that the op needs there while it runs."""
+    reuses: tuple[tuple[int, int], ...] = ()
+    """As `donations`, of memory that is free then: not that of the entry's parameters, which no loop may overwrite."""
     issue: tuple[int, ...] = ()
     """By device: for how many ticks its host issues the op, or `BLOCKING`; empty where that takes no time."""
     taxes: tuple[int, ...] = ()
@@ -117,6 +119,7 @@ class Relocation:
             effect.shares,
             effect.donations,
             tuple([(memories[memory], size) for memory, size in effect.temporary]),
+            effect.reuses,
             effect.issue,
             effect.taxes,
         )
@@ -295,8 +298,8 @@ class Effects:
             _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _donations(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
-            self.issue(devices),
-            self.taxes(done, devices, cost),
+            issue=self.issue(devices),
+            taxes=self.taxes(done, devices, cost),
         )
 
     def issue(self, devices: Sequence[int]) -> tuple[int, ...]:
@@ -309,7 +312,7 @@ class Effects:
     @cached_property
     def hosts(self) -> bool:
         """Whether hosts take time to issue ops, or wait for them."""
-        return any(kind.host.issue or kind.host.blocking for kind in self.hardware.kinds)
+        return any(kind.host.issue or kind.host.blocking for kind in self.hardware.kinds.distinct)
 
     def taxes(self, done: Work, devices: Sequence[int], cost: Cost) -> tuple[int, ...]:
         """By device: by how many ticks an op delays what is computed beside it."""
@@ -321,7 +324,7 @@ class Effects:
     @cached_property
     def interferes(self) -> bool:
         """Whether communication delays what is computed beside it."""
-        return any(kind.interference for kind in self.hardware.kinds)
+        return any(kind.interference for kind in self.hardware.kinds.distinct)
 
     def _takes_time(self, op: str, devices: Sequence[int]) -> bool:
         """Whether the machine states what a view costs: that torch is asked for one, on one device."""

@@ -4,7 +4,8 @@ The FLOPs are those of its ops, each at the rate of its element type; the traffi
 each once, for what it computes in between stays on the chip; never more than its ops move one by one (some read little
 of an operand). So it needs no memory but that of its results. A result
 that is an operand, or a view of one, is where that is; one that ops of the body write in place of an operand
-may be donated its memory.
+may be donated its memory. So may one of the same size as an operand that is read element by element, or row by row, and
+nowhere out of turn: a loop has read an element when it writes there, as the buffers that torch.compile reuses.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from distir.analysis import Checker
-from distir.ir import Apply, Arg, DType, Function, Return, Type, types
+from distir.analysis import Checker, State, lookup
+from distir.ir import Apply, Arg, DType, Function, Return, TensorType, Type, names, types
 from distir.ops import Value, Work, type_of
 from distir.ops.devices import devices_of
+from distir.ops.loops import kind_of, place_by_place, rows_of
 from distir.simulate.effects import Effect, Effects, to_ticks
 from distir.simulate.leaves import NO_STORAGE, Leaves, leaves_of, name_results
 
@@ -62,7 +64,8 @@ class Kernel:
             shares if any(leaf is not None for leaf in shares) else (),
             chip.donations(),
             (),
-            effects.issue(devices),
+            reuses=chip.reuses(ws),
+            issue=effects.issue(devices),
         )
 
 
@@ -81,6 +84,8 @@ class _Chip:
         self.steps: list[tuple[Effect, Leaves, Leaves]] = []
         """Each op, the leaves of its operands, and of its results."""
         self.returned: Leaves = ()
+        self.in_turn: list[int] = []
+        """Leaves of the operands, tensors that are read in turn."""
         self._walk(kernel.function, effects, vs)
 
     def _walk(self, function: Function, effects: Effects, vs: tuple[Value, ...]) -> None:
@@ -99,6 +104,11 @@ class _Chip:
                 self.steps.append((effect, operands, made))
             elif isinstance(statement, Return):
                 self.returned = leaves_of(statement.args, places)
+        in_turn = read_in_turn(function, rho)
+        leaf = 0
+        for param, v in zip(function.params, vs, strict=True):
+            self.in_turn += [leaf] if param.name in in_turn else []
+            leaf += types.width(type_of(v))
 
     def _make(self, effect: Effect, operands: Leaves) -> Leaves:
         found: list[int] = []
@@ -134,7 +144,9 @@ class _Chip:
         written = sum(_nbytes(leaf) for leaf, shared in zip(results, self.shares, strict=True) if shared is None)
         alone = sum(effect.work.bytes for effect, _, _ in self.steps)
         first, *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
-        return Work(first[1], min(alone, sum(traffic.values()) + written), first[0], others=tuple(others))
+        contractions = tuple(one for effect, _, _ in self.steps for one in effect.work.contractions)
+        moved = min(alone, sum(traffic.values()) + written)
+        return Work(first[1], moved, first[0], others=tuple(others), contractions=contractions)
 
     def donations(self) -> tuple[tuple[int, int], ...]:
         """Leaves of the results, and leaves of the operands that ops of the body, one after the other, overwrite."""
@@ -154,6 +166,58 @@ class _Chip:
             if held != storage and held in self.given:
                 found.append((leaf, self.given[held]))
         return tuple(found)
+
+    def reuses(self, ws: Sequence[Type]) -> tuple[tuple[int, int], ...]:
+        """Leaves of the results, and leaves of the operands in whose memory a loop may write them."""
+        given, results = self.donations(), [leaf for w in ws for leaf in types.leaves(w)]
+        found: list[tuple[int, int]] = []
+        for v in self.in_turn:
+            storage, before = self.partition[v], self.operands[v]
+            if storage == NO_STORAGE or self.partition.count(storage) > 1 or storage in self.returned:
+                continue
+            for w, after in enumerate(results):
+                if self.shares[w] is None and (w, v) not in given and _alike(before, after):
+                    found.append((w, v))
+        return tuple(found)
+
+
+def read_in_turn(function: Function, rho: State) -> frozenset[str]:
+    """The parameters of a kernel of which a loop needs each element where it has come to it, and nowhere else.
+
+    What follows from sums over rows is known before the loop that writes: it needs no element of them any more.
+    """
+    from_parameters = {
+        p.name: frozenset({p.name}) for p in function.params if isinstance(_tensor(rho, p.name), TensorType)
+    }
+    followed, spoiled = dict(from_parameters), set[str]()
+    for statement in function.body:
+        if not isinstance(statement, Apply):
+            continue
+        read = {name: followed[name] for name in names(statement.args) if name in followed}
+        if not read:
+            continue
+        op, made = lookup(statement.op), _tensor(rho, statement.results[0])
+        first = statement.args[rows_of(op)]
+        of = _tensor(rho, first) if isinstance(first, str) else None
+        for name, params in read.items():
+            size = tensor.elements if (tensor := _tensor(rho, name)) is not None else None
+            if of is None or made is None or not place_by_place(op, size, of, made):
+                spoiled |= params
+        if kind_of(op) != "reduction":
+            params = frozenset[str]().union(*read.values())
+            followed.update((name, params) for name in statement.results if name)
+    return frozenset(from_parameters) - spoiled
+
+
+def _tensor(rho: State, name: str) -> TensorType | None:
+    found = type_of(rho[name]) if name else None
+    return found if isinstance(found, TensorType) else None
+
+
+def _alike(before: Type, after: Type) -> bool:
+    if not isinstance(before, TensorType) or not isinstance(after, TensorType):
+        return False
+    return before.elements == after.elements and _nbytes(before) == _nbytes(after) and before.device == after.device
 
 
 def _nbytes(leaf: Type) -> int:

@@ -278,7 +278,25 @@ class Simulation:
         return tuple(found)
 
     def notices(self) -> tuple[Diagnostic, ...]:
-        """What makes no program wrong, but is worth knowing: that some devices wait most of the time."""
+        """What makes no program wrong, but is worth knowing: what the machine lacks, and which devices mostly wait."""
+        return (*self.lacking(), *self._waiting())
+
+    def lacking(self) -> Iterator[Diagnostic]:
+        """The element types that the program computes in and its devices do not."""
+        found: dict[tuple[str, str, str], None] = {}
+        steps = {id(step): step for body in distinct(self.planned) for step in body.steps if isinstance(step, Effect)}
+        for effect in steps.values():
+            for dtype, flops in effect.work.arithmetic:
+                if dtype is not None and flops:
+                    kinds = (self.hardware.kind(self._effects.place[device]) for device in effect.devices)
+                    lacking = {(kind.title, kind.rates[dtype].instead) for kind in kinds}
+                    found.update(((title, dtype.name, instead), None) for title, instead in sorted(lacking) if instead)
+        for title, name, instead in found:
+            message = f"no arithmetic in {name} on `{title}`: it runs as {instead}"
+            hint = "choose hardware that has it, or another precision"
+            yield Diagnostic(codes.LACKING_PRECISION, Site(self.function.name, None, Part("name")), message, (), hint)
+
+    def _waiting(self) -> tuple[Diagnostic, ...]:
         if self.latency_s <= 0 or len(self.devices) < 2:
             return ()
         shares = {device: use.idle_s / self.latency_s for device, use in self.devices.items()}

@@ -312,7 +312,7 @@ def _integer(value: Any) -> Any:
 def _structure(effect: Effect) -> tuple[object, ...]:
     """What of an effect a pattern is made of."""
     hosts = tuple(size is None for size in effect.sizes)
-    return effect.devices, hosts, effect.widths, effect.shares, effect.donations
+    return effect.devices, hosts, effect.widths, effect.shares, effect.donations, effect.reuses
 
 
 def _compared(storages: StorageMap) -> set[tuple[int, int]]:

@@ -186,7 +186,8 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
             for call in own:
                 call.end = end
                 for name, value in place.items():
-                    call.common[name] = value if call.common.get(name, value) == value else None
+                    if value is not None or name != "microbatch":  # a pass may add to sums, which are of several
+                        call.common[name] = value if call.common.get(name, value) == value else None
             yield {
                 "ph": "X",
                 "pid": PID,

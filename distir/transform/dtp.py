@@ -23,6 +23,7 @@ from distir.transform.pipeline import SCHEDULES, SUMS, count_of, pipeline_of
 from distir.transform.sharding import TensorPlan, sequential, split
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.state import State
+from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.steps import StepError, is_heard, step, tell
 
 AXES = "dtp"
@@ -47,7 +48,8 @@ def dtp(
     hardware: str = "dgx-a100",
     ends: bool = True,
     representative: bool = False,
-    sums: str = "stage",
+    sums: str = SUMS[0],
+    scatter_gather: bool | None = None,
 ) -> Module:
     """Data, tensor and pipeline parallelism in one step: `dtp=2,4,2` is 2 replicas of 2 stages, each of 4 shards.
 
@@ -63,6 +65,9 @@ def dtp(
     With `representative=true` the program contains one representative of each SPMD group of replicas and shards: it is
     a single pipeline, and its collectives state the size of their group (`GroupAllreduce`). Its time, and its memory
     per device, are those of the whole program if replicas and shards have equal links and share no memory.
+
+    `scatter_gather` as in `tp`: of what all shards of a stage have whole, each sends a part to the next stage, which
+    gathers them. It is on in programs of more than 16 devices unless the option says otherwise.
 
     Raises ProgramError if one of the three steps does.
     """
@@ -100,7 +105,17 @@ def dtp(
 
         if t > 1:
             made = split(
-                made, t, run("t", "p"), shards, 0, sequence, analysis, ends, representative, report=shards.report
+                made,
+                t,
+                run("t", "p"),
+                shards,
+                0,
+                sequence,
+                analysis,
+                ends,
+                representative,
+                report=shards.report,
+                cut_sends=d * t * p > LARGEST_NODE if scatter_gather is None else scatter_gather,
             )
             if d > 1:
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)

@@ -30,6 +30,8 @@ REPORT = ROOT / "docs" / "explanation" / "paper"
 """The pictures of the report, which stands beside this folder."""
 
 HARDWARE = "dgx2-v100"
+SUMS = ("stage",)
+"""The paper's pipelines add up the gradients of a stage together."""
 DEVICES = 16
 TRAINING = ("mlp-1b", "mlp-17b", "mlp-103b")
 INFERENCE = ("gpt2-1.6b", "gpt2-13b", "gpt2-175b")
@@ -57,7 +59,7 @@ def grid(model: str, batches: tuple[int, ...], name: str) -> Grid:
     OUT.mkdir(parents=True, exist_ok=True)
     csv, times = OUT / f"{name}.csv", OUT / f"{name}.json"
     subject = Subject(model, models.named(model), load(HARDWARE))
-    search = Search(subject, Space(DEVICES, batches), workers=Workers(jobs=1))
+    search = Search(subject, Space(DEVICES, batches, sums=SUMS), workers=Workers(jobs=1))
     known, spent = [], {"cpu_s": 0.0, "wall_s": 0.0}
     if times.exists() and csv.exists():
         found = json.loads(times.read_text())

@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 
 from distir import config
 from distir.config import Budget, Config, ConfigError, Hints
-from distir.cost import Hardware, HardwareError, load
+from distir.cost import Hardware, HardwareError, load, with_nodes
 from distir.diagnostics import Diagnostic, Report, Source
 from distir.diagnostics.codes.settings import SETTING_VALUE
 from distir.files.reading import SETTINGS, read_text
@@ -38,6 +38,7 @@ class Client:
     """What the client set: the part `distir` of its settings. What is not set, or cannot be used, is None."""
 
     hardware: str | None = None
+    nodes: int | None = None
     entry: str | None = None
     bind: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
     budget: Budget = field(default_factory=Budget)
@@ -71,6 +72,7 @@ def client(given: Any) -> Client:
     simulation, budget = _table(table.get("simulation")), _table(table.get("budget"))
     return Client(
         hardware=_text(table, "hardware", trouble),
+        nodes=_count(table, "nodes", 0, trouble) if table.get("nodes") is not None else None,
         entry=_text(table, "entry", trouble),
         bind=_bind(_table(table.get("bind")), trouble),
         budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
@@ -183,13 +185,15 @@ def _watch(server: DistirServer) -> None:
 
 def _hardware(found: Config, given: Client, reports: list[Report], trouble: list[str]) -> tuple[Hardware, str]:
     """The client's, else that of the settings file, else the default; and its name or path."""
-    if given.hardware is not None:
+    if given.hardware is not None or given.nodes is not None:
         try:
-            return load(given.hardware), given.hardware
+            name = with_nodes(found.hardware if given.hardware is None else given.hardware, given.nodes)
+            return load(name), name
         except HardwareError as error:
-            trouble += (f"`distir.hardware`: {problem.message}" for problem in error.problems)
+            setting = "hardware" if given.nodes is None else "nodes"
+            trouble += (f"`distir.{setting}`: {problem.message}" for problem in error.problems)
     try:
-        return load(found.hardware), found.hardware
+        return load(found.machine), found.machine
     except HardwareError as error:
         for problem in error.problems:
             reports.append(_report(found, ("hardware",), problem.message, problem.help))

@@ -37,6 +37,34 @@ def test_a_model_of_the_paper_by_name(distir):
     assert "1/16/1/1" in found.out
 
 
+def test_a_published_model_by_name_with_sizes_of_its_own(distir):
+    sizes = ("--layers", "2", "--vocabulary", "512", "--width", "256", "--ffn", "512", "--seq", "128")
+    words = ("--batch-size", "16", "--devices", "2", "--microbatches", "2", "--json", "--jobs", "1")
+    training = ("--apply", "grad precision=mixed optimizer=adamw", "--hardware", "dgx-h100")
+    found = distir("search", "llama3-8b", *sizes, *words, *training)
+    assert found.code == 0, found.err
+    document = json.loads(found.out)
+    assert document["configurations"] == 3
+    assert document["rows"][0]["fits"]
+    serving = ("--phase", "decode", "--context", "256", "--hardware", "dgx-h100")
+    assert distir("search", "llama3-8b", *sizes[:-2], *words, *serving).code == 0
+
+
+def test_a_precision_that_the_machine_lacks_is_said_before_the_search(distir):
+    sizes = ("--layers", "2", "--vocabulary", "512", "--seq", "64", "--batch-size", "8", "--devices", "2")
+    found = distir("search", "gemma2-2b", *sizes, "--jobs", "1", "--hardware", "dgx2-v100")
+    assert "warning: no arithmetic in BFloat16 on `NVIDIA V100-SXM3-32GB`: it runs as Float32 (DIR512)" in found.err
+
+
+def test_a_search_by_name_is_one_of_the_program_of_that_name(distir, tmp_path):
+    sizes = ("--layers", "2", "--vocabulary", "512", "--seq", "64", "--dtype", "Float16")
+    words = ("--batch-size", "8", "--devices", "2", "--json", *HARDWARE)
+    path = tmp_path / "model.dir"
+    assert distir("model", "gemma2-2b", *sizes, "-o", path).code == 0
+    by_name, by_file = (json.loads(distir("search", *m, *words).out) for m in (("gemma2-2b", *sizes), (path,)))
+    assert by_name["rows"] == [{**row, "model": by_name["rows"][0]["model"]} for row in by_file["rows"]]
+
+
 def test_the_csv_has_the_promised_columns(distir, model, tmp_path):
     path = tmp_path / "rows.csv"
     assert distir("search", model, *SMALL_SEARCH, "--csv", path).code == 0
@@ -144,6 +172,12 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
     ("words", "message"),
     [
         (("mlp-1c", "--batch-size", "8"), "did you mean `mlp-1b`?"),
+        (("llama3-8", "--batch-size", "8"), "did you mean `llama3-8b`?"),
+        (("llama3-8b", "--batch-size", "8", "--heads", "7"), "expected `kv-heads` to divide the number of heads 7"),
+        (("mlp-1b", "--batch-size", "8", "--layers", "2"), "the model `mlp-1b` has no option `--layers`"),
+        (("a.dir", "--layers", "2"), "`--layers` is for a model by its name, and `a.dir` is a program"),
+        (("mlp-1b", "--apply", "gard"), "`--apply`: there is no step or option `gard`; did you mean `grad`?"),
+        (("gpt2", "--apply", "checkpoint"), "so there is nothing to recompute"),
         (("mlp-1b",), "the batch dimension `B` has no size"),
         (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected comma-separated numbers"),
         (("mlp-1b", "--batch-size", "8", "--devices", "6"), "are no product of powers of two"),

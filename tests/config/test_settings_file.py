@@ -104,6 +104,21 @@ def test_hardware_paths_are_relative_to_the_file(folder, monkeypatch):
     assert find(below).hardware == str(folder / "hardware" / "ours.toml")
 
 
+def test_a_number_of_nodes(folder):
+    settings(folder, 'hardware = "dgx-h100"\nnodes = 4\n')
+    found = find(folder)
+    assert (found.hardware, found.nodes, found.machine) == ("dgx-h100", 4, "dgx-h100x4")
+    settings(folder, 'hardware = "ours.tomlx4"\n')
+    assert find(folder).machine == str(folder / "ours.tomlx4")
+
+
+@pytest.mark.parametrize("nodes", ["0", "4097", "-1", "true", '"4"', "1.5"])
+def test_a_number_of_nodes_that_is_none(folder, nodes):
+    found = problems(folder, f"nodes = {nodes}\n")
+    assert "`nodes`: expected a whole number from 1 to 4096" in found
+    assert "distir.toml:1:" in found
+
+
 def test_all_mistakes_at_once(folder):
     content = """\
 hardwre = "dgx-a100"
@@ -302,7 +317,7 @@ def test_any_bytes_are_read_or_reported(tmp_path_factory, content):
         ("times = true", "it belongs in `[hints]`"),
         ('[budget]\nhardware = "h200"', "it belongs at the top, before the first `[table]`"),
         ("[hints.bind]\nB = 3", "write it as a table of its own, `[bind]`"),
-        ("streams = 2", "what can be set here: `hardware`, `entry`, `bind`, `budget`, `hints`"),
+        ("streams = 2", "what can be set here: `hardware`, `nodes`, `entry`, `bind`, `budget`, `hints`"),
     ],
 )
 def test_a_setting_in_the_wrong_table_is_told_where_it_belongs(folder, content, advice):

@@ -21,6 +21,7 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 def test_the_shipped_profiles():
     assert profiles() == sorted(
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
+        + ["a100-40", "a100-80", "h100", "b200", "gb200", "l40s"]
         + ["2x-dgx2-v100", "2x-dgx-a100", "2x-dgx-h100", "2x-h200"]
     )
     assert DEFAULT in profiles()
@@ -61,7 +62,8 @@ class TestShipped:
 
 @pytest.mark.parametrize(
     ("name", "devices", "memory"),
-    [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)],
+    [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)]
+    + [("a100-40", 8, 40e9), ("a100-80", 8, 80e9), ("h100", 8, 80e9), ("b200", 8, 180e9), ("gb200", 72, 186e9)],
 )
 def test_sizes(name, devices, memory):
     hardware = load(name)
@@ -193,16 +195,21 @@ def test_the_host_is_no_device():
 
 
 def test_the_examples_of_the_readme_are_profiles():
-    full, measured, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    full, several, torus, measured, by_shape, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     assert parse(full).devices == 8
+    assert parse(several, nodes=64).devices == 512
+    assert parse(torus).devices == 16
     assert parse(measured).uncertain
+    kind = parse(by_shape).kinds[0]
+    assert kind.products
+    assert kind.attention
     assert parse(extension).devices == 32
     assert 'blocks = ["0-7", "8-11"]' in kinds
 
 
-@pytest.mark.parametrize("name", [name for name in profiles() if name.startswith("2x-")])
+@pytest.mark.parametrize("name", ["dgx2-v100", "dgx-a100", "dgx-h100", "h200"])
 def test_more_nodes_are_like_two(name):
-    two, four = load(name), load(name.replace("2x", "4x"))
+    two, four = load(f"{name}x2"), load(f"{name}x4")
     assert four.devices == 2 * two.devices
     assert load(four.name) is four
     work = Work(communication=Communication("send", 10**9))
@@ -215,17 +222,87 @@ def test_more_nodes_are_like_two(name):
     assert four.cost(Work(communication=Communication("allreduce", 10**9)), group).seconds > 0
 
 
-@pytest.mark.parametrize(
-    "name", ["0x-dgx-a100", "1x-dgx-a100", "3x-laptop-cpu", "3x-nothing", "-3x-dgx-a100", "x-h200"]
-)
+@pytest.mark.parametrize("name", ["3x-nothing", "-3x-dgx-a100", "x-h200", "nothingx3", "h200x", "h200x-3"])
 def test_what_is_no_number_of_nodes_is_unknown(name):
     with pytest.raises(HardwareError, match="unknown hardware"):
         load(name)
 
 
-def test_a_machine_of_too_many_nodes_is_refused():
-    with pytest.raises(HardwareError):
-        load("999999x-dgx-a100")
+NODES = ["dgx2-v100", "dgx-a100", "dgx-h100", "h200"]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_is_any_number_of_them(name):
+    node, many = load(name), load(f"{name}x4096")
+    assert load(f"{name}x1") is load(name, 1) is load(f"1x-{name}") is node
+    assert many is load(name, nodes=4096) is load(f"4096x-{name}")
+    assert many.devices == 4096 * node.devices
+    assert many.name == f"{name}x4096"
+    assert "4096 nodes" in many.title
+    last = many.devices - 1
+    assert many.kind(last) == node.kind(node.devices - 1)
+    assert seconds(many, "send", 10**9, (last - 1, last)) == seconds(node, "send", 10**9, (0, 1))
+    two, old = load(f"{name}x2"), load(f"2x-{name}")
+    everyone = range(two.devices)
+    for pattern in ("allreduce", "allgather", "reducescatter", "alltoall"):
+        assert seconds(two, pattern, 10**9, everyone) == seconds(old, pattern, 10**9, everyone)
+
+
+@pytest.mark.parametrize("name", [name for name in profiles() if load(name).network is not None])
+def test_a_node_with_a_network_is_many(name):
+    assert load(f"{name}x4096").devices == 4096 * load(name).devices
+    assert {"a100-80", "h100", "b200", "gb200"} <= {name for name in profiles() if load(name).network is not None}
+
+
+@pytest.mark.parametrize("nodes", [0, 4097, 10**30])
+def test_a_number_of_nodes_that_is_none(nodes):
+    for wrong in (lambda: load(f"h200x{nodes}"), lambda: load("h200", nodes), lambda: load(f"{nodes}x-h200")):
+        with pytest.raises(HardwareError, match="expected a number of nodes from 1 to 4096") as caught:
+            wrong()
+        assert len(caught.value.problems) == 1
+
+
+def test_nodes_are_stated_once():
+    for name in ("h200x2", "2x-h200x3"):
+        with pytest.raises(HardwareError):
+            load(name, 3)
+
+
+def test_a_profile_without_a_network_says_what_to_add(tmp_path):
+    assert load("laptop-cpux1") is load("laptop-cpu")
+    with pytest.raises(HardwareError) as caught:
+        load("laptop-cpux2")
+    (problem,) = caught.value.problems
+    assert "no level joins nodes" in problem.message
+    assert '`devices = "nodes"`' in problem.help
+    assert problem.line
+
+
+def test_a_file_is_any_number_of_nodes_too(tmp_path):
+    path = tmp_path / "node.toml"
+    path.write_text('extends = "dgx-h100"\n')
+    assert load(f"{path}x3").devices == load(path, 3).devices == 24
+    path.write_text('extends = "dgx-h100x3"\n[kinds.h100]\nlaunch = "1us"\n')
+    assert load(path).devices == 24
+    with pytest.raises(HardwareError, match="extends 3 nodes"):
+        load(path, 2)
+
+
+def test_a_machine_takes_no_room_for_each_device():
+    import tracemalloc
+
+    path = FOLDER / "dgx-h100.toml"
+    tracemalloc.start()
+    try:
+        sizes = []
+        for nodes in (16, 4096):
+            before = tracemalloc.get_traced_memory()[0]
+            machine = parse(f'extends = "{path}"', "mine", nodes)
+            machine.cost(Work(communication=Communication("send", 1)), (0, machine.devices - 1))
+            sizes.append(tracemalloc.get_traced_memory()[0] - before)
+    finally:
+        tracemalloc.stop()
+    assert sizes[1] < 1.5 * sizes[0]
 
 
 @given(st.sampled_from(profiles()), st.integers(1, 1000))
@@ -240,7 +317,7 @@ def test_a_machine_with_devices_enough_is_named_and_no_node_more_than_it_takes(n
 
 def larger_node(name):
     """The devices of one node of a machine."""
-    return load(re.sub(r"^\d+x-", "", name)).devices
+    return load(re.sub(r"^\d+x-|x\d+$", "", name)).devices
 
 
 @given(st.sampled_from(profiles()), st.integers(1, 200), st.integers(1, 200 * 10**9))

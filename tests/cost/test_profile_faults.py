@@ -271,7 +271,7 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
         ("streams = 2", "", "it belongs in `[[groups]]`"),
         ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
         ("streams = 2", "[kinds.a100]", "it belongs in `[[groups]]`"),
-        ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 2 other tables"),
+        ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 6 other tables"),
         ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
         ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
     ],

@@ -337,7 +337,7 @@ def test_a_machine_that_is_large_enough_is_offered_where_one_is_too_small():
     document.simulate()
     (found,) = document.findings
     (action,) = fixes.larger_machines(document, found.site)
-    assert (action.title, action.hardware, action.edits) == ("simulate on `2x-dgx-a100`", "2x-dgx-a100", ())
+    assert (action.title, action.hardware, action.edits) == ("simulate on `dgx-a100x2`", "dgx-a100x2", ())
     assert action.fixes == (found,)
     assert action.preferred
     assert f"`{action.hardware}`" in found.help

@@ -1,9 +1,11 @@
 """The editor shows a kernel's call with its time, as one op, and the ops in its body as parts of it."""
 
+from editing_samples import at_cursor
 from reading_samples import viewed
 
 from distir.config import Hints
 from distir.diagnostics import Span
+from distir.ide.completion import completions
 from distir.ide.folding import folds
 from distir.ide.hints import hints, tooltip
 from distir.ide.hover import hover
@@ -41,6 +43,23 @@ def test_hovering_says_what_a_kernel_is_and_what_its_ops_are():
     inside = hover(view, TEXT.index("Add(")).markdown
     assert "part of the kernel `@fused_add_relu`" in inside
     assert "starts at" not in inside
+
+
+def test_the_mark_behind_a_head_is_offered_and_explained():
+    at = TEXT.index("kernel {")
+    said = hover(viewed(TEXT), at + 2)
+    assert "a call is one launch" in said.markdown
+    assert TEXT[said.span.start : said.span.end] == "kernel"
+    heads = {"func @f(%x, %y) <|> {\n  return %x\n}\n": None, "func @f(%x) -> D1 ker<|> {\n  return %x\n}\n": None}
+    heads |= {"func @f(\n  %x,\n  %y\n) ker<|>": "kernel {\n  $0\n}", "func @f(%x) <|>\n": "kernel {\n  $0\n}"}
+    for text, snippet in heads.items():
+        document, offset = at_cursor(text)
+        assert [(i.label, i.snippet) for i in completions(document, offset).items] == [("kernel", snippet)], text
+    for text in ("func @f(%x <|>", "func @f(%x: Tensor[Float32, (<|>", "func @f<|>", "func @f(%x) kernel <|>{\n}\n"):
+        document, offset = at_cursor(text)
+        assert "kernel" not in [i.label for i in completions(document, offset).items], text
+    named = TEXT.replace("(100, 100)", "(kernel, 100)")
+    assert "one launch" not in (hover(viewed(named), named.index("(kernel") + 2).markdown)
 
 
 def test_the_lens_above_a_kernel_has_its_time_and_its_body_folds_to_its_head():

@@ -7,6 +7,7 @@ from reading_samples import PIPELINE, opened
 
 from distir.cost import HardwareError, load, profiles
 from distir.ide.compare import compare, in_words
+from distir.ide.document import Setup, open_document
 from distir.ide.hardware import changed, figures
 from distir.ide.memory import memory_view, thinned
 from distir.ide.rank_program import rank_program
@@ -30,6 +31,21 @@ def test_memory_is_that_of_the_simulation():
     assert [curve.peak_bytes for curve in found.memories] == [
         use.peak_memory_bytes for use in document.simulation.devices.values()
     ]
+
+
+def test_what_a_process_holds_beside_tensors_is_in_every_view():
+    document = open_document(PIPELINE, "program.dir", Setup(load("dgx-h100")))
+    document.simulate()
+    uses = document.simulation.devices
+    assert all(use.overhead.total for use in uses.values())
+    lanes = {lane.device: lane for lane in timeline_view(document).devices}
+    curves = {device: curve for curve in memory_view(document).memories for device in curve.devices}
+    for device, use in uses.items():
+        assert lanes[device].overhead_bytes == curves[device].overhead_bytes == use.overhead.total
+        assert lanes[device].fits == use.fits
+    fullest = max(uses.values(), key=lambda use: use.needed_bytes)
+    found = status(document, document)
+    assert (found.peak_memory_bytes, found.overhead_bytes) == (fullest.peak_memory_bytes, fullest.overhead.total)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 100)), max_size=200), st.integers(2, 50))

@@ -94,8 +94,184 @@ def test_a_decoder_computes_what_torch_does_with_attention_and_experts_as_ops(na
     kinds = {s.function for s in imported.functions["main"].body if isinstance(s, Call)}
     assert {kind.partition("_")[0] for kind in kinds} == {f"{name}DecoderLayer"}
     assert len(ops(imported, "Attention")) == len(kinds)
-    assert not ops(imported, "Softmax") or name in ("Mixtral", "GptOss")  # their routers'
+    assert not ops(imported, "Softmax")
+    assert len(ops(imported, "Route")) == len(ops(imported, "Dispatch"))
     assert bool(ops(imported, "RaggedMatMul")) == (name in EXPERT_MODELS)
+
+
+ROUTERS = {
+    "Mixtral": ({**DECODER, "num_local_experts": 8}, {}),
+    "Qwen2Moe": ({**DECODER, "num_experts": 8}, {"normalize": False}),
+    "Qwen3Moe": ({**DECODER, **EXPERTS, "num_experts": 8, "norm_topk_prob": True, "head_dim": 16}, {}),
+    "Olmoe": ({**DECODER, "num_experts": 8, "norm_topk_prob": False, "eos_token_id": 0}, {"normalize": False}),
+    "GptOss": ({**DECODER, "num_local_experts": 8, "head_dim": 16}, {}),
+    "GraniteMoe": ({**DECODER, "num_local_experts": 8}, {}),
+    "DeepseekV3": (
+        {**DECODERS["DeepseekV3"], "first_k_dense_replace": 0},
+        {"score": "sigmoid", "scale": 2.5, "n_group": 2, "topk_group": 1},
+    ),
+    "Lfm2Moe": (
+        {**DECODER, **EXPERTS, "num_experts": 8, "num_dense_layers": 0, "layer_types": ["full_attention"]},
+        {"score": "sigmoid", "epsilon": 1e-6},
+    ),
+    "HunYuanMoEV1": ({**DECODER, "num_experts": 8, "moe_topk": 2, "head_dim": 16}, {}),
+}
+"""Settings of models with experts, and what is stated of their routers beside the number of the chosen."""
+
+
+NARROW = [(name, "bfloat16") for name in ("Mixtral", "Qwen3Moe", "GptOss", "DeepseekV3")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*((name, "float32") for name in ROUTERS), *NARROW])
+def test_routers_are_one_op(name, dtype):
+    settings, stated = ROUTERS[name]
+    model = made(name, {**settings, **({} if "HunYuan" in name else {"num_experts_per_tok": 2})}, 1)
+    for part in model.modules():  # biases that choose otherwise than scores alone
+        for bias in ("e_score_correction_bias", "expert_bias"):
+            if getattr(part, bias, None) is not None:
+                getattr(part, bias).data = torch.linspace(0, 1, 8)
+    model = model.to(getattr(torch, dtype))
+    imported = import_torch(model, (tokens(),))
+    (route,) = ops(imported, "Route")
+    assert {"n_group": 1, **route.attrs} == {"n_group": 1, "top_k": 2, **stated, **topk_in_group(stated)}
+    assert not [op for op in ("TopK", "Softmax", "GatherElements", "ReduceSum") if ops(imported, op)]
+    if dtype == "float32":
+        with torch.no_grad():
+            expected = model(tokens()).logits.numpy()
+        np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
+
+
+def topk_in_group(stated):
+    return {"topk_in_group": 2} if "n_group" in stated else {}
+
+
+def routed(gate, dtype="float32"):
+    """A layer of experts with another router, imported: the ops that choose, and how much the values differ."""
+    model = made("Mixtral", {**DECODER, "num_local_experts": 8}, 1).to(getattr(torch, dtype))
+    router = model.model.layers[0].mlp.gate
+
+    def forward(x):
+        logits = nn.functional.linear(x.reshape(-1, 64), router.weight)
+        return (logits, *gate(logits))
+
+    router.forward = forward
+    imported = import_torch(model, (tokens(),))
+    with torch.no_grad():
+        expected = model(tokens()).logits.float().numpy()
+    error = np.abs(np.asarray(computed(imported, tokens())["logits"], np.float32) - expected).max()
+    return {s.op for op in ("Route", "TopK") for s in ops(imported, op)}, error
+
+
+def in_groups(scores, fill, count=2, axis=-1):
+    """Scores with those of all but the best of four groups of two replaced."""
+    groups = scores.view(-1, 4, 2).max(dim=-1).values
+    mask = torch.zeros_like(groups).scatter_(1, torch.topk(groups, count, dim=-1).indices, 1)
+    spread = mask.unsqueeze(-1).expand(-1, 4, 2) if axis == -1 else mask.unsqueeze(1).expand(-1, 2, 4)
+    return scores.masked_fill(~spread.reshape(-1, 8).bool(), fill)
+
+
+def by_best_in_group(logits):
+    """DeepSeek-V2's."""
+    values, index = torch.topk(in_groups(logits.softmax(-1), 0.0), 2, dim=-1, sorted=False)
+    return values * 16.0, index
+
+
+def negative_weights(logits):
+    """Scores minus a bias, and groups that are left out by a number that may be the greatest."""
+    scores = logits.sigmoid()
+    index = torch.topk(in_groups(scores - 2 * torch.linspace(0, 1, 8), 0.0), 2, dim=-1).indices
+    return scores.gather(1, index), index
+
+
+def other_groups(logits):
+    values, index = torch.topk(in_groups(logits.softmax(-1), 0.0, axis=1), 2, dim=-1)
+    return values, index
+
+
+def biased_after_groups(logits):
+    """Groups are ranked without the bias."""
+    scores = in_groups(logits.sigmoid(), 0.0)
+    index = torch.topk(scores + torch.linspace(0, 1, 8), 2, dim=-1).indices
+    return scores.gather(1, index), index
+
+
+def least(logits):
+    return torch.topk(logits.softmax(-1), 2, largest=False)
+
+
+def other_scores(logits):
+    index = torch.topk(logits.sigmoid(), 2).indices
+    return logits.softmax(-1).gather(1, index), index
+
+
+def other_sum(logits):
+    values, index = torch.topk(logits.softmax(-1), 2)
+    return values / values.abs().pow(2).sum(-1, keepdim=True), index
+
+
+def bounded_sum(logits):
+    values, index = torch.topk(logits.softmax(-1), 2)
+    return values / (values.sum(-1, keepdim=True) + 0.1), index
+
+
+def other_axis(logits):
+    values, index = torch.topk(logits.softmax(0), 2)
+    return values, index
+
+
+def of_others(logits):
+    """The weights of the experts that come second and third."""
+    values, index = torch.topk(logits.softmax(-1), 3)
+    return values[:, 1:], index[:, 1:]
+
+
+def weights_of_logits(logits):
+    return torch.topk(logits, 2)
+
+
+def test_groups_are_ranked_by_their_best_one():
+    assert routed(by_best_in_group) == ({"Route"}, pytest.approx(0, abs=2e-6))
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        negative_weights,
+        other_groups,
+        biased_after_groups,
+        least,
+        other_scores,
+        other_sum,
+        bounded_sum,
+        other_axis,
+        of_others,
+    ]
+    + [weights_of_logits],
+)
+def test_what_is_no_router_stays(gate):
+    assert routed(gate) == ({"TopK"}, pytest.approx(0, abs=2e-6))
+
+
+def test_a_router_whose_scores_are_rounded_before_the_choice_stays():
+    """In narrow elements scores may be equal that are not."""
+
+    def gate(logits):
+        values, index = torch.topk(logits.softmax(-1).bfloat16(), 2)
+        return values, index
+
+    assert routed(gate, "bfloat16")[0] == {"TopK"}
+
+
+def test_a_softmax_in_wider_elements_is_not_rounded_first():
+    class Wide(nn.Module):
+        def forward(self, x):
+            return x.softmax(-1, dtype=torch.float32), nn.functional.log_softmax(x, -1, dtype=torch.float32)
+
+    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1)).bfloat16()
+    imported = import_torch(Wide(), (x,))
+    found = distir.run(imported, {imported.entry().params[0].name: x.float().numpy().astype(np.dtype("bfloat16"))})
+    for value, expected in zip(found.values(), Wide()(x), strict=True):
+        np.testing.assert_allclose(value, expected.numpy(), rtol=1e-6)
 
 
 def test_windows_caps_and_sinks_are_the_ops_own():
@@ -104,6 +280,31 @@ def test_windows_caps_and_sinks_are_the_ops_own():
     assert all(s.attrs["softcap"] == 50 and s.attrs["is_causal"] for s in ops(gemma, "Attention"))
     gpt = import_torch(made("GptOss", DECODERS["GptOss"]), (tokens(),))
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
+
+
+@pytest.mark.parametrize(("chunk", "masked"), [(4, True), (64, False)])
+def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked):
+    """Llama 4, whose layers attend within chunks; one mask serves all sequences, none a sequence of one chunk."""
+    settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
+    torch.manual_seed(0)
+    model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
+    imported = import_torch(model, (tokens(),))
+    with torch.no_grad():
+        expected = model(tokens()).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
+    assert {len(s.args) > 3 for s in ops(imported, "Attention")} == {masked}
+
+
+def test_deepseek_v2_as_published():
+    """Rotated by complex numbers, experts in groups that are ranked by their best one."""
+    settings = {**DECODERS["DeepseekV3"], "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy"}
+    model = made("DeepseekV2", {**settings, "head_dim": 8})
+    imported = import_torch(model, (tokens(),), dynamic_batch=True)
+    with torch.no_grad():
+        expected = model(tokens(5)).logits.numpy()
+    np.testing.assert_allclose(computed(imported, tokens(5))["logits"], expected, atol=2e-6)
+    (route,) = ops(imported, "Route")
+    assert (route.attrs["n_group"], route.attrs["topk_group"], route.attrs["topk_in_group"]) == (4, 2, 1)
 
 
 def test_masks_and_labels_by_name():
@@ -119,6 +320,46 @@ def test_masks_and_labels_by_name():
     np.testing.assert_allclose(found["loss"], expected.loss, rtol=1e-5)
     seen = mask.bool().numpy()
     np.testing.assert_allclose(found["logits"][seen], expected.logits.numpy()[seen], atol=2e-6)
+
+
+TRAINED = {
+    "Mixtral": {"num_local_experts": 4, "output_router_logits": True, "router_aux_loss_coef": 0.5},
+    "Qwen3Moe": {**EXPERTS, "num_experts": 4, "head_dim": 16, "output_router_logits": True},
+    "GptOss": {"num_local_experts": 4, "head_dim": 16},
+}
+"""Models with experts: with losses that balance them, with biases."""
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_experts(name, dynamic):
+    model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
+    example = tokens() if dynamic else ids
+    given = {"input_ids": example, "labels": example}
+    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic)
+    found = computed(imported, ids, ids)
+    expected = model.train()(input_ids=ids, labels=ids)
+    np.testing.assert_allclose(found["loss"], expected.loss.item(), rtol=1e-6)
+    assert expected.get("aux_loss") is not None or name == "GptOss"
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for weight, gradient in zip(names, torch.autograd.grad(expected.loss, weights), strict=True):
+        np.testing.assert_allclose(found[f"grad.{weight}"], gradient.numpy(), atol=2e-6, err_msg=weight)
+    assert len(ops(imported, "RaggedMatMulGrad")) == 2
+    assert len(ops(imported, "RaggedSum")) == (2 if name == "GptOss" else 0)
+
+
+def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
+    model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}), tokens()
+    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
+    assert ops(imported, "Route")
+    step = transform(imported, "grad", lr=1.0)
+    names = [p.name for p in step.entry().params if p.name not in imported.weights]
+    found = distir.run(step, {**imported.weights, **dict.fromkeys(names, ids.numpy())})
+    loss = model(input_ids=ids, labels=ids).loss
+    names, weights = zip(*model.named_parameters(), strict=True)
+    for name, weight, gradient in zip(names, weights, torch.autograd.grad(loss, weights), strict=True):
+        moved = weight.detach().numpy() - found[f"{name}_new"]
+        np.testing.assert_allclose(moved, gradient.numpy(), atol=2e-6, err_msg=name)
 
 
 def test_keys_and_values_are_results_on_request():

@@ -8,6 +8,7 @@ pytest.importorskip("onnxscript")
 
 import distir  # noqa: E402
 from distir.importers import ImportRefused, import_torch_function  # noqa: E402
+from distir.transform import verify  # noqa: E402
 
 nn = torch.nn
 
@@ -202,3 +203,26 @@ def test_inputs_that_are_one_tensor_stay_two_inputs():
     assert [p.name for p in module.entry().params] == ["x", "y"]
     (found,) = distir.run(module, {"x": np.full(3, 5, np.float32), "y": np.ones(3, np.float32)}).values()
     assert found.tolist() == [3, 3, 3]
+
+
+class Pooled(torch.nn.Module):
+    """One place of a sequence, of which PyTorch makes a strided view."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(6, 6), torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        pooled = torch.nn.functional.adaptive_avg_pool1d(self.inner(x).transpose(1, 2), 1)
+        return self.outer(pooled.flatten(1))
+
+
+def test_pooling_to_one_place_leaves_the_batch_whole():
+    x = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(1))
+    net = Pooled()
+    module = distir.import_torch(net, (x,), dynamic_batch=True)
+    (found,) = distir.run(module, {**module.weights, "x": x.numpy()}).values()
+    np.testing.assert_allclose(found, net(x).detach().numpy(), atol=1e-6)
+    step = distir.transform(module, "grad")
+    both = distir.transform(step, "pp=2", "microbatches=2")
+    assert verify(step, both, bind={"B": 4}).equal

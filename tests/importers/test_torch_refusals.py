@@ -85,6 +85,74 @@ def test_what_is_wrong_with_inputs_and_results(net, inputs, given, said):
         assert caught.value.help
 
 
+class Changing(nn.Module):
+    def forward(self, x):
+        return x.add_(1)
+
+
+class ChangingView(nn.Module):
+    def forward(self, x):
+        x.view(-1)[2:3].mul_(2); return x * 1  # fmt: skip  # noqa: E702
+
+
+class ChangingCopy(nn.Module):
+    def forward(self, x):
+        y = x.to(torch.float64)
+        y[1:].mul_(2)
+        return y
+
+
+class Doubled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        return x.double() @ self.weight
+
+
+def line_of(cls):
+    return f"{os.path.basename(__file__)}, line {cls.forward.__code__.co_firstlineno + 1}: `"
+
+
+@pytest.mark.parametrize("cls", [Changing, ChangingView])
+def test_an_input_that_is_changed_in_place(cls):
+    with pytest.raises(ImportRefused) as caught:
+        distir.import_torch(nn.Sequential(nn.Identity(), cls()), (X,))
+    assert f"`Sequential` changes its input `input` in place (in `1`, a {cls.__name__}; " in caught.value.message
+    assert line_of(cls) in caught.value.message
+    assert "`input.clone()`" in caught.value.help
+    np.testing.assert_array_equal(X, 1)
+
+
+def test_a_training_step_that_changes_its_input():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+
+        def forward(self, x):
+            x += 1
+            return self.norm(self.linear(x)).square().sum()
+
+    with pytest.raises(ImportRefused, match="`Net` changes its input `x` in place"):
+        distir.import_torch(Net(), (X.clone(),), training=True)
+
+
+def test_a_copy_may_be_changed():
+    module = distir.import_torch(ChangingCopy(), (X,))
+    (found,) = distir.run(module, {"x": X.numpy()}).values()
+    np.testing.assert_array_equal(found, [[1] * 4, [2] * 4, [2] * 4])
+
+
+def test_a_wrong_element_type_is_reported_by_the_line_of_python():
+    with pytest.raises(ImportRefused) as caught:
+        distir.import_torch(nn.Sequential(nn.Identity(), Doubled()), (X,))
+    assert "different element types" in caught.value.message
+    assert f"{line_of(Doubled)}return x.double() @ self.weight`" in caught.value.message
+    assert "in `1`, a Doubled" in caught.value.message
+
+
 def test_inputs_by_name():
     module = distir.import_torch(Sum(), kwargs={"x": X, "y": X}, dynamic_batch=True)
     (found,) = distir.run(module, {"x": X.numpy(), "y": X.numpy()}).values()

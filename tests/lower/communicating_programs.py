@@ -1,6 +1,7 @@
 """Random programs that communicate: every op that does, in random groups, in functions and on tuples too."""
 
 import random
+from dataclasses import replace
 
 from distir.ir import (
     DISCARD,
@@ -227,6 +228,8 @@ def random_program(seed):
     returned = tuple(rng.sample(made, min(len(made), rng.randint(1, 4))))
     if rng.random() < 0.3:
         discard_unused(body, returned)
+    apart = random.Random(seed)
+    body.statements = [replace(s, stream=apart.choice(["", "", "copy", "reduce"])) for s in body.statements]
     if rng.random() < 0.5:
         return Module([Function("main", tuple(params), (*body.statements, Return(returned)))])
     return with_function(rng, body, params, returned)
@@ -237,7 +240,7 @@ def discard_unused(body, returned):
     used = {*returned, *(n for s in body.statements for n in names(s.args))}
     for i, s in enumerate(body.statements):
         results = tuple(n if n in used else DISCARD for n in s.results)
-        body.statements[i] = Apply(results, s.op, s.args, s.attrs)
+        body.statements[i] = replace(s, results=results)
 
 
 def with_function(rng, body, params, returned):

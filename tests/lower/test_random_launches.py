@@ -11,7 +11,7 @@ from communicating_programs import random_program
 from lowering_samples import assert_close, entry, is_sound, reference
 from worker_pool import Pool
 
-from distir.ir import DTYPES, TupleType
+from distir.ir import DTYPES, Apply, Attributes, Function, Module, Param, Return, TensorType, TupleType
 from distir.lower import tensorfile
 from distir.lower.folder import lower
 from distir.ops import numpy_dtype
@@ -54,6 +54,27 @@ def test_a_random_program_comes_to_its_end(pool, tmp_path, seed):
     assert names
     for name, value, stated in flat(module, inputs):
         assert_close(found[name], value, stated, f"seed {seed}, {name}")
+
+
+def test_transfers_on_two_streams_both_ways_come_to_their_end(pool, tmp_path):
+    """More than may be begun at once, and sums of one group in between."""
+    x, y = (TensorType(DTYPES["Float32"], (4,), device) for device in (1, 2))
+    body, sums = [], ["x", "y"]
+    for i in range(20):
+        body.append(Apply((f"a{i}",), "Send", ("x",), Attributes({"device": 2}), stream="there"))
+        body.append(Apply((f"b{i}",), "Send", ("y",), Attributes({"device": 1}), stream="back"))
+        if i % 5 == 0:
+            body.append(Apply((f"s{i}", f"t{i}"), "MPIAllreduce", tuple(sums), stream=("there", "back")[i % 2]))
+            sums = [f"s{i}", f"t{i}"]
+    body += [Apply(("l",), "Sum", ("x", *(f"b{i}" for i in range(20)))), Return(("l", *sums))]
+    module = Module([Function("main", (Param("x", x), Param("y", y)), tuple(body))])
+    lower([entry(module)], more={"may_idle": True}).write(tmp_path)
+    tensorfile.write(tmp_path / "inputs.safetensors", values_of(module, 1))
+    pool.run(tmp_path)
+    found = tensorfile.read(tmp_path / "results.0.safetensors")
+    expected = reference(module, values_of(module, 1))
+    assert_close(found["l"], expected[0][0], x)
+    assert_close(found["s15"], expected[1][0], x)
 
 
 def result_names(lowered):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import distir as api
-from distir.models import gpt2
+from distir.models import gpt2, mlp
 
 pytest.importorskip("torch")
 
@@ -47,3 +47,14 @@ def test_a_training_step_in_8_bit_floats_runs_on_several_processes(distir, tmp_p
     module = gpt2(1, 16, 4, 8, batch=4, vocabulary=32, positions=8, dtype="Float32")
     found = launched(distir, tmp_path, api.transform(module, "fp8", "block=4", "grad", "dp=2"))
     assert found["max_abs_error"] < 1e-5
+
+
+def test_a_training_step_with_delayed_scaling_runs_on_several_processes(distir, tmp_path):
+    module = gpt2(1, 16, 4, 8, batch=4, vocabulary=32, positions=8, dtype="Float32")
+    step = api.transform(module, "fp8=delayed", "history=4", "grad", "tp=2", "dp=2")
+    assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5
+
+
+def test_adafactor_runs_on_the_parts_of_weights(distir, tmp_path):
+    step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adafactor", "clip=1.0", "tp=2")
+    assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5

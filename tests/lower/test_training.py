@@ -178,6 +178,17 @@ def test_every_strategy_hands_all_of_its_state_on(steps):
     assert set(step.sequential.values()) == whole
 
 
+@pytest.mark.parametrize("steps", [[], ["dp=2"], ["dtp=2,2,2", "microbatches=2"]])
+def test_the_batch_that_a_program_makes_up_is_of_tokens_of_its_vocabulary(steps):
+    module = distir.transform(model(), *steps) if steps else model()
+    main = module.functions["main"]
+    found = lower_training(EntryPoint("main", module, main, arguments(main, {})), {})
+    ranks = json.loads(found.files["program.json"])["entries"]["main.scatter.rest" if steps else "main"]
+    params = [p for rank in ranks.values() for p in rank["params"]]
+    stated = {p["name"]: p["type"]["range"] for p in params if "range" in p["type"]}
+    assert stated == {"input_ids": [0, WORDS], "target": [0, WORDS]}
+
+
 def test_what_updates_nothing_is_no_step():
     forward = gpt2(1, 8, 2, 2, batch=2, dtype="Float32", vocabulary=8, positions=4)
     assert training_step(entry(forward), {}) is None

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from distir.analysis.program import read
-from distir.cli.verifying import Verdict, changed, tell, verdicts
+from distir.cli.verifying import Verdict, tell, verdicts
+from distir.transform.verification import perturbed
 
 STEP = """\
 func @main(
@@ -89,7 +90,7 @@ def test_results_that_agree_are_one_line_and_others_are_said_each(capsys):
 
 def test_inputs_change_in_their_last_digits_only():
     values = {"x": np.linspace(-3, 3, 7, dtype=np.float32), "i": np.arange(3), "t": (np.ones(4, np.float16),)}
-    found = changed(values, 4, 0)
+    found = perturbed(values, 4, 0)
     assert (found["i"] == values["i"]).all()
     np.testing.assert_allclose(found["x"], values["x"], rtol=4 * 1.2e-7)
     assert (found["x"] != values["x"]).any()

@@ -68,14 +68,14 @@ def test_a_program_that_is_too_large_for_a_machine_is_simulated_on_one_that_is_l
     uri = file.as_uri()
     session.change(uri, PROGRAM.replace("return %b", "%c = Send[device = 60](%b)\n  return %c"))
     (found,) = session.diagnostics(uri, lambda found: [d["code"] for d in found] == ["DIR504"])
-    assert found["message"].endswith("help: `8x-dgx-a100` is large enough: 8 nodes, 64 devices")
+    assert found["message"].endswith("help: `dgx-a100x8` is large enough: 8 nodes, 64 devices")
     context = {"diagnostics": [found], "only": ["quickfix"]}
     asked = {"textDocument": {"uri": uri}, "range": found["range"], "context": context}
     (action,) = session.ask("textDocument/codeAction", asked)
-    assert (action["title"], action["diagnostics"]) == ("simulate on `8x-dgx-a100`", [found])
+    assert (action["title"], action["diagnostics"]) == ("simulate on `dgx-a100x8`", [found])
     assert "edit" not in action
     command(session, action["command"]["command"], *action["command"]["arguments"])
-    session.until(uri, lambda status: (status["hardware"], status["state"]) == ("8x-dgx-a100", "simulated"))
+    session.until(uri, lambda status: (status["hardware"], status["state"]) == ("dgx-a100x8", "simulated"))
 
 
 def test_showing_calls_goes_to_the_first(opened):

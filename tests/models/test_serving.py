@@ -6,15 +6,21 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import torch
 from model_samples import inputs
-from published_samples import small
+from published_samples import small, state, theirs
 
 import distir
 from distir import models
+from distir.analysis import check
+from distir.ir import Apply, Call
 from distir.models import ModelError
+from distir.models.catalogue import program
 from distir.models.decoder import Decoder
 from distir.models.decoder_program import decode, decoder, prefill
+from distir.models.encoder_decoder import T5
 from distir.models.published import PUBLISHED
+from distir.ops import OPS, work
 from distir.transform import transform, verify
 from distir.transform.entry import entry_of
 
@@ -56,6 +62,68 @@ def test_tokens_one_by_one_give_the_logits_of_all_at_once(name):
         given = {"input_ids": tokens[:, position : position + 1], "position": np.array(position)}
         logits, *caches = distir.run(step, weights | dict(zip(names, caches, strict=True)) | given).values()
         np.testing.assert_allclose(logits, expected[:, position], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "t5-small"])
+def test_steps_give_the_logits_of_transformers_with_its_cache(name):
+    model = small(name)
+    coded = isinstance(model, T5)
+    whole = program(model, CONTEXT, BATCH, "Float64")
+    made = theirs(name, model)
+    weights = state(whole, made)
+    if coded:
+        first, step = model.prefill(CONTEXT, PROMPT, BATCH, "Float64"), model.decode(CONTEXT, BATCH, "Float64")
+    else:
+        first, step = prefill(model, CONTEXT, PROMPT, BATCH, "Float64"), decode(model, CONTEXT, BATCH, "Float64")
+    assert distir.check(first) == distir.check(step) == []
+    generator = np.random.default_rng(2)
+    tokens = generator.integers(0, model.vocabulary, (BATCH, CONTEXT))
+    source = generator.integers(0, model.vocabulary, (BATCH, PROMPT))
+    ids, start = ("decoder_input_ids", 1) if coded else ("input_ids", PROMPT)
+    given = {"input_ids": source} if coded else {}
+    names = [p.name for p in first.entry().params if "state" in p.roles]
+    assert names == [p.name for p in step.entry().params if "state" in p.roles]
+    caches = {p.name: np.full(p.type.shape, 1e3) for p in first.entry().params if "state" in p.roles}
+
+    def ours(module, **inputs):
+        own = {p.name for p in module.entry().params}
+        found = distir.run(module, {n: w for n, w in weights.items() if n in own} | caches | inputs)
+        caches.update((n.removesuffix(".new"), value) for n, value in found.items() if n.endswith(".new"))
+        return next(iter(found.values()))
+
+    with torch.no_grad():
+        inputs = {k: torch.from_numpy(v) for k, v in (given | {ids: tokens[:, :start]}).items()}
+        done = made(**inputs, use_cache=True)
+        compare(ours(first, **given, **{ids: tokens[:, :start]}), done.logits[:, -1].numpy())
+        for position in range(start, CONTEXT):
+            token = tokens[:, position : position + 1]
+            more = {"encoder_outputs": (done.encoder_last_hidden_state,)} if coded else {}
+            after = {"past_key_values": done.past_key_values, "use_cache": True, **more}
+            done = made(**{ids: torch.from_numpy(token)}, **after)
+            hosts = {"position": np.array(position), **({"source_length": np.array(PROMPT)} if coded else {})}
+            compare(ours(step, **hosts, **{ids: token}), done.logits[:, -1].numpy())
+
+
+def compare(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_an_encoder_decoder_is_served_the_same_on_many_devices(phase):
+    module = getattr(small("t5-small"), phase)(CONTEXT, batch=None, dtype="Float64")
+    for steps in (("dp=2",), ("tp=2",), ("pp=2",)):
+        found = verify(module, transform(module, *steps), tolerance=1e-9, bind={"B": 4})
+        assert [r for r in found.results if not r.equal] == []
+
+
+def test_an_encoder_decoder_step_reads_the_source_that_there_is():
+    """Two caches for a layer: of the decoder's own tokens and of the encoder's result."""
+    step = models.named("t5-11b", 16, phase="decode", context=8192)
+    full = distir.simulate(step, "dgx-h100").latency_s
+    row = 2 * 2 * 24 * 16 * 128 * 128
+    for bind in ({"position": 100}, {"source_length": 101}):
+        early = distir.simulate(step, "dgx-h100", bind=bind).latency_s
+        assert full - early == pytest.approx((8192 - 101) * row / 3.35e12, rel=0.3)
 
 
 @pytest.mark.parametrize("phase", [prefill, decode])
@@ -108,9 +176,14 @@ def test_latent_attention_caches_latents():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("bert-base", {"phase": "decode"}, "the model `bert-base` has no phase `decode`: it is no decoder"),
+        ("bert-base", {"phase": "decode"}, "the model `bert-base` has no phase `decode`: it has no decoder"),
         ("vit-b", {"phase": "prefill"}, "the model `vit-b` has no phase `prefill`"),
-        ("t5-small", {"phase": "decode"}, "the model `t5-small` has no phase `decode`"),
+        ("t5-small", {"phase": "decode", "context": 0}, "expected `context` to be 1 or more, found 0"),
+        (
+            "t5-small",
+            {"phase": "prefill", "context": 8, "sequence": 9},
+            "expected `sequence` to be at most the context",
+        ),
         ("llama3-8b", {"phase": "decod"}, "there is no phase `decod`; did you mean `decode`?"),
         ("llama3-8b", {"context": 64}, "expected a `phase` where there is a `context`"),
         ("llama3-8b", {"phase": "decode", "sequence": 64}, "expected no `sequence` where the phase is `decode`"),
@@ -132,6 +205,30 @@ def test_what_cannot_be_served_is_refused(name, arguments, message):
 
 def test_every_decoder_has_both_phases():
     for name, model in PUBLISHED.items():
-        if isinstance(model, Decoder):
+        if isinstance(model, (Decoder, T5)):
             for phase in ("prefill", "decode"):
                 assert distir.check(models.named(name, phase=phase, context=256, layers=2)) == []
+
+
+def test_latents_are_read_once():
+    """What grows with the context is the traffic of one cache, and two products of each head with it (FlashMLA)."""
+    model, batch = PUBLISHED["deepseek-v3"], 4
+    assert isinstance(model, Decoder)
+    assert model.latent is not None
+    rank, rotated = model.latent.kv_rank, model.latent.rotated
+    done = [attention_of(decode(model, context, batch)) for context in (1024, 2048)]
+    more_bytes, more_flops = done[1].bytes - done[0].bytes, done[1].flops - done[0].flops
+    assert more_bytes == 2 * batch * 1024 * (rank + rotated)
+    assert more_flops == 2 * batch * 1024 * model.heads * (2 * rank + rotated)
+
+
+def attention_of(module):
+    """The work of a layer's attention."""
+    analysis = check(module)
+    layer = next(f for f in module if any(isinstance(s, Apply) and s.op == "Attention" for s in f.body))
+    call = next(s for s in module.entry().body if isinstance(s, Call) and s.function == layer.name)
+    main = analysis.instance(module.entry(), tuple(p.type for p in module.entry().params))
+    instance = analysis.domain.instance(layer.name, main.state(call.args))
+    (statement,) = [s for s in layer.body if isinstance(s, Apply) and s.op == "Attention"]
+    results = [instance.state[name] for name in statement.results]
+    return work(OPS["Attention"], instance.state(statement.args), results, statement.attrs)

@@ -429,6 +429,14 @@ def test_few_tokens_read_the_weights_of_few_experts():
     assert product(32).bytes == pytest.approx(32 * row + experts * expert + 512, abs=1)
 
 
+@pytest.mark.parametrize("tokens", [1, 3, 1000])
+def test_products_in_token_order_are_the_work_of_sorted_rows(tokens):
+    grouped = cost("GroupedMatMul", tensor(tokens, 8, 16), tensor(64, 16, 32), tensor(tokens, 8, dtype="Int64"))
+    sorted_rows = product(tokens * 8, top_k=8)
+    assert grouped.flops == sorted_rows.flops
+    assert grouped.bytes - tokens * 8 * 8 == pytest.approx(sorted_rows.bytes - 64 * 8, abs=1)
+
+
 def test_with_a_capacity_empty_rows_are_computed_too():
     done = cost("RaggedMatMul", tensor(2, 64, 16), tensor(64, 16, 32))
     assert done.flops == 2 * 128 * 16 * 32

@@ -95,12 +95,12 @@ def test_bridged_ops_are_found_by_name_and_not_listed():
 
 BEYOND = (
     *("= Constant", "Tuple[", "Split(%x: Tensor[Float32, (3, 2), 1])", "= Dropout("),
-    *("window = ", "%lse", "_, _, 4)", "4), 1], 3)", "4), 1], 5)"),
+    *("window = ", "v_head_size = ", "%lse", "_, _, 4)", "4), 1], 3)", "4), 1], 5)"),
 )
 """Examples that ONNX has no words for, or says in another way.
 
-Tensors as attributes, tuples, parts by names alone, keys of random numbers; of attention sliding windows, sinks,
-lengths and the log-sum-exp; of caches places that are one number for all sequences.
+Tensors as attributes, tuples, parts by names alone, keys of random numbers; of attention sliding windows, values in
+keys, sinks, lengths and the log-sum-exp; of caches places that are one number for all sequences.
 """
 
 SHARED = [

@@ -6,6 +6,7 @@ from search_samples import CALIBRATED, GPT2, MLP, STREAMS
 from distir import models
 from distir.cost import load, parse
 from distir.diagnostics import ProgramError
+from distir.ir import types
 from distir.search import Space, Subject, distributed, evaluate
 from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
@@ -29,9 +30,12 @@ def test_rows_are_those_of_the_whole(model, machine):
     devices = min(8, subject.hardware.devices)
     trained = model == "mlp"
     space = Space(
-        devices, (64, 96), (2, 8), ("gpipe", "zb-h1", "zb-v"), checkpoint=(False, True) if trained else (False,)
-    )
+        devices, (64, 96), (2, 8), ("gpipe", "zb-h1", "zb-v"), (0, 1, 2, 3) if trained else (0,),
+        (False, True) if trained else (False,),
+    )  # fmt: skip
     for plan in space.plans():
+        if plan.zero and (plan.checkpoint or plan.schedule != "gpipe"):
+            continue
         rows = list(evaluate.evaluate(subject, plan, space.batch_sizes))
         try:
             module = transform(subject.module, *plan.steps())
@@ -42,6 +46,22 @@ def test_rows_are_those_of_the_whole(model, machine):
             whole = simulate(module, subject.hardware, bind={"B": row.batch_size})
             expected = whole.latency_s, max(whole.peaks.values())
             assert (row.latency_s, row.peak_memory_bytes) == expected, (plan, row.batch_size)
+
+
+def test_replicas_that_hold_equal_parts_are_alike():
+    subject = Subject("mlp", MLP, load("dgx2-v100"))
+    for plan in Space(8, (64,), (2,), zero=(1, 2, 3)).plans():
+        made = distributed.carried_out(subject, plan).module
+        devices = {d for p in made.entry().params for d in types.devices(p.type)}
+        assert len(devices) == plan.pipeline, plan
+
+
+def test_replicas_that_hold_unequal_parts_are_simulated_one_by_one():
+    subject = Subject("mlp", models.mlp(4, 63, training=True), load("dgx2-v100"))
+    for plan in Space(4, (64,), (2,), zero=(1, 3), fixed={"T": (1,)}).plans():
+        (row,) = evaluate.evaluate(subject, plan, (64,))
+        whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 64})
+        assert (row.latency_s, row.peak_memory_bytes) == (whole.latency_s, max(whole.peaks.values()))
 
 
 def test_what_is_alike():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracle import oracle, same
 
 from distir.analysis import check, execute
 from distir.cost import load
@@ -115,6 +116,62 @@ func @main(%x: Tensor[Float32, (1024,), 1], %g: Tensor[Float32, (1024,), 1]) {
 }
 """
     assert simulate(module_of(text), "dgx-h100").peaks == {0: 3 * 4096}
+
+
+def reused(body, head="%a, %b", more=""):
+    """By how much less memory a kernel needs than one that reuses none: operands are free after it."""
+    text = f"""
+func @k({head}) kernel {{
+{body}
+}}
+
+func @main(%x: Tensor[Float32, (64, 64), 1], %y: Tensor[Float32, (64, 64), 1]) {{
+  %a = Sin(%x)
+{"  %b = Cos(%y)" if "%b" in head else ""}
+  %z = @k({head})
+{more}  return %z
+}}
+"""
+    found = simulate(module_of(text), "dgx-h100")
+    same(found, oracle(module_of(text), found.hardware))
+    return 3 + len(head.split()) - found.peaks[0] / (4 * 64 * 64)
+
+
+def test_a_loop_writes_where_it_has_read():
+    assert reused("  %c = Add(%a, %b)\n  return %c") == 1
+    assert reused("  %c = Softmax(%a)\n  %d = Mul(%c, %b)\n  return %d") == 1
+    assert reused("  %c = Reshape(%a, [4096])\n  %d = Neg(%c)\n  return %d", "%a") == 1
+    rows = "  %s = ReduceSum[keepdims = true](%a, [1])\n  %d = Div(%b, %s)\n  %e = Add(%d, %a)\n  return %e"
+    assert reused(rows) == 1
+
+
+def test_what_is_read_out_of_turn_is_not_overwritten():
+    turned = "  %t = Transpose(%a)\n  %c = Add(%t, {0})\n  return %c"
+    assert reused(turned.format("%a"), "%a") == 0
+    assert reused(turned.format("%b")) == 1  # the other operand is read in turn
+    assert reused("  %n = Neg(%a)\n" + turned.replace("(%a)", "(%n)").format("%n"), "%a") == 0
+    assert reused("  %c = MatMul(%a, %b)\n  return %c") == 0
+    assert reused("  %c = MatMul(%a, %a)\n  %d = Add(%c, %b)\n  return %d") == 1
+    assert reused("  %c = Neg(%a)\n  return %c", "%a", more="  %u = ReduceSum(%a)\n") == -4 / (4 * 64 * 64)
+    assert reused("  %c = Cast[to = BFloat16](%a)\n  %d = Cast[to = Float32](%c)\n  return %d", "%a") == 1
+    assert reused("  %c = Cast[to = BFloat16](%a)\n  return %c", "%a") == 0.5
+
+
+def test_what_the_program_is_given_is_not_overwritten_by_a_loop():
+    text = """
+func @k(%x, %y) kernel {
+  %a = Add(%x, %y)
+  return %a
+}
+
+func @main(%x: Tensor[Float32, (32, 32), 1], %y: Tensor[Float32, (32, 32), 1]) {
+  %a = @k(%x, %y)
+  return %a
+}
+"""
+    assert simulate(module_of(text), "dgx-h100").peaks == {0: 3 * 4096}
+    donated = text.replace("main(%x: Tensor[Float32, (32, 32), 1]", "main(%x: Tensor[Float32, (32, 32), 1] {donated}")
+    assert simulate(module_of(donated), "dgx-h100").peaks == {0: 2 * 4096}
 
 
 def test_a_result_that_is_an_operand_is_where_that_is():

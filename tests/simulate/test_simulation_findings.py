@@ -287,9 +287,9 @@ def test_a_program_of_too_many_devices_is_told_a_machine_that_has_them():
     def on(device):
         return f"func @main(%x: {X.replace(', 1]', f', {device}]')}) {{\n  %y = Relu(%x)\n  return %y\n}}\n"
 
-    assert fails(on(9), "dgx-a100").help == "`2x-dgx-a100` is large enough: 2 nodes, 16 devices"
-    assert fails(on(256), "2x-h200").help == "`32x-h200` is large enough: 32 nodes, 256 devices"
-    assert fails(on(9), "laptop-cpu").help == "`2x-dgx-a100` is large enough: 2 nodes, 16 devices"
+    assert fails(on(9), "dgx-a100").help == "`dgx-a100x2` is large enough: 2 nodes, 16 devices"
+    assert fails(on(256), "2x-h200").help == "`h200x32` is large enough: 32 nodes, 256 devices"
+    assert fails(on(9), "laptop-cpu").help == "`dgx-a100x2` is large enough: 2 nodes, 16 devices"
     assert run(on(256), "32x-h200").latency_s == run(on(1), "h200").latency_s
     assert fails(on(10**9), "dgx-a100").help is None
 
@@ -299,7 +299,7 @@ def test_a_program_of_too_much_memory_is_told_a_machine_that_has_it():
     (found,) = run(text.format(d=1), "dgx-a100", bind={"N": 60_000}).findings()
     assert found.help == "`h200` is large enough: 8 devices of 141GB"
     (found,) = run(text.format(d=9), "2x-dgx-a100", bind={"N": 60_000}).findings()
-    assert found.help == "`2x-h200` is large enough: 16 devices of 141GB"
+    assert found.help == "`h200x2` is large enough: 16 devices of 141GB"
     assert not run(text.format(d=9), "2x-h200", bind={"N": 60_000}).findings()
     (found,) = run(text.format(d=1), "dgx-a100", bind={"N": 600_000}).findings()
     assert found.help is None

@@ -89,6 +89,7 @@ MORE = """
 %w, %e = Route[top_k = 2, score = "sigmoid", normalize = false](%x: Tensor[Float64, (3, 6), 1])
 %y = Permute(%x: Tensor[Float64, (3, 4), 1], [[0, -1], [1, 4], [3, 7]], %w: Tensor[Float64, (3, 2), 1], 8)
 %y = Unpermute(%x: Tensor[Float64, (6, 4), 1], [[0, -1], [1, 4], [3, 5]], %w: Tensor[Float64, (3, 2), 1])
+%y = Attention[q_num_heads = 2, kv_num_heads = 1, v_head_size = 2](%q: Tensor[Float64, (2, 2, 6), 1], %k: Tensor[Float64, (2, 3, 3), 1])
 %y = RaggedMatMul[transW = true](%x: Tensor[Float64, (2, 5, 3), 1], %w: Tensor[Float64, (3, 2, 3), 1], [[2, 0, 2], [1, 4, 0]])
 %y = RaggedMatMul[transW = true](%x: Tensor[Float64, (2, 6, 3), 1], %w: Tensor[Float64, (3, 2, 3), 1])
 %y = RaggedExpand(%x: Tensor[Float64, (3, 2), 1], [[2, 0, 2], [1, 4, 0]], 5)

@@ -136,6 +136,9 @@ def test_one_scalar_is_communicated_per_axis(name):
     assert scalars(transform(step, "dp=2")) == []
     assert scalars(transform(step, "tp=2")) == ["MPIAllreduce"]
     assert scalars(transform(step, "pp=2", "microbatches=2")) == ["MPIAllreduce"]
+    over_shards, over_stages = 2, 2  # one for each stage, and one for each shard
+    both = scalars(transform(step, "dtp=1,2,2", "microbatches=2"))
+    assert both == ["MPIAllreduce"] * (over_shards + over_stages)
     for partition in ("owner", "split"):
         for stage in (1, 2, 3):
             found = transform(step, "dp=2", f"zero={stage}", f"partition={partition}")

@@ -16,6 +16,7 @@ from distir.analysis import random_inputs
 from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, HOST, Apply, Attributes, Call, Function, Module, Param, TensorType, types
 from distir.models import gpt2
+from distir.simulate import simulate
 from distir.transform import StepError
 
 
@@ -165,6 +166,25 @@ func @main(
 """  # noqa: E501
     step = check_gradients(parsed(text))
     assert [name for name in step.functions if "Grad" in name] == ["denseGrad", "denseGrad_1"]
+
+
+BROADCAST = """func @main(%x: Tensor[Float64, (64, {x}), 1] {{batch = 0}}, %w: Tensor[Float64, {w}, 1] {{param}}) {{
+  %y = MatMul({operands})
+  %z = Mul(%y, %y)
+  %loss = ReduceSum[keepdims = false](%z)
+  return %loss
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "operands"),
+    [("2, 32", "(1, 32, 24)", "%x, %w"), ("32, 2", "(24, 32)", "%w, %x"), ("3, 2, 32", "(3, 32, 24)", "%x, %w")],
+)
+def test_the_gradient_of_matrices_that_examples_share_holds_no_copy_for_each(x, w, operands):
+    step = check_gradients(parsed(BROADCAST.format(x=x, w=w, operands=operands)))
+    copies = 64 * 32 * 24 * 8 * (3 if x.startswith("3") else 1)
+    assert max(simulate(step).peaks.values()) < copies
 
 
 # Refusals.

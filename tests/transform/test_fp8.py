@@ -6,9 +6,9 @@ import pytest
 from sharding_samples import statements
 
 import distir
-from distir.analysis import execute, random_inputs
+from distir.analysis import check, execute, random_inputs
 from distir.diagnostics import ProgramError
-from distir.ir import DTYPES
+from distir.ir import DTYPES, Call
 from distir.models import gpt2
 from distir.ops import OPS, run
 from distir.simulate import simulate
@@ -72,6 +72,17 @@ CHAINS = {
         "checkpoint dp=2",
     ],
     "fp8=tensor": ["dp=2", "tp=2", "tp=2 dp=2 zero=3"],
+    "fp8=delayed history=4": [
+        "dp=2",
+        "tp=2",
+        "tp=2 sequence=true",
+        "tp=2 dp=2 zero=3",
+        "pp=2 microbatches=2",
+        "pp=2 microbatches=4 schedule=zb-h1",
+        "accumulate=2 dp=2 zero=1",
+        "dtp=2,2,2 microbatches=2",
+        "checkpoint dp=2",
+    ],
 }
 
 
@@ -79,6 +90,104 @@ CHAINS = {
 def test_distributed_programs_give_the_same(scaling, chain):
     step = transform(gpt(), *scaling.split(), "grad")
     assert verify(step, transform(step, *chain.split())).equal
+
+
+def stepped(module, times):
+    """A training step so many times: its inputs, with the state that it hands on, and its results."""
+    entry = module.entry()
+    inputs = random_inputs(module, 0, {})
+    inputs |= {p.name: np.zeros_like(inputs[p.name]) for p in entry.params if p.name.endswith(".history")}
+    for _ in range(times):
+        found = {output.name: output.value for output in execute(module, inputs)}
+        yield inputs, found
+        inputs = inputs | {p.name: found[f"{p.name}_new"] for p in entry.params if f"{p.name}_new" in found}
+
+
+def test_delayed_scales_follow_what_was_greatest_in_the_last_steps():
+    text = """
+        func @layer(%x, %w) {
+          %y = MatMul(%x, %w)
+          return %y
+        }
+        func @main(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1] {param}) {
+          %y = @layer(%x, %w)
+          return %y
+        }"""
+    step = transform(distir.parse(text), "fp8=delayed", "history=2", "grad", "loss=mse", "lr=0.5")
+    seen = list(stepped(step, 4))
+    for inputs, found in seen:
+        history, x, w = (inputs[name] for name in ("y.history", "x", "w"))
+        new = found["y.history_new"]
+        assert new[0, 0] == np.abs(x).max()
+        assert new[1, 0] == np.abs(w).max()
+        assert (new[:, 1] == history[:, 0]).all()
+        expected = history.max(1) / np.float32([448, 448, 57344])
+        scale = np.where(expected > 0, expected, 1)
+        qx, qw = (np.clip(a / s, -448, 448).astype(ml_dtypes.float8_e4m3fn) for a, s in ((x, scale[0]), (w, scale[1])))
+        y = (qx.astype(np.float32) * np.float32(scale[0])) @ (qw.astype(np.float32) * np.float32(scale[1]))
+        loss = next(iter(found.values()))
+        np.testing.assert_allclose(loss, ((y - inputs["target"]) ** 2).mean(), rtol=1e-5)
+        np.testing.assert_allclose(new[2, 0], np.abs(2 * (y - inputs["target"]) / y.size).max(), rtol=1e-5)
+
+
+def test_delayed_scaling_is_near_to_none_once_its_histories_are_filled():
+    plain, delayed = (transform(gpt(), *words, "grad") for words in ((), ("fp8=delayed", "history=4")))
+    (inputs, first), (after, _) = stepped(delayed, 2)
+    again = {name: after[name] if name.endswith(".history") else value for name, value in inputs.items()}
+    expected = execute(plain, random_inputs(plain, 0, {}))
+    found = {output.name: output.value for output in execute(delayed, again)}
+    far = [[np.abs(a.value - given[a.name]).max() for a in expected] for given in (first, found)]
+    assert sum(far[1]) < sum(far[0])
+    assert all(off <= 0.02 * max(0.1, np.abs(a.value).max()) for off, a in zip(far[1], expected, strict=True))
+
+
+def test_histories_are_state_whose_memory_is_used_again():
+    step = transform(gpt(), "fp8=delayed", "grad")
+    histories = [p for p in step.entry().params if p.name.endswith(".history")]
+    assert [p.type.shape for p in histories] == [(12, 1024)] * 2
+    assert all("state" in p.roles for p in histories)
+    assert len(step.entry().returned) == len(transform(gpt(), "grad").entry().returned) + 2
+
+
+def test_one_scale_of_all_devices_takes_a_number_of_each():
+    """Activations are not gathered for it."""
+    module = transform(gpt(), "fp8=tensor", "grad", "dp=2")
+    checked = check(module)
+    calls = [s for s in module.entry().body if isinstance(s, Call)]
+    state = checked.states[module.entry().name]
+    inner = [checked.domain.instance(s.function, state(s.args)) for s in calls]
+    gathered = [i.state[s.results[0]] for i in inner for s in i.function.body if getattr(s, "op", "") == "MPIAllgather"]
+    assert gathered
+    assert {t.elements for t in gathered} == {2}
+
+
+def test_layers_in_layers_are_written_into_what_the_program_calls():
+    text = """
+        func @dense(%x, %w) {
+          %y = MatMul(%x, %w)
+          return %y
+        }
+        func @layer(%x, %w, %v) {
+          %h = @dense(%x, %w)
+          %y = @dense(%h, %v)
+          return %y
+        }
+        func @main(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1] {param},
+                   %v: Tensor[Float32, (4, 4), 1] {param}) {
+          %y = @layer(%x, %w, %v)
+          return %y
+        }"""
+    step = transform(distir.parse(text), "fp8=delayed", "grad", "loss=mse")
+    assert [p.type.shape for p in step.entry().params if p.name.endswith(".history")] == [(6, 1024)]
+    assert verify(step, transform(step, "dp=2")).equal
+    flat = transform(
+        distir.parse(FLAT.replace("%c, %c2", "%c, %w").replace("%a, %w, %w", "%a, %w")),
+        "fp8=delayed",
+        "grad",
+        "loss=mse",
+    )
+    assert [p.type.shape for p in flat.entry().params if p.name.endswith(".history")] == [(5, 1024)]
+    assert verify(flat, transform(flat, "dp=2")).equal
 
 
 def test_one_scale_per_tensor_is_no_scale_per_microbatch():
@@ -136,10 +245,14 @@ def test_without_layers_the_first_and_the_last_product_stay():
 
 
 def test_what_it_cannot_do_is_said():
-    with pytest.raises(StepError, match="`fp8` expected one of tensor, block, found `row`"):
+    with pytest.raises(StepError, match="`fp8` expected one of tensor, block, delayed, found `row`"):
         transform(gpt(), "fp8=row")
     with pytest.raises(StepError, match="`block` expected 1 or more, found 0"):
         transform(gpt(), "fp8", "block=0")
+    with pytest.raises(StepError, match="`history` expected 1 step or more, found 0"):
+        transform(gpt(), "fp8=delayed", "history=0")
+    with pytest.raises(StepError, match="`history` is an option of `fp8=delayed`"):
+        transform(gpt(), "fp8", "history=4")
     short = "func @main(%x: Tensor[Float32, (8, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n"
     with pytest.raises(ProgramError) as caught:
         transform(distir.parse(short), "fp8")
@@ -157,3 +270,30 @@ def test_what_it_cannot_do_is_said():
 def test_operands_that_do_not_fit_are_refused(statement, message):
     text = f"func @main(%x: Tensor[Float32, (8, 4), 1]) {{\n  {statement}\n  return %q\n}}\n"
     assert any(message in found.message for found in distir.check(distir.parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hardware", "said"),
+    [
+        ("BFloat16", "dgx-h100", []),
+        ("BFloat16", "dgx-a100", ["no arithmetic in Float8E4M3FN on `NVIDIA A100-SXM-80GB`: it runs as Float16"]),
+        (
+            "BFloat16",
+            "dgx2-v100",
+            [
+                "no arithmetic in BFloat16 on `NVIDIA V100-SXM3-32GB`: it runs as Float32",
+                "no arithmetic in Float8E4M3FN on `NVIDIA V100-SXM3-32GB`: it runs as Float16",
+            ],
+        ),
+        (
+            "Float32",
+            "laptop-cpu",
+            ["no arithmetic in Float8E4M3FN on `2 CPU cores with a quarter of the memory`: it runs as Float32"],
+        ),
+    ],
+)
+def test_a_precision_that_the_machine_lacks_is_said(dtype, hardware, said):
+    found = simulate(transform(gpt(dtype=dtype), "fp8"), hardware=hardware).notices()
+    assert [notice.message for notice in found] == said
+    assert all(notice.code.number == "DIR512" for notice in found)
+    assert not simulate(gpt(dtype="Float16"), hardware=hardware).notices()

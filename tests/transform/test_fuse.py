@@ -11,7 +11,7 @@ from distir.analysis import check, execute
 from distir.analysis.executor import random_inputs
 from distir.cost import load
 from distir.ir import Apply, Call
-from distir.models import gpt2, mlp
+from distir.models import gpt2, mlp, named
 from distir.simulate import simulate
 from distir.syntax import parse, print_module
 from distir.transform import transform
@@ -68,24 +68,18 @@ def test_values_stay_and_the_time_falls(name, options):
     assert found.latency_s < plain.latency_s
     assert len(found.timeline()) < len(plain.timeline())
     for memory, peak in found.peaks.items():
-        assert peak <= 1.05 * plain.peaks[memory]
+        assert peak <= plain.peaks[memory]
     assert parse(print_module(fused)).module == fused
     assert options or transform(fused, "fuse") == fused
     assert transform(fused, "inline", "fuse", *options)
 
 
 def test_a_llama_layer_has_the_kernels_of_compiled_torch():
-    """Forward: RMSNorm; rotary embedding of q and of k; residual and RMSNorm; SwiGLU; residual."""
+    """Forward: residual and RMSNorm; rotary embedding of q and of k; residual and RMSNorm; SwiGLU."""
     fused = transform(small(), "grad", "loss=mse", "fuse")
-    assert launches(fused, "layer") == {
-        "RMSNormalization": 1,
-        "MatMul": 7,
-        "RotaryEmbedding": 2,
-        "Attention": 1,
-        "fused_add_rmsnorm": 1,
-        "fused_swish_mul": 1,
-        "Add": 1,
-    }
+    inside = {"MatMul": 7, "RotaryEmbedding": 2, "Attention": 1, "fused_swish_mul": 1}
+    assert launches(fused, "layer") == {**inside, "RMSNormalization": 1, "fused_add_rmsnorm": 1}
+    assert launches(fused, "layer_add") == {**inside, "fused_add_rmsnorm": 2}
     assert not any(s.op == "Transpose" for s in statements(fused, "layer") if isinstance(s, Apply))
     backward = launches(fused, "layerGrad")
     assert backward["fused_mul_swish_grad"] == 1
@@ -93,6 +87,105 @@ def test_a_llama_layer_has_the_kernels_of_compiled_torch():
     assert sum(count for what, count in backward.items() if "rotary" in what) == 2
     elementwise = {"Add", "Sum", "Mul", "Swish", "Neg", "Transpose", "Cast"}
     assert elementwise.isdisjoint(backward)
+
+
+def test_the_residual_sum_of_a_layer_is_in_the_norm_of_the_next_one():
+    """However many layers: two functions, one for the first and one for the others, as one function that is inlined."""
+    sizes = {"batch": 2, "sequence": 8, "width": 16, "heads": 4, "groups": 2, "hidden": 24, "dtype": "Float32"}
+    for steps in ((), ("grad", "loss=mse"), ("grad", "loss=mse", "checkpoint=full")):
+        found = []
+        for layers in (3, 6):
+            module = transform(module_of(llama(layers=layers, **sizes)), *steps)
+            fused = transform(module, "fuse")
+            calls = Counter(s.function for s in statements(fused, "main") if isinstance(s, Call))
+            again = layers if "checkpoint=full" in steps else 0
+            assert (calls["layer"], calls["layer_add"]) == (1 + again, layers - 1)
+            inputs = random_inputs(module, 0, {})
+            for before, after in zip(execute(module, inputs), execute(fused, inputs), strict=True):
+                np.testing.assert_array_equal(before.value, after.value)
+            if not again:
+                assert simulate(fused, H100).ops == simulate(transform(module, "inline", "fuse"), H100).ops
+            assert simulate(fused, H100).peaks[0] <= simulate(module, H100).peaks[0]
+            found.append(sum(len(f.body) for f in fused if f.name != "main"))
+        assert found[0] == found[1]
+
+
+def test_what_moves_out_of_a_function_moves_on_or_stays_in_the_caller():
+    module = module_of(
+        """
+func @sum(%x, %y) {
+  %n = Softmax(%x)
+  %p = MatMul(%n, %y)
+  %r = Add(%p, %n)
+  %s = Tanh(%r)
+  return %p, %s
+}
+
+func @several(%x, %y) {
+  %p, %a = @sum(%x, %y)
+  %q, %b = @sum(%a, %y)
+  _, %c = @sum(%b, %q)
+  return %c, %p
+}
+
+func @main(%x: Tensor[Float32, (8, 8), 1], %y: Tensor[Float32, (8, 8), 1]) {
+  %b, %p = @several(%x, %y)
+  %n = Softmax(%b)
+  %c, _ = @several(%n, %b)
+  %m = Softmax(%c)
+  return %m, %p, %b
+}
+"""
+    )
+    fused = transform(module, "fuse")
+    inputs = random_inputs(module, 0, {})
+    for before, after in zip(execute(module, inputs), execute(fused, inputs), strict=True):
+        np.testing.assert_array_equal(before.value, after.value)
+    assert sum(what.startswith("fused_add_tanh_softmax") for what in launches(fused, "main")) == 2
+    assert launches(fused, "several")["sum_add_tanh"] == 2
+    assert simulate(fused, H100).ops < simulate(module, H100).ops
+    same(simulate(fused, H100), oracle(fused, H100))
+    assert transform(fused, "fuse") == fused
+
+
+@pytest.mark.parametrize("steps", [("accumulate=2",), ("pp=2", "microbatches=2", "sums=layer")], ids=["", "pp"])
+def test_weight_gradients_of_microbatches_are_added_up_by_the_products(steps):
+    """As Megatron's gradient accumulation fusion: from BFloat16 into a Float32 sum, inside the function of a layer."""
+    sizes = {"layers": 4, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocabulary": 32}
+    model = named("llama3-8b", 2, 8, **sizes)
+    module = transform(model, "grad", "loss=cross_entropy", "precision=mixed", *steps)
+    fused = transform(module, "fuse")
+    products = launches(fused, "LlamaDecoderLayerGrad_sum")["fused_gemm_cast_add"]
+    assert products == 7
+    kernel = fused.functions["fused_gemm_cast_add"]
+    assert [s.op for s in kernel.body[:-1]] == ["Gemm", "CastGradient", "Sum"]
+    inputs = random_inputs(module, 0, {})
+    for before, after in zip(execute(module, inputs), execute(fused, inputs), strict=True):
+        np.testing.assert_array_equal(before.value, after.value)
+    found = simulate(fused, H100)
+    same(found, oracle(fused, H100))
+    for memory, peak in simulate(module, H100).peaks.items():
+        assert found.peaks[memory] <= peak
+
+
+def test_a_product_that_adds_to_a_wider_sum_moves_its_operands_and_the_sum():
+    module = module_of("""
+func @main(%x: Tensor[BFloat16, (64, 32), 1], %dy: Tensor[BFloat16, (64, 16), 1], %z: Tensor[Float32, (32, 16), 1]) {
+  %a = Neg(%z)
+  %dw = Gemm[transA = true](%x, %dy)
+  %wide = CastGradient[to = Float32](%dw)
+  %sum = Sum(%a, %wide)
+  return %sum
+}
+""")
+    fused = transform(module, "fuse")
+    found, plain = simulate(fused, H100), simulate(module, H100)
+    same(found, oracle(fused, H100))
+    total = 4 * 32 * 16
+    work = found.timeline().event(1).effect.work
+    assert (work.flops, work.bytes) == (2 * 64 * 32 * 16, 2 * (64 * 32 + 64 * 16) + 2 * total)
+    assert str(work.dtype) == "BFloat16"
+    assert plain.peaks[0] - found.peaks[0] == total + total // 2
 
 
 def test_a_kernel_of_one_form_is_written_once():
@@ -203,3 +296,27 @@ func @main(%x: Tensor[Float32, (64, 64), 1], %y: Tensor[Float32, (64, 64), 1], %
 }
 """)
     assert launches(transform(module, "fuse"), "main") == {"fused_dropout_add_rmsnorm": 1}
+
+
+COUNTED = {
+    "llama3-8b": ({"width": 64, "heads": 4, "kv_heads": 2, "ffn": 96}, 5, 10),
+    "qwen3-30b-a3b": (
+        {"width": 64, "heads": 4, "kv_heads": 2, "head_size": 16, "experts": 4, "expert_ffn": 32, "top_k": 2},
+        5,
+        11,
+    ),
+}
+
+
+@pytest.mark.parametrize("model", COUNTED)
+def test_kernels_of_one_more_layer_are_those_that_the_page_counts(model):
+    """Against Inductor's: see `docs/how-to/fusion.md`, which says what differs."""
+    sizes, forward, both = COUNTED[model]
+    others = {"MatMul", "Gemm", "Attention", "AttentionGrad", "SGD", "Route", "RouteGrad", "Dispatch"}
+    others |= {"Permute", "Unpermute", "UnpermuteGrad", "RaggedMatMul", "RaggedMatMulGrad"}
+    for steps, expected in (((), forward), (("grad", "loss=cross_entropy"), both)):
+        counts = []
+        for layers in (3, 4):
+            module = transform(named(model, 2, 16, layers=layers, vocabulary=128, **sizes), *steps, "fuse")
+            counts.append(sum(event.op not in others for event in simulate(module, H100).timeline().events()))
+        assert counts[1] - counts[0] == expected, steps

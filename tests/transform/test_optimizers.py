@@ -5,7 +5,6 @@ import pytest
 from training_samples import WEIGHTS, batches, first_values, gradients, model, torch_trained, trained
 
 import distir
-from distir.diagnostics import ProgramError
 from distir.ir import DTYPES, HOST, TensorType
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform import StepError
@@ -96,25 +95,26 @@ def test_adafactor_is_that_of_transformers(decay):
         np.testing.assert_allclose(after[name], weights[name], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "words", [("dp=2",), ("pp=2", "microbatches=2"), ("dp=2", "zero=1"), ("dp=2", "zero=2", "partition=split")]
-)
-def test_adafactor_is_exact_where_weights_are_whole(words):
+ADAFACTOR_CHAINS = [
+    "dp=2",
+    "pp=2 microbatches=2",
+    "dp=2 zero=1",
+    "dp=2 zero=2 partition=split",
+    "tp=2",
+    "tp=4 dp=2 zero=1",
+    "tp=2 dp=2 zero=3 partition=split",
+    "dtp=2,2,2 microbatches=2",
+]
+
+
+@pytest.mark.parametrize("words", ADAFACTOR_CHAINS)
+@pytest.mark.parametrize("options", ["clip=0.01 lr=0.5", "weight_decay=0.1 lr=input", "loss_scale=8 precision=mixed"])
+def test_adafactor_is_exact_however_weights_are_split(options, words):
     from distir.models import mlp
     from distir.transform import verify
 
-    step = distir.transform(mlp(4, 8, 8, "Float64"), "grad", "optimizer=adafactor", "clip=0.01", "lr=0.5")
-    assert verify(step, distir.transform(step, *words)).equal
-
-
-def test_adafactor_is_refused_where_weights_are_split():
-    from distir.models import mlp
-
-    step = distir.transform(mlp(4, 8, 8, "Float64"), "grad", "optimizer=adafactor")
-    with pytest.raises(ProgramError, match="no dimension of a parameter of `@main` can be split"):
-        distir.transform(step, "tp=2")
-    with pytest.raises(ProgramError, match="nothing says how `Adafactor` can be split"):
-        distir.transform(step, "tp=2", "shard=w1:1,b1:0,w2:0")
+    step = distir.transform(mlp(4, 8, 8, "Float32"), *f"grad optimizer=adafactor {options}".split())
+    assert verify(step, distir.transform(step, *words.split())).equal
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])

@@ -70,6 +70,33 @@ def test_zero_1_takes_6_bytes_and_12_divided_by_the_replicas(replicas, partition
     assert held == pytest.approx({"weights": 2, "optimizer state": 12 / replicas}, rel=0.01)
 
 
+FULL = {"precision=mixed": (2, 4, 12), "precision=mixed gradients=bf16": (2, 2, 12), "precision=fp32": (4, 4, 8)}
+"""Bytes per parameter of weights, gradients and optimizer state."""
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8])
+@pytest.mark.parametrize("partition", ["owner", "split"])
+@pytest.mark.parametrize("words", FULL)
+def test_zero_divides_one_after_the_other_of_state_gradients_and_weights(words, partition, replicas):
+    """ZeRO-1: 6 + 12/D bytes in mixed precision; 2: 2 + 16/D; 3, as FSDP does it: 18/D, and 16/D with 16-bit gradients.
+
+    No weight is there twice. Beside that are three layers of 16 at most: as they are gathered, or as gradients that are
+    still to be reduced.
+    """
+    step = transform(wide_model(), "grad", "optimizer=adam", *words.split(), "clip=1.0")
+    weights, gradients, state = FULL[words]
+    d, layer = replicas, 1 / 16
+    expected = {
+        1: weights + gradients + state / d,
+        2: weights + (gradients + state) / d,
+        3: (weights + gradients + state) / d,
+    }
+    for stage, least in expected.items():
+        kinds, total = per_parameter(transform(step, f"dp={d}", f"zero={stage}", f"partition={partition}"))
+        assert kinds["optimizer state"] == pytest.approx(state / d, rel=0.01)
+        assert least * 0.99 <= total <= least + 3 * layer * max(weights, gradients), (stage, kinds)
+
+
 # What is computed.
 
 

@@ -30,10 +30,10 @@ def words(degrees, microbatches, schedule, layout):
     return [f"dtp={d},{t},{p}", f"microbatches={microbatches}", f"schedule={schedule}", f"layout={layout}"]
 
 
-def assert_stands(module, *steps, hardware="dgx2-v100"):
+def assert_stands(module, *steps, hardware="dgx2-v100", then=()):
     """That each device of the one program is used as the device of its number is in the other."""
-    whole = simulate(transform(module, *steps), hardware)
-    one = simulate(transform(module, *steps, "representative=true"), hardware)
+    whole = simulate(transform(module, *steps, *then), hardware)
+    one = simulate(transform(module, *steps, "representative=true", *then), hardware)
     assert one.latency_s == whole.latency_s
     assert one.devices.items() <= whole.devices.items()
     return one, whole
@@ -46,6 +46,46 @@ def test_it_takes_as_long_and_as_much_memory(name, degrees, microbatches, schedu
     one, whole = assert_stands(MODELS[name](), *words(degrees, microbatches, schedule, layout))
     assert len(one.devices) == degrees[2]
     assert len(whole.devices) == degrees[0] * degrees[1] * degrees[2]
+
+
+CLIPPED = ("grad", "loss=cross_entropy", "optimizer=adam", "precision=mixed", "clip=1.0")
+PARTITIONED = {
+    "mlp": lambda: distir.models.mlp(8, 64, batch=64, training=True),
+    "gpt-2, mixed precision, clipped": lambda: transform(
+        distir.models.gpt2(8, 64, 8, 8, batch=64, vocabulary=96), *CLIPPED
+    ),
+}
+
+
+def zero_cases(name):
+    dice = Random(name)
+    for stage in (1, 2, 3):
+        for degrees in dice.sample([(2, 1, 1), (4, 1, 2), (2, 2, 1), (2, 2, 2), (8, 1, 1), (2, 4, 2)], 2):
+            layout = dice.choice(LAYOUTS)
+            yield name, stage, degrees, dice.choice((1, 2, 8)), dice.choice(("gpipe", "1f1b", "zb-h1")), layout
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "degrees", "microbatches", "schedule", "layout"),
+    [case for name in PARTITIONED for case in zero_cases(name)],
+)
+def test_so_does_one_that_holds_as_large_a_part_as_the_others(name, stage, degrees, microbatches, schedule, layout):
+    steps = words(degrees, microbatches, schedule, layout)
+    one, _ = assert_stands(PARTITIONED[name](), *steps, then=(f"zero={stage}", "partition=split"))
+    assert len(one.devices) == degrees[2]
+
+
+def test_parts_of_buckets_too():
+    assert_stands(PARTITIONED["mlp"](), "dtp=4,2,1", "bucket_bytes=8192", then=("zero=2", "partition=split"))
+
+
+@pytest.mark.parametrize("partition", ["owner", "split"])
+def test_unequal_parts_are_not_represented(partition):
+    """The weights of the MLP have 63 rows and columns."""
+    made = transform(distir.models.mlp(2, 63, batch=16, training=True), "dtp=2,1,1", "representative=true")
+    with pytest.raises(ProgramError, match=r"2 replicas would hold different parts of `%\S+`") as caught:
+        transform(made, "zero=1", f"partition={partition}")
+    assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
 
 
 @pytest.mark.parametrize("degrees", [(2, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2), (2, 1, 4)])
@@ -143,9 +183,6 @@ def test_what_it_cannot_be_used_for():
     made = transform(module, "dtp=2,2,1", "representative=true")
     with pytest.raises(VerifyError, match="one device represents others"):
         verify(module, made)
-    with pytest.raises(ProgramError) as caught:
-        transform(made, "zero=1")
-    assert "leave out `representative=true`" in str(caught.value.diagnostics[0].help)
     with pytest.raises(ProgramError) as caught:
         lower([EntryPoint("main", made, made.entry(), tuple(p.type for p in made.entry().params))])
     assert "transform without `representative=true`" in str(caught.value.diagnostics[0].help)

@@ -152,3 +152,44 @@ def test_the_entry_may_be_called_anything():
 
     assert verify(renamed(SEQUENTIAL), renamed(DISTRIBUTED)).equal
     assert isinstance(renamed(SEQUENTIAL).entry(), Function)
+
+
+SMALL = """
+func @main(%w: Tensor[Float32, (8, 4), 1] {param}, %x: Tensor[Float32, (16, 8), 1] {batch = 0}) {
+  %y = MatMul(%x, %w)
+  %z = Mul(%y, 1e-7)
+  %s = ReduceSum[keepdims = false](%z)
+  return %s
+}
+"""
+"""Gradients are a millionth of the weights, and less."""
+
+
+@pytest.mark.parametrize("wrong", ["Mul(%{}, 0.0)", "Mul(%{}, 1.01)", "Neg(%{})"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw", "lion"])
+def test_a_wrong_update_of_a_small_gradient_is_found(optimizer, wrong):
+    if optimizer == "lion" and "1.01" in wrong:
+        optimizer = "adam epsilon=1e-3"  # the sign is the same
+    step = distir.transform(parsed(SMALL), *f"grad loss=none optimizer={optimizer}".split())
+    assert verify(step, distir.transform(step, "dp=2")).equal
+    update = next(line for line in distir.format(step).splitlines() if "%w_new" in line)
+    bad = f"  %bad = {wrong.format('dw')}\n{update.replace('%dw', '%bad')}"
+    found = verify(step, parsed(distir.format(step).replace(update, bad)))
+    assert not found.equal
+    assert all(r.max_abs_error < 1e-4 for r in found.results if optimizer == "sgd")
+
+
+def test_what_rounding_may_change_is_no_difference():
+    """The sum of what cancels is rounding alone, in another order another."""
+    text = """
+        func @main(%x: Tensor[Float64, (64, 8), 1] {batch = 0}) {
+          %m = ReduceMean[keepdims = true](%x, [0])
+          %c = Sub(%x, %m)
+          %s = ReduceSum[keepdims = false](%c, [0])
+          return %s
+        }"""
+    found = verify(parsed(text), distir.transform(parsed(text), "dp=4"))
+    assert found.equal
+    assert 0 < found.max_abs_error < 1e-12
+    ten = text.replace("return %s", "%t = Add(%s, 1e-9)\nreturn %t")
+    assert not verify(parsed(text), parsed(ten)).equal

@@ -17,6 +17,8 @@ export interface Status {
   latency_s: number | null;
   ops: number | null;
   peak_memory_bytes: number | null;
+  /** What the process holds beside tensors. */
+  overhead_bytes?: number | null;
   /** Whether these figures are of an earlier version; `stale_why` says of which, and why. */
   stale: boolean;
   stale_why: string | null;

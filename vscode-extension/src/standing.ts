@@ -6,7 +6,8 @@ import type { Status } from "./requests";
 /** What the language status says, and the details beside it; figures of an earlier version have a `~` and say why. */
 export function standing(status: Status): { text: string; detail: string } {
   const latency = status.latency_s === null ? "not simulated" : seconds(status.latency_s);
-  const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}`;
+  const overhead = status.overhead_bytes ? ` and overhead ${bytes(status.overhead_bytes)}` : "";
+  const memory = status.peak_memory_bytes === null ? "" : `, peak ${bytes(status.peak_memory_bytes)}${overhead}`;
   const figures = `@${status.function ?? "?"}${memory}, ${status.ops ?? status.statements} ops`;
   return {
     text: `${status.stale ? "~" : ""}${latency} on ${status.hardware}`,

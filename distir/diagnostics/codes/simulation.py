@@ -216,6 +216,29 @@ million.
 """,
 )
 
+LACKING_PRECISION = code(
+    "DIR512",
+    "lacking-precision",
+    """
+The machine has no arithmetic for an element type that the program computes in: operands are converted, and it computes
+in another one, at that one's rate. This is only a warning: a check still succeeds.
+
+```dir
+func @main(
+  %a: Tensor[Float8E4M3FN, (128, 128), 1], %b: Tensor[Float8E4M3FN, (128, 128), 1],
+  %a_scale: Float32[1], %b_scale: Float32[1]
+) {
+  %c = ScaledMatMul[block_a = [], block_b = []](%a, %b, %a_scale, %b_scale)
+  return %c
+}
+```
+
+An NVIDIA A100, the default, computes this in Float16: 8-bit floats save memory and traffic there, and no time. Choose a
+machine that has the type, as `dgx-h100`, or another precision. Profiles state what they lack with `instead`.
+""",
+    severity=Severity.WARNING,
+)
+
 KERNEL_ALONE = code(
     "DIR511",
     "kernel-alone",

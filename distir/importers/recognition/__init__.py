@@ -6,7 +6,7 @@ where something in between is needed elsewhere. One module for each kind of op; 
 
 from __future__ import annotations
 
-from distir.importers.recognition import activations, attention, normalisation, rotary, views
+from distir.importers.recognition import activations, attention, normalisation, rotary, routing, views
 from distir.importers.recognition.rewriting import Rule, rewritten
 
 __all__ = ["RULES", "Rule", "rewritten"]
@@ -17,5 +17,6 @@ RULES: tuple[Rule, ...] = (
     *normalisation.RULES,
     *rotary.RULES,
     *attention.RULES,
+    *routing.RULES,
 )
 """In this order; a statement that one has rewritten is shown to all of them again."""

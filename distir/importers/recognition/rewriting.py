@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -32,18 +32,23 @@ class Making(Protocol):
         ...
 
 
+Rewrite = Callable[["Program", Apply], str | Mapping[str, str] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What to do with statements of these ops: `rewrite` gives the name of a value that is their result, or None.
 
-    What it writes on the way is taken back where it gives None, or a value of another type.
+    It may give values instead for several that exist, by the names of these: of the statement, or of others that lead
+    to it. Those in their place are the results of what it writes last, which then stands where the first of them was.
+    What a rule writes on the way is taken back where it gives None, or a value of another type.
     """
 
     ops: tuple[str, ...]
-    rewrite: Callable[[Program, Apply], str | None]
+    rewrite: Rewrite
 
 
-def rule(*ops: str) -> Callable[[Callable[[Program, Apply], str | None]], Rule]:
+def rule(*ops: str) -> Callable[[Rewrite], Rule]:
     """A function as a rule for statements of these ops."""
     return lambda rewrite: Rule(ops, rewrite)
 
@@ -60,7 +65,7 @@ def rewritten(into: Making, returned: Iterable[str], rules: Sequence[Rule]) -> N
     for statement in statements:
         statement = program.renamed(statement)
         into.statements.append(statement)
-        while isinstance(statement, Apply) and len(statement.results) == 1:
+        while isinstance(statement, Apply):
             found = next(filter(None, (program.tried(r, statement) for r in by_op.get(statement.op, ()))), None)
             if found is None:
                 break
@@ -139,19 +144,25 @@ class Program:
         op = OPS[made.op]
         return run(op, operands, bind(op, made.attrs), 1)[0]
 
-    def inner(self, root: Apply, between: Iterable[str]) -> bool:
-        """Whether values are needed for nothing but each other and what `root` gives."""
+    def inner(self, root: Apply, between: Iterable[str], *others: Apply) -> bool:
+        """Whether values are needed for nothing but each other and what `root` and `others` give."""
         inside = set(between) - set(root.results)
-        statements = {id(made): made for name in inside if (made := self.maker(name)) is not None}
-        within = Counter(n for s in (*statements.values(), root) for n in names(s.args))
+        made = (*map(self.maker, inside), root, *others)
+        statements = {id(one): one for one in made if one is not None}
+        within = Counter(n for s in statements.values() for n in names(s.args))
         return all(self._uses[name] == within[name] for name in inside)
 
     # how a rule writes
 
     def apply(self, op: str, *operands: str, like: str = "", **attrs: Constant) -> str:
         """Append an op of one result; what it is called is derived from the value `like`."""
-        given = self._into.builder.fresh(f"{like or operands[0]}.{op.lower()}")
-        self._into.append(Apply((given,), op, operands, Attributes(attrs)))
+        (given,) = self.several(op, 1, *operands, like=like, **attrs)
+        return given
+
+    def several(self, op: str, count: int, *operands: str, like: str = "", **attrs: Constant) -> tuple[str, ...]:
+        """Append an op of so many results."""
+        given = tuple(self._into.builder.fresh(f"{like or operands[0]}.{op.lower()}") for _ in range(count))
+        self._into.append(Apply(given, op, operands, Attributes(attrs)))
         return given
 
     def constant(self, value: Constant, dtype: DType | None = None, like: str = "constant") -> str:
@@ -184,7 +195,11 @@ class Program:
         found = one.rewrite(self, root)
         made = into.statements[before:]
         last = made[-1] if made else None
-        if found is None or not self._fits(root, found):
+        if isinstance(found, Mapping):
+            del into.statements[before:]
+            fits = all(self._fits(old, new) for old, new in found.items())
+            return self._in_place_of(found, made) if fits else None
+        if found is None or not self._fits(root.results[0], found):
             del into.statements[before:]
             return None
         if not isinstance(last, Apply) or last.results != (found,):
@@ -196,6 +211,24 @@ class Program:
         for statement in (*made[:-1], renamed):
             self._uses.update(n for n in names(statement.args))
         self._released(root)
+        return renamed
+
+    def _in_place_of(self, found: Mapping[str, str], made: Sequence[Apply | Call]) -> Apply:
+        """Put statements where the first of the values was made that the last of them gives anew. Gives that one."""
+        into = self._into
+        former = [s for s in into.statements if isinstance(s, Apply) and not found.keys().isdisjoint(s.results)]
+        at = into.statements.index(former[0])
+        into.statements = [s for s in into.statements if s not in former]
+        called = {new: old for old, new in found.items()}
+        last = made[-1]
+        assert isinstance(last, Apply), "a rule writes ops"
+        renamed = replace(last, results=tuple(called.get(name, name) for name in last.results))
+        into.statements[at:at] = [*made[:-1], renamed]
+        for statement in (*made[:-1], renamed):
+            self._uses.update(n for n in names(statement.args))
+        for statement in former:
+            self._released(statement)
+        into.makers.update(dict.fromkeys(renamed.results, renamed))
         return renamed
 
     def _left_out(self, root: Apply, found: str) -> None:
@@ -217,9 +250,9 @@ class Program:
             self._into.makers.update(dict.fromkeys(made.results, made))
         return made
 
-    def _fits(self, root: Apply, found: str) -> bool:
+    def _fits(self, replaced: str, found: str) -> bool:
         """Whether a value has the type of what it replaces."""
-        new, old = self.type(found), self.type(root.results[0])
+        new, old = self.type(found), self.type(replaced)
         return new is not None and old is not None and (new.dtype, new.shape) == (old.dtype, old.shape)
 
     def _released(self, statement: Apply) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 
 from distir.files.reading import beside
 
-FUNCTIONS = ("communication", "kernels")
+FUNCTIONS = ("streams", "communication", "kernels")
 """The templates from which a program includes only the functions that it calls."""
 
 
@@ -55,7 +55,7 @@ def _parts() -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def _defined(node: ast.stmt) -> str | None:
-    if isinstance(node, ast.FunctionDef):
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return node.name
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id

@@ -79,6 +79,7 @@ def _defined(name: str, meaning: Meaning) -> Op:
         meaning.signatures,
         body,
         flops=meaning.flops,
+        contraction=meaning.contraction,
         linear=meaning.linear,
         foldable=meaning.foldable,
         family=meaning.family,

@@ -7,10 +7,12 @@ filled in by shape inference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from distir.ops.bridge import flops
 from distir.ops.core import Amount
+from distir.ops.resources import Contraction
 
 
 class Meaning(NamedTuple):
@@ -21,6 +23,7 @@ class Meaning(NamedTuple):
     foldable: bool = True
     summed: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()
+    contraction: Callable[..., Contraction | None] | None = None
     family: str = "onnx"
 
 
@@ -31,8 +34,9 @@ def _ops(
     foldable: bool = True,
     summed: tuple[str, ...] = (),
     linear: tuple[str, ...] = (),
+    contraction: Callable[..., Contraction | None] | None = None,
 ) -> dict[str, Meaning]:
-    return dict.fromkeys(names.split(), Meaning(signatures, flops, foldable, summed, linear))
+    return dict.fromkeys(names.split(), Meaning(signatures, flops, foldable, summed, linear, contraction))
 
 
 ELEMENTWISE = {
@@ -62,6 +66,7 @@ CONVOLUTION = {
         "Tensor[t:float, (b, c, *s), d], Tensor[t:float, (_, c / group, *k), d], Optional[Tensor[t:float, (_,), d]]"
         " -> Tensor[t, (b, _, *o), d]",
         flops=flops.convolution,
+        contraction=flops.convolution_product,
     ),
     **_ops(
         "ConvInteger",

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from distir.ops.resources import MatrixProduct
+
 Shapes = list[tuple[int, ...]]
 
 
@@ -30,6 +32,12 @@ def sorting(inputs: int, **_: Any) -> int:
 def convolution(shapes: Shapes, elements: int, **_: Any) -> int:
     """Every element of the result is a sum over a filter: the weights' shape without its first dimension."""
     return 2 * elements * math.prod(shapes[1][1:])
+
+
+def convolution_product(shapes: Shapes, elements: int, group: int = 1, **_: Any) -> MatrixProduct:
+    """The implicit product: a row for each position of each example, a column for each filter."""
+    channels = shapes[1][0]
+    return MatrixProduct(elements // channels, channels // group, math.prod(shapes[1][1:]), group)
 
 
 def quantized_convolution(shapes: Shapes, elements: int, **_: Any) -> int:

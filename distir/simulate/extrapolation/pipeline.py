@@ -166,6 +166,8 @@ class Pipeline:
         attrs = Attributes({**statement.attrs, "num_outputs": count})
         split = Apply(statement.results[-1:] * count, statement.op, statement.args, attrs)
         effect = known.effect_of(split, [whole[name] for name in names(statement.args)])
+        if statement.op == "SplitView":
+            return _block(effect, (), ())
         (memory, size) = known.planned.sizes[known.planned.taken[index][-1]]
         return _block(effect, [(memory, count * size)], ())
 
@@ -279,7 +281,9 @@ def _in_order(places: Sequence[Place]) -> Iterator[Place]:
 
 
 def _cuts(statement: Statement, body: Body, index: int) -> bool:
-    return isinstance(statement, Apply) and statement.op == "Split" and len(body.taken[index]) == len(statement.results)
+    if not isinstance(statement, Apply) or statement.op not in ("Split", "SplitView"):
+        return False
+    return len(body.taken[index]) == (len(statement.results) if statement.op == "Split" else 0)
 
 
 def _calls(statement: Statement, function: str) -> bool:

@@ -122,14 +122,15 @@ def _role(statement: Statement, taken: Sequence[Seen]) -> Role:
 def put_after(places: Sequence[Place], count: int) -> bool:
     """Find what is done after all microbatches; says whether the rest is the same for each, but for the first one.
 
-    What is done at the end depends on the last microbatch, and is more than depends on any other.
+    What is done at the end depends on the last microbatch, and is more than depends on any other. The first one does no
+    more than the others: its passes begin the sums that those of the others add to.
     """
     kinds: dict[int, Counter[object]] = {}
     for place in places:
         kinds.setdefault(place.microbatch, Counter())[place.kind] += 1
     if count < LEAST or not all(k in kinds for k in range(1, count + 1)):
         return False
-    if any(kinds[k] != kinds[2] for k in range(2, count)) or kinds[1] - kinds[2]:
+    if any(kinds[k] != kinds[2] for k in range(2, count)) or _does_more(places, 1, 2):
         return False
     left = kinds[count].copy()
     left.subtract(kinds[2])
@@ -143,6 +144,18 @@ def put_after(places: Sequence[Place], count: int) -> bool:
         elif place.microbatch > 0:
             events = True
     return not any(left.values())
+
+
+def _does_more(places: Sequence[Place], one: int, other: int) -> bool:
+    """Whether anything is done for one microbatch that is not done for the other.
+
+    Passes are counted by their devices: those that begin sums are other functions than those that add to them.
+    """
+    done: tuple[Counter[object], Counter[object]] = Counter(), Counter()
+    for place in places:
+        if place.microbatch in (one, other):
+            done[place.microbatch == other][place.devices if place.role is Role.PASS else place.kind] += 1
+    return bool(done[0] - done[1])
 
 
 def are_apart(places: Sequence[Place]) -> bool:

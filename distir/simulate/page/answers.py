@@ -35,7 +35,7 @@ Locate = Callable[[Site], Span | None]
 
 @dataclass(frozen=True, slots=True)
 class DeviceLane:
-    """What one device does in all, in seconds and bytes."""
+    """What one device does in all, in seconds and bytes. `overhead_bytes`: what its process holds beside tensors."""
 
     device: int
     busy_s: float
@@ -43,6 +43,9 @@ class DeviceLane:
     comm_s: float
     peak_memory_bytes: int
     capacity_bytes: int
+    overhead_bytes: int
+    fits: bool
+    """Whether the device has that much memory: the tensors' peak, and what else takes of the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +193,12 @@ class Curve:
     """One physical memory. `points`: seconds and bytes, each from then on; `peak_*`: the first op at the peak.
 
     `values`: the largest values that are live then. `devices`: those of the program that use this memory.
+    `overhead_bytes`: what the process of a device holds beside tensors, throughout.
     """
 
     devices: tuple[int, ...]
     capacity_bytes: int
+    overhead_bytes: int
     peak_bytes: int
     peak_op: str | None
     peak_span: Span | None
@@ -235,7 +240,16 @@ def timeline_of(
         simulation.ops,
         timeline.body.events,
         tuple(
-            DeviceLane(d, use.busy_s, use.idle_s, use.comm_s, use.peak_memory_bytes, use.capacity_bytes)
+            DeviceLane(
+                d,
+                use.busy_s,
+                use.idle_s,
+                use.comm_s,
+                use.peak_memory_bytes,
+                use.capacity_bytes,
+                use.overhead.total,
+                use.fits,
+            )
             for d, use in simulation.devices.items()
         ),
         () if columns else tuple(table.rows()),
@@ -362,6 +376,7 @@ def _curve(
     return Curve(
         tuple(devices),
         simulation.devices[devices[0]].capacity_bytes,
+        simulation.devices[devices[0]].overhead.total,
         peak,
         event.effect.op if event is not None else None,
         locate(place) if place is not None else None,

@@ -109,7 +109,7 @@ def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class Pair:
     """A function and its twin: which of the twin's parameters are values of the function."""
 
     function: Function
@@ -127,22 +127,41 @@ def recomputed_cores(
     None if none of them keeps one.
     """
     writer = _Variants(module, entry)
-    for pair, places, back in _pairs(module, entry, turn, calls):
-        state = analysis.domain.instance(pair.function.name, _arguments(entry, analysis, places[0])).state
+    for pair, places, back in pairs_of(module, entry, turn, calls):
+        state = analysis.domain.instance(pair.function.name, arguments_of(entry, analysis, places[0])).state
         core = attention_core(pair.function, state)
         dropped = {i: name for i, name in pair.values.items() if name in core}
         if dropped:
-            writer.replace(pair, dropped, core, places, back)
+            writer.replace(pair, dropped, places, back)
     return writer.module() if writer.changed else None
 
 
-def _arguments(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
+def recomputed_values(
+    module: Module, entry: Function, turn: int, groups: Iterable[tuple[Mapping[str, Collection[str]], Collection[int]]]
+) -> Module | None:
+    """The module with values recomputed inside the functions of the backward pass.
+
+    `groups`: by function the values, and the statements of the entry function that call it; each in one group.
+    None if none of them is kept for the backward pass.
+    """
+    writer = _Variants(module, entry)
+    for values, calls in groups:
+        for pair, places, back in pairs_of(module, entry, turn, calls):
+            chosen = values.get(pair.function.name, ())
+            dropped = {i: name for i, name in pair.values.items() if name in chosen}
+            if dropped:
+                writer.replace(pair, dropped, places, back)
+    return writer.module() if writer.changed else None
+
+
+def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
+    """What is known of the arguments of a call in the entry function."""
     return tuple(analysis.states[entry.name](entry.body[place].args))  # type: ignore[union-attr]
 
 
-def _pairs(
+def pairs_of(
     module: Module, entry: Function, turn: int, calls: Collection[int]
-) -> Iterable[tuple[_Pair, list[int], dict[int, int]]]:
+) -> Iterable[tuple[Pair, list[int], dict[int, int]]]:
     """Functions with their twins; the statements that call them, and by the twins' calls those of the functions."""
     made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
     by_functions: dict[tuple[str, str], dict[int, int]] = {}
@@ -157,7 +176,7 @@ def _pairs(
         function, twin = module.functions[name], module.functions[twin_name]
         found = [_values(function, entry.body[source], entry.body[index]) for index, source in back.items()]
         values = {i: n for i, n in found[0].items() if all(other.get(i) == n for other in found)}
-        yield _Pair(function, twin, values), sorted(set(back.values())), back
+        yield Pair(function, twin, values), sorted(set(back.values())), back
 
 
 def _values(function: Function, call: Statement, back: Statement) -> dict[int, str]:
@@ -188,13 +207,10 @@ class _Variants:
         for name in module.functions:
             self.functions.fresh(name)
 
-    def replace(
-        self, pair: _Pair, dropped: Mapping[int, str], core: Makers, places: Sequence[int], back: Mapping[int, int]
-    ) -> None:
+    def replace(self, pair: Pair, dropped: Mapping[int, str], places: Sequence[int], back: Mapping[int, int]) -> None:
         """Let calls of a function keep nothing that is `dropped`, and those of its twin compute it again."""
         gone = set(dropped.values())
-        taken = {n for i, n in pair.values.items() if i not in dropped}
-        twin, more = self._twin(pair, dropped, core, taken)
+        twin, more = self._twin(pair, dropped)
         left = [i for i, arg in enumerate(pair.function.returned) if arg not in gone]
         kept = tuple(pair.function.returned[i] for i in left)
         body = (*live(pair.function.body[:-1], names(kept)), Return(kept))
@@ -218,9 +234,7 @@ class _Variants:
             self.body[index] = Call(call.results, twin.name, (*args, *added), stream=call.stream)
         self.changed = True
 
-    def _twin(
-        self, pair: _Pair, dropped: Mapping[int, str], core: Makers, taken: set[str]
-    ) -> tuple[Function, list[str]]:
+    def _twin(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
         """The twin that computes what is dropped, and the parameters of the function that it takes in addition."""
         f = namer(pair.twin)
         called = {name: pair.twin.params[i].name for i, name in pair.values.items() if i not in dropped}
@@ -275,7 +289,8 @@ class _Variants:
         others = [f for f in self.before if f.name != entry.name]
         used = {s.function for f in (*others, entry) for s in f.body if isinstance(s, Call)}
         gone = set(self.called.values()) - used
-        names_now = {new: old for new, old in self.called.items() if old in gone}
+        heirs = {old: new for new, old in reversed(self.called.items()) if old in gone}
+        names_now = {new: old for old, new in heirs.items()}
 
         def said(statement: Statement) -> Statement:
             new = isinstance(statement, Call) and names_now.get(statement.function)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from distir.analysis import Analysis
-from distir.cost import UnitError, parse_bytes, show_bytes
+from distir.cost import UnitError, parse_bytes, show_bytes, show_seconds
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import simulation as simulation_codes
 from distir.diagnostics.codes import transforms as codes
@@ -14,10 +15,19 @@ from distir.ir import HOST, Apply, Call, Function, Module, Part, Site, results, 
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
+from distir.transform.checkpoint.ladder import Rung, dropped_by, ladder
 from distir.transform.checkpoint.recompute import inside_runs, recomputed
-from distir.transform.checkpoint.selective import attention_core, recomputed_cores, with_shallow_cores
+from distir.transform.checkpoint.selective import (
+    attention_core,
+    recomputed_cores,
+    recomputed_values,
+    with_shallow_cores,
+)
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, is_heard, step, tell
+
+if TYPE_CHECKING:
+    from distir.simulate import Simulation
 
 FULL = ("full", "block")
 """What recomputes all of a block; the second is the older name."""
@@ -33,7 +43,9 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     `layers=8` applies either to the first 8 blocks, and the others save what they did.
 
     A memory size, such as `checkpoint=16GB`, selects the fastest choice that fits, by simulation on `hardware`: among
-    `selective` and `full` for any number of layers, `full` for some and `selective` for the others, and groups.
+    sets of values of layers, those first that take the fewest seconds for each byte to compute again, in any number of
+    layers; `selective` and `full` for any number of layers, `full` for some and `selective`, or a set, for the others;
+    and groups. It says what is recomputed, and what that costs.
 
     Apply it after `grad`, and before `dp`, `tp`, `pp` and `zero`, which distribute the result.
 
@@ -66,12 +78,15 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
 class Choice:
     """What is recomputed: all inside the first `full` blocks, `group` at a time; attention cores of `selective` ones.
 
-    The latter follow the former. None: all blocks.
+    The latter follow the former. None: all blocks. Or values of the other blocks: those of the first `rungs` of the
+    ladder, the last of them in the first `places` blocks that have it (0: all).
     """
 
     full: int | None = 0
     group: int = 1
     selective: int | None = 0
+    rungs: int = 0
+    places: int = 0
 
     def __str__(self) -> str:
         said = [f"checkpoint={'full' if self.group == 1 else self.group}{_layers(self.full)}"] if self.full != 0 else []
@@ -131,8 +146,13 @@ class _Recomputation:
         """How many there are."""
         return len(self.step.blocks)
 
-    def carried_out(self, choice: Choice) -> Module | None:
-        """The module with that recomputed; None if a part of the choice changes nothing."""
+    def ladder(self, machine: Simulation) -> list[Rung]:
+        """What to drop first. `machine`: the program as it is, simulated."""
+        calls = {i for block in self.step.blocks for i in block if isinstance(self.entry.body[i], Call)}
+        return ladder(self.module, self.entry, self.analysis, self.step.turn, calls, machine)
+
+    def carried_out(self, choice: Choice, rungs: Sequence[Rung] = ()) -> Module | None:
+        """The module with that recomputed; None if a part of the choice changes nothing. `rungs`: the ladder."""
         state = self.analysis.states[self.entry.name]
         host = {n for n, v in state.items() if v is not None and types.device_of(type_of(v)) == HOST}
         full = self.blocks if choice.full is None else choice.full
@@ -150,6 +170,13 @@ class _Recomputation:
             inside = {n: s for n, s in core.items() if n in made}
             if changed is None and not inside:
                 return None
+        if choice.rungs:
+            ours = {i for block in self.step.blocks[full:] for i in block}
+            groups = ((values, calls & ours) for values, calls in dropped_by(rungs[: choice.rungs], choice.places))
+            changed = recomputed_values(module, entry, self.step.turn, groups)
+            if changed is None:
+                return None
+            module, entry = changed, entry_of(changed)
         if full:
             inside |= inside_runs(entry, self.step, choice.group, full, host)
         if not inside:
@@ -168,16 +195,18 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     from distir.simulate import simulate  # needed for memory targets alone
 
     _check_sizes(plan.entry)
+    plain = simulate(plan.module, hardware, plan.entry.name)
+    rungs = plan.ladder(plain)
     known: dict[Choice, tuple[float, int, Module] | None] = {}
 
     def tried(choice: Choice) -> tuple[float, int, Module] | None:
         """Seconds, bytes, and the program; None for what changes nothing."""
         if choice not in known:
-            made = plan.carried_out(choice)
+            made = plan.carried_out(choice, rungs)
             if made is None:
                 known[choice] = None
             else:
-                simulation = simulate(made, hardware, plan.entry.name)
+                simulation = plain if made is plan.module else simulate(made, hardware, plan.entry.name)
                 peak = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
                 known[choice] = simulation.latency_s, peak, made
         return known[choice]
@@ -186,35 +215,64 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
         found = tried(choice)
         return found is not None and found[1] <= target
 
-    for family in _families(plan.blocks):
+    for family in _families(plan.blocks, rungs):
         _narrowed(family, fits)
     found = {choice: one for choice, one in known.items() if one is not None}
     fitting = [choice for choice, one in found.items() if one[1] <= target]
     if fitting:
         best = min(fitting, key=lambda choice: found[choice][0])
         if is_heard():
-            tell(f"recomputes {best}: {show_bytes(found[best][1])}" if best != Choice() else "fits as it is")
+            tell(_told(best, rungs, found[best], plain.latency_s))
         return found[best][2]
     least = min(found, key=lambda choice: found[choice][1])
     message = (
-        f"`@{plan.entry.name}` takes {show_bytes(found[least][1])} at least, {least}; "
+        f"`@{plan.entry.name}` takes {show_bytes(found[least][1])} at least, {_said(least, rungs)}; "
         f"expected {show_bytes(target)} at most"
     )
     site = Site(plan.entry.name, None, Part("name"))
     raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message)])
 
 
+def _told(choice: Choice, rungs: Sequence[Rung], found: tuple[float, int, Module], before: float) -> str:
+    """What is recomputed, and what it costs."""
+    if choice == Choice():
+        return "fits as it is"
+    more = f", {(found[0] / before - 1):.1%} longer" if before else ""
+    return f"recomputes {_said(choice, rungs)}: {show_bytes(found[1])}, {show_seconds(found[0])}{more}"
+
+
+def _said(choice: Choice, rungs: Sequence[Rung]) -> str:
+    """A choice in words."""
+    said = [str(choice)] if choice.full != 0 or choice.selective != 0 or not choice.rungs else []
+    taken = rungs[: choice.rungs]
+    last = taken[-1:] if choice.places else taken[:0]
+    by_function: dict[str, list[str]] = {}
+    for rung in taken[: len(taken) - len(last)]:
+        by_function.setdefault(rung.function, []).append(f"`{rung.value}`")
+    said += [f"{', '.join(values)} of each `@{function}`" for function, values in by_function.items()]
+    said += [f"`{r.value}` of {choice.places} of {len(r.calls)} `@{r.function}`" for r in last]
+    return " and ".join(said)
+
+
 Family = list[Choice]
 """Choices that each recompute more than the one before."""
 
 
-def _families(blocks: int) -> Iterator[Family]:
+def _families(blocks: int, rungs: Sequence[Rung]) -> Iterator[Family]:
     yield [Choice()]
+    yield [Choice(rungs=k, places=n % len(r.calls)) for k, r in enumerate(rungs, 1) for n in range(1, len(r.calls) + 1)]
     yield [Choice(selective=n) for n in range(1, blocks)] + [Choice(selective=None)]
     yield [Choice(full=n) for n in range(1, blocks)] + [Choice(full=None)]
     yield [Choice(full=n, selective=None) for n in range(1, blocks)]
+    for k in _some(len(rungs)):
+        yield [Choice(full=n, rungs=k) for n in range(1, blocks)]
     for choice in [Choice(full=None, group=group) for group in _groups(blocks)]:
         yield [choice]
+
+
+def _some(count: int) -> list[int]:
+    """A few numbers from 1 to `count`."""
+    return sorted({max(1, count * part // 4) for part in range(1, 5)}) if count else []
 
 
 def _narrowed(family: Family, fits: Callable[[Choice], bool]) -> None:

@@ -1,17 +1,59 @@
 """Products that are added to something: `C + A·B` as one product that accumulates, in the memory of C.
 
 What Megatron calls gradient accumulation fusion: a weight gradient of one more microbatch is written by the product
-itself, where a product and a sum would write and read it twice more.
+itself, where a product and a sum would write and read it twice more. Where the sum is in another element type than the
+product's, the two and the cast between them are a kernel (`groups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from distir.analysis import State
-from distir.ir import Apply, Function, Module, Statement, TensorType, names, operands
+from distir.ir import DISCARD, Apply, Function, Module, Statement, TensorType, names, operands, results
 from distir.ops import type_of
+
+CASTS = frozenset({"Cast", "CastGradient"})
+TOTALS = frozenset({"Add", "Sum"})
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """How a term is added to a sum: by the statements `chain`, of which the last gives the new sum."""
+
+    chain: Sequence[int]
+    so_far: str
+    """The sum before."""
+
+
+def makes_a_weight_gradient(statement: Statement) -> bool:
+    """Whether this is the product of what goes into a layer, transposed, and of the gradient of what comes out."""
+    if not isinstance(statement, Apply) or len(statement.results) != 1 or DISCARD in statement.results:
+        return False
+    if statement.op == "Gemm":
+        return bool(statement.attrs.get("transA")) and len(statement.args) == 2
+    return statement.op == "RaggedMatMulGrad"
+
+
+def accumulation_of(
+    term: str, stream: str, body: Sequence[Statement], uses: Mapping[str, Sequence[int]]
+) -> Accumulation | None:
+    """How a value is added to one other on a stream, perhaps in another element type, if nothing else uses it."""
+    chain: list[int] = []
+    while True:
+        users = uses.get(term, ())
+        statement = body[users[0]] if len(users) == 1 else None
+        if not isinstance(statement, Apply) or statement.stream != stream or DISCARD in statement.results:
+            return None
+        chain.append(users[0])
+        if statement.op in TOTALS:
+            others = [arg for arg in statement.args if arg != term]
+            fits = len(statement.args) == 2 and len(others) == 1
+            return Accumulation(chain, others[0]) if fits and isinstance(others[0], str) else None
+        if statement.op not in CASTS or len(chain) > 1:
+            return None
+        (term,) = statement.results
 
 
 def accumulated(module: Module, states: Mapping[str, State]) -> Module:
@@ -19,40 +61,34 @@ def accumulated(module: Module, states: Mapping[str, State]) -> Module:
     return Module(_accumulated(f, states[f.name]) if f.name in states and not f.kernel else f for f in module)
 
 
-def _accumulated(function: Function, state: State) -> Function:
-    uses: dict[str, list[int]] = {}
+def uses_of(function: Function) -> dict[str, list[int]]:
+    """By value: the statements that use it, in order."""
+    found: dict[str, list[int]] = {}
     for index, statement in enumerate(function.body):
-        for name in names(operands(statement)):
-            uses.setdefault(name, []).append(index)
+        for name in dict.fromkeys(names(operands(statement))):
+            found.setdefault(name, []).append(index)
+    return found
+
+
+def _accumulated(function: Function, state: State) -> Function:
+    uses = uses_of(function)
     body: list[Statement | None] = list(function.body)
     for index, statement in enumerate(function.body):
-        if not isinstance(statement, Apply) or not _is_weight_gradient(statement, state):
+        if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):
             continue
-        users = uses.get(statement.results[0], list[int]())
-        joined = _joined(statement, function.body[users[0]], state) if len(users) == 1 else None
-        if joined is not None and body[users[0]] is function.body[users[0]]:
-            body[index], body[users[0]] = None, joined
+        (term,) = results(statement)
+        found = accumulation_of(term, statement.stream, function.body, uses)
+        if found is None or len(found.chain) > 1:
+            continue
+        at = found.chain[0]
+        total = body[at]
+        if isinstance(total, Apply) and total is function.body[at] and _alike(state, found.so_far, term):
+            args = (*statement.args, found.so_far)
+            body[index] = None
+            body[at] = replace(statement, results=total.results, args=args, claims=total.claims)
     return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
 
 
-def _is_weight_gradient(statement: Apply, state: State) -> bool:
-    """Whether this is the product of what goes into a layer, transposed, and of the gradient of what comes out."""
-    if statement.op != "Gemm" or not statement.attrs.get("transA") or not statement.results[0]:
-        return False
-    found = type_of(state[statement.results[0]])
-    return isinstance(found, TensorType) and len(statement.args) == 2
-
-
-def _joined(product: Apply, total: Statement, state: State) -> Apply | None:
-    """The product with what it is added to; None where it is not added to one thing of its own type."""
-    if not isinstance(total, Apply) or total.op not in ("Add", "Sum"):
-        return None
-    if total.stream != product.stream:
-        return None
-    others = [arg for arg in total.args if arg != product.results[0]]
-    if len(total.args) != 2 or len(others) != 1 or not isinstance(others[0], str):
-        return None
-    types = [type_of(state[name]) for name in (others[0], product.results[0])]
-    if types[0] != types[1]:
-        return None
-    return replace(product, results=total.results, args=(*product.args, others[0]), claims=total.claims)
+def _alike(state: State, a: str, b: str) -> bool:
+    first, second = type_of(state[a]), type_of(state[b])
+    return isinstance(first, TensorType) and first == second

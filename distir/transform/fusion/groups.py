@@ -6,13 +6,15 @@ for itself, and the program stays a schedule. Nothing is computed twice: a value
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Dim, Function, Statement, TensorType, names, operands, results, types
+from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ops import type_of
+from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import Part, part_of
 
 MOST_MEMBERS = 64
@@ -37,6 +39,8 @@ class Group:
     elements: Dim
     rows: tuple[Dim, bool] | None
     """Of a reduction: how many rows, and whether their elements are contiguous."""
+    closed: bool = False
+    """Nothing else joins it: a product that adds to a sum."""
 
 
 Place = tuple[int, int, int]
@@ -58,6 +62,8 @@ class Grouping:
     """The group of a statement that is in one."""
     moved: dict[int, Place] = field(default_factory=dict[int, "Place"])
     """Where statements stand that were in one."""
+    on_device: dict[int, list[int]] = field(default_factory=dict[int, "list[int]"])
+    """The statements that give something on a device. What others do does not matter to its kernels."""
     late: set[str] = field(default_factory=set[str])
     """What is complete once all rows are done: gradients of scales, sums over them."""
 
@@ -75,9 +81,29 @@ class Grouping:
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
                 self.owner[index] = Group([index], index, device, _stream(statement), part.elements, rows)
+            for device in self._devices(statement):
+                self.on_device.setdefault(device, []).append(index)
+        self._accumulate()
         while self._vertically() or self._horizontally():
             pass
         self._trim()
+
+    def _accumulate(self) -> None:
+        """Weight gradients with the sums to which they are added, in another element type."""
+        for index, statement in enumerate(self.body):
+            if not makes_a_weight_gradient(statement):
+                continue
+            product = placed_part(statement, self.domain, self.state)
+            found = accumulation_of(results(statement)[0], _stream(statement), self.body, self.users)
+            if product is None or found is None or not all(i in self.parts for i in found.chain):
+                continue
+            members = [index, *found.chain]
+            parts = [product[0], *(self.parts[i][0] for i in found.chain)]
+            place = self._between(members, members)
+            if place is not None and all(part.elements == product[0].elements for part in parts):
+                self.parts[index] = product
+                group = Group(members, place, product[1], _stream(statement), product[0].elements, None, closed=True)
+                self.owner.update((i, group) for i in members)
 
     @property
     def groups(self) -> list[Group]:
@@ -105,18 +131,21 @@ class Grouping:
         return list(dict.fromkeys(taken)), [name for name in dict.fromkeys(given) if name != DISCARD]
 
     def _part(self, statement: Statement) -> tuple[Part, int] | None:
-        if not isinstance(statement, Apply):
+        found = placed_part(statement, self.domain, self.state)
+        if found is None or not isinstance(statement, Apply) or (found[0].kind == "product" and not self.epilogues):
             return None
-        values = self.state(statement.args)
-        ws = [type_of(w) for w in self.domain.answer(statement, values)]
-        vs = [None if v is None else type_of(v) for v in values]
-        part = part_of(statement, vs, ws)
-        devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
-        if part is None or len(devices) != 1 or (part.kind == "product" and not self.epilogues):
-            return None
-        if part.kind == "rows" and statement.op.endswith("Grad"):
+        if found[0].kind == "rows" and statement.op.endswith("Grad"):
             self.late.update(statement.results[1:])
-        return part, next(iter(devices))
+        return found
+
+    def _devices(self, statement: Statement) -> frozenset[int]:
+        given = (type_of(self.state[name]) for name in results(statement) if name != DISCARD)
+        return frozenset[int]().union(*map(types.devices, given))
+
+    def _between_on(self, device: int, first: int, last: int) -> Sequence[int]:
+        """The statements on a device from one place to another."""
+        order = self.on_device[device]
+        return order[bisect_left(order, first) : bisect_left(order, last)]
 
     def _elements(self, name: str) -> Dim:
         found = type_of(self.state[name])
@@ -129,9 +158,17 @@ class Grouping:
             is_fed = index in self.parts and self.parts[index][0].kind != "product"
             for name in names(operands(self.body[index])) if is_fed else ():
                 maker = self.maker.get(name)
-                if maker is not None and maker in self.owner and self.owner[maker] is not self.owner[index]:
+                if maker is None or maker not in self.owner or self._goes_on(maker, index):
+                    continue
+                if self.owner[maker] is not self.owner[index]:
                     found |= self._merge(self.owner[maker], self.owner[index])
         return found
+
+    def _goes_on(self, maker: int, index: int) -> bool:
+        """Whether a sum is used behind a call: that over microbatches, to which each adds its term when it is there."""
+        total, device = self.body[maker], self.parts[maker][1]
+        is_total = isinstance(total, Apply) and total.op in TOTALS
+        return is_total and any(isinstance(self.body[i], Call) for i in self._between_on(device, maker, index))
 
     def _horizontally(self) -> bool:
         """What reads the same, all of it, over the same elements; gives whether there was some."""
@@ -140,15 +177,15 @@ class Grouping:
             reading = [i for i in users if i in self.owner and self.parts[i][0].kind not in ("view", "move", "product")]
             for first, second in pairwise(reading):
                 a, b = sorted([self.owner[first], self.owner[second]], key=lambda group: group.place)
-                near = b.place - a.place <= FARTHEST
+                near = a.device == b.device and len(self._between_on(a.device, a.place, b.place)) <= FARTHEST
                 if a is not b and near and a.elements == b.elements == self._elements(name):
                     found |= self._merge(a, b)
         return found
 
     def _merge(self, a: Group, b: Group) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
-        together = (a.device, a.stream) == (b.device, b.stream)
-        if not together or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
+        apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream)
+        if apart or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
             return False
         members = sorted([*a.members, *b.members])
         place = self._between(members, (b.place, a.place))
@@ -236,6 +273,18 @@ class Grouping:
                 if all(inside.isdisjoint(self.users.get(name, ())) for name in results(self.body[index])):
                     return index, 1
         return None
+
+
+def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[Part, int] | None:
+    """What a statement brings into a kernel, and on which device; None if it is none of one device."""
+    if not isinstance(statement, Apply):
+        return None
+    values = state(statement.args)
+    ws = [type_of(w) for w in domain.answer(statement, values)]
+    vs = [None if v is None else type_of(v) for v in values]
+    part = part_of(statement, vs, ws)
+    devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
+    return None if part is None or len(devices) != 1 else (part, next(iter(devices)))
 
 
 def _stream(statement: Statement) -> str:

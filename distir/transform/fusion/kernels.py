@@ -22,13 +22,19 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ops.loops import MOVES, SHAPES
 from distir.transform.fusion.groups import Group, Grouping
-from distir.transform.fusion.parts import MOVES, SHAPES
 
 MOST_NAMED = 5
 """How many ops a kernel's name lists."""
 
-SHORT = {"Sum": "add", "RotaryEmbedding": "rotary", "Optimizer": "sgd", "SoftmaxCrossEntropyLoss": "cross_entropy"}
+SHORT = {
+    "CastGradient": "cast",
+    "Optimizer": "sgd",
+    "RotaryEmbedding": "rotary",
+    "SoftmaxCrossEntropyLoss": "cross_entropy",
+    "Sum": "add",
+}
 
 
 @dataclass
@@ -45,7 +51,7 @@ class Kernels:
         key = _form(body, taken, given)
         kernel = self.known.get(key)
         if kernel is None:
-            kernel = self.known[key] = _kernel(self.taken.fresh(_name(body)), body, taken, given)
+            kernel = self.known[key] = _kernel(self.taken.fresh(name_of(body)), body, taken, given)
         claimed = {n: c for s in body if isinstance(s, Apply) for n, c in zip(s.results, s.claims, strict=False)}
         claims: tuple[Type | None, ...] = tuple(claimed.get(name) for name in given)
         return Call(tuple(given), kernel.name, tuple(taken), claims if any(claims) else (), group.stream)
@@ -84,7 +90,7 @@ def _kernel(name: str, body: Sequence[Statement], taken: Sequence[str], given: S
     return Function(name, params, (*written, Return(tuple(given))), kernel=True)
 
 
-def _name(body: Sequence[Statement]) -> str:
+def name_of(body: Sequence[Statement]) -> str:
     """`fused_add_rmsnorm`: what it computes; what it moves, if that is all."""
     ops = [statement.op for statement in body if isinstance(statement, Apply)]
     computing = [op for op in ops if op not in SHAPES and op not in MOVES]

@@ -11,12 +11,16 @@ from distir.ir.builder import FunctionBuilder
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.fusion.accumulation import accumulated
+from distir.transform.fusion.calls import with_ends_moved, with_sums_inside
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_views
 from distir.transform.steps import step
 
 AFTER = ("grad", "checkpoint", "dp", "tp", "dtp", "pp", "zero", "inline", "fold", "cse", "dce", "outline", "reschedule")
+
+DEEPEST = 8
+"""From how many calls within each other the end of a function moves out."""
 
 
 @step(after=AFTER)
@@ -28,6 +32,8 @@ def fuse(module: Module, *, epilogues: bool = False) -> Module:
     communication stay ops. A product that is added to an accumulator is written into its memory.
     """
     entry = entry_of(module)
+    module = _with_ends_moved(with_sums_inside(module), entry)
+    entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in reached(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
     analysis = checked(module)
@@ -43,6 +49,17 @@ def fuse(module: Module, *, epilogues: bool = False) -> Module:
         whole = function if instance is None or function.kernel else _fused(analysis, instance, kernels, epilogues)
         written += [*list(kernels.known.values())[known:], whole]
     return Module(written)
+
+
+def _with_ends_moved(module: Module, entry: Function) -> Module:
+    """The module with ends of functions where their results are used first: of callees, then of their callers."""
+    for _ in range(DEEPEST):
+        analysis = checked(module)
+        moved = with_ends_moved(analysis, [*reached(analysis, module.functions[entry.name])])
+        if moved is module:
+            break
+        module = moved
+    return module
 
 
 def _fused(analysis: Analysis, instance: Instance, kernels: Kernels, epilogues: bool) -> Function:

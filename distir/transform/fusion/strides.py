@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from distir.analysis import State
 from distir.ir import Apply, Arg, Call, Dim, Function, Module, Return, Statement, TensorType, dims, names, operands
 from distir.ops import OPS, type_of
+from distir.ops.loops import kind_of
 from distir.ops.views import VIEWS
-from distir.transform.fusion.parts import kind_of
 
 READ_STRIDES = frozenset({"MatMul", "Gemm", "Einsum", "Attention", "AttentionGrad"})
 KEEP_STRIDES = frozenset({"Squeeze", "Unsqueeze", "Identity", *VIEWS, *VIEWS.values()})

@@ -280,14 +280,18 @@ def _part_rule(
         raise _cannot(op, "the size of the batch is written down in it")
     blocks = [_letter(found.operands, place) for place in found.operand_blocks]
     blocks += [_letter(found.results, place) for place in found.result_blocks]
-    if letter in blocks or letter == found.parted:
+    if letter in blocks:
         raise _cannot(op, "it takes the batch apart, or joins several")
+    if letter in found.parted:
+        raise _cannot(op, "what it gives depends on all examples of the batch")
     if letter in found.located:
         raise Unlocated(op, [Share(own.index(letter)) if letter in own else WHOLE for own in found.results])
     scale = _scale(definition, op, args, shares)
     results: list[Shares] = []
-    for own in found.results:
-        if letter in own:
+    for j, own in enumerate(found.results):
+        if j in found.whole and letter not in own:
+            results.append(WHOLE)
+        elif letter in own:
             results.append(Share(own.index(letter), scale + (letter in found.averaged and found.scaled is not None)))
         else:
             results.append(Share(None, scale + (letter in found.averaged)))

@@ -32,8 +32,8 @@ from distir.transform.pipeline.stages import Cost, Stages, cut
 from distir.transform.pipeline.validation import ScheduleError
 from distir.transform.steps import StepError, is_heard, step, tell
 
-SUMS = ("stage", "layer")
-"""When gradients of microbatches are added up: those of a stage together, or those of each layer as they are made."""
+SUMS = ("layer", "stage")
+"""When gradients of microbatches are added up: those of each layer as they are made, or those of a stage together."""
 
 
 @step(after=("cse", "grad", "checkpoint"), choices={"schedule": SCHEDULES, "sums": SUMS})
@@ -47,7 +47,7 @@ def pp(
     virtual: int = 1,
     balance: str = "cost",
     hardware: str = "dgx-a100",
-    sums: str = "stage",
+    sums: str = SUMS[0],
 ) -> Module:
     """Pipeline parallelism over `value` devices.
 
@@ -64,10 +64,10 @@ def pp(
     `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the backward
     pass.
 
-    `sums`: `stage` adds the gradients of a microbatch to their sums when its backward pass is done, and has sent what
-    the stage before waits for; so a stage holds the gradients of one microbatch beside the sums. With `layer` each
-    layer's are added as soon as they are there, as PyTorch and Megatron do it: there is no second copy, and each
-    gradient takes a launch of its own.
+    `sums`: with `layer` the gradients of a microbatch are added to their sums as soon as a layer has made them, as
+    PyTorch and Megatron do it: a stage holds its gradients once, and those of one layer beside them; each takes a
+    launch of its own. `stage` adds those of a stage together, when its backward pass is done and has sent what the
+    stage before waits for, as in the paper: in one launch, with a second copy of the stage's gradients.
 
     A note gives each stage's share of time, FLOPs and weights, and names the bottleneck if they are uneven.
     """
@@ -84,7 +84,7 @@ def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Modul
     """Gradient accumulation: the batch in `value` microbatches one after the other, with one update at the end.
 
     Or in microbatches of `micro_batch` examples each. The activations of one microbatch are held at a time, and one sum
-    for each gradient, to which each layer adds its own (`sums=layer` of the step `pp`). Apply it before `dp`, `tp` and
+    for each gradient, to which each layer adds its own. Apply it before `dp`, `tp` and
     `zero`: gradients are summed over devices once per step. It is a pipeline of one stage; `pp` and `dtp` accumulate by
     themselves.
 
@@ -95,7 +95,7 @@ def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Modul
     if value < 0 or not (value or micro_batch):
         raise StepError("`accumulate` expected a number of microbatches, as in `accumulate=4`, or `micro_batch=`")
     count = count_of(module, value, micro_batch, name="accumulate")
-    return pipeline_of(module, 1, count, "1f1b", 1, "uniform", "dgx-a100", "layer").written
+    return pipeline_of(module, 1, count, "1f1b", 1, "uniform", "dgx-a100").written
 
 
 def stage_shares(
@@ -148,6 +148,7 @@ def steady(
     virtual: int = 1,
     balance: str = "cost",
     hardware: str = "dgx-a100",
+    sums: str = SUMS[0],
 ) -> Steady | None:
     """How the pipeline that `pp` makes with the same options is derived from another one; None where it is from none.
 
@@ -164,7 +165,7 @@ def steady(
     for few in some(value, stages, microbatches):
         if few == microbatches:
             return None
-        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware))
+        other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums)
         more = other.more(microbatches)
         if more is not None:
             rounds = [f.name for f in other.written if f.name not in other.names]

@@ -16,8 +16,10 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     DISCARD,
+    HOST,
     Apply,
     Arg,
+    Attributes,
     Call,
     Function,
     Literal,
@@ -27,6 +29,7 @@ from distir.ir import (
     Statement,
     TensorType,
     TupleType,
+    Type,
     operands,
     results,
     types,
@@ -36,7 +39,7 @@ from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
-from distir.transform.sharding.items import Each, Item, Joint, is_plain, repeated
+from distir.transform.sharding.items import Collective, Each, Item, Joint, is_plain, repeated
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
 from distir.transform.sharding.state import (
     PARTIAL,
@@ -73,6 +76,11 @@ class Callees(Protocol):
     """By function: where the batch is, if sums are to be spread over the devices (see `Body.spread`)."""
     spread: int
     """How many sums were spread."""
+
+    @property
+    def cut_sends(self) -> bool:
+        """Whether what every device has whole is sent in parts."""
+        ...
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """A function written for arguments in these states."""
@@ -218,6 +226,8 @@ class Body(Rewriting):
             self._write(statement, ws, given)
         elif statement.op == "MakeTuple":
             self._write(statement, ws, (states,))
+        elif statement.op == "Send" and self.callees.cut_sends and (parts := self._parts_to_send(vs[0], states[0])):
+            self._send_in_parts(statement, states[0], parts, ws)
         elif all(map(is_whole, states)):
             self._write(statement, ws, [whole_like(type_of(w)) for w in ws])
         elif all(map(is_host, ws)):
@@ -228,6 +238,60 @@ class Body(Rewriting):
             decision = self._decision(index, statement, vs, states, ws)
             decision = self._spread(index, statement, vs, states, ws, decision)
             self._write_decided(statement, vs, ws, decision)
+
+    def _parts_to_send(self, value: Value, state: State) -> State | None:
+        """The state in which a value is sent in parts; None where every device sends what it has.
+
+        A partial sum is scattered as it is taken, unless sums are spread along the tokens anyway.
+        """
+        found = type_of(value)
+        if isinstance(found, TupleType):
+            states = state if isinstance(state, tuple) else (state,) * len(found.items)
+            parts = [self._part_to_send(item, s) for item, s in zip(found.items, states, strict=True)]
+            return None if parts == list(states) else tuple(parts)
+        part = self._part_to_send(found, state)
+        return None if part == state else part
+
+    def _part_to_send(self, found: Type, state: State) -> State:
+        whole = state is WHOLE or (state is PARTIAL and self.callees.tokens is None)
+        if not whole or not isinstance(found, TensorType) or found.device == HOST:
+            return state
+        divides = (isinstance(dim, int) and dim and dim % self.size == 0 for dim in found.shape or ())
+        axis = next((axis for axis, fits in enumerate(divides) if fits), None)
+        return state if axis is None else Split(axis)
+
+    def _send_in_parts(self, statement: Apply, before: State, parts: State, ws: Sequence[Value]) -> None:
+        """A send of a part by each device, and a gather where the parts arrive."""
+        (result,), (w,) = statement.results, ws
+        if result == DISCARD:
+            result = self.fresh("unused")
+        part = self.fresh(f"{result}_sent")
+        arg = self.placed(statement.args[0], parts)
+        self._write(replace(statement, results=(part,), args=(arg,)), ws, (parts,))
+        if isinstance(parts, Split):
+            self._gather_into(result, part, w, parts)
+            return
+        found = type_of(w)
+        assert isinstance(found, TupleType)
+        assert isinstance(parts, tuple)
+        names = tuple(self.fresh(f"{part}_{k}") for k in range(len(parts)))
+        self.items.append(Each(Apply(names, "UnpackTuple", (part,))))
+        gathered: list[str] = []
+        states: list[State] = []
+        cut = [not (isinstance(before, tuple) and before[k] == state) for k, state in enumerate(parts)]
+        cut = [is_cut and isinstance(state, Split) for is_cut, state in zip(cut, parts, strict=True)]
+        for k, (name, state) in enumerate(zip(names, parts, strict=True)):
+            self.define(name, _item(w, k), state)
+            gathered.append(self.fresh(f"{result}_{k}") if cut[k] else name)
+            states.append(WHOLE if cut[k] else state)
+            if cut[k]:
+                assert isinstance(state, Split)
+                self._gather_into(gathered[-1], name, _item(w, k), state)
+        self._write(Apply((result,), "MakeTuple", tuple(gathered)), ws, (tuple(states),))
+
+    def _gather_into(self, result: str, part: str, w: Value, state: Split) -> None:
+        self.items.append(Collective(result, "MPIAllgather", part, Attributes({"axis": state.axis})))
+        self.define(result, w, WHOLE)
 
     def _decision(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]

@@ -116,7 +116,7 @@ def _split(
 ) -> Decision | None:
     """The decision to split one letter, or None where that cannot be."""
     loose = _is_loose(letter, found, states)
-    if loose and (letter == found.parted or _joins(letter, found) or _cuts(letter, found)):
+    if loose and (letter in found.parted or _joins(letter, found) or _cuts(letter, found)):
         return None
     if letter == found.apart:
         return _split_apart(letter, found, vs, states, ws, size)
@@ -130,15 +130,16 @@ def _split(
     for name in found.divided.get(letter, ()):
         if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
             return None
-    if blocks and (letter == found.parted or _joins(letter, found)):
+    if blocks and (letter in found.parted or _joins(letter, found)):
         return None
     needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
     kept = Split(0, () if _cuts(letter, found) else blocks, loose)
     given = _states(letter, found.results, found.result_blocks, kept, PARTIAL)
     if needed is None or given is None:
         return None
+    given = tuple(WHOLE if s is PARTIAL and j in found.whole else s for j, s in enumerate(given))
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
-    if (letter == found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
+    if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None

@@ -24,7 +24,6 @@ from distir.transform.sharding.leaves import (
     dimensions,
     flat,
     have_one_form,
-    is_int,
     leafwise,
     makes_no_dimension,
 )
@@ -284,10 +283,10 @@ class _Body:
         traits = self.classes.traits(node)
         traits.sums += not given
         traits.contiguous |= letter in found.contiguous
-        if letter == found.parted:
+        if letter in found.parted:
             traits.parted = True
             traits.contiguous = True
-            if any(is_host(v) and is_int(type_of(v)) for v, _ in vs):  # positions that are known
+            if found.positions is not None and is_host(vs[found.positions][0]):  # positions that are known
                 self._needs_whole(node, op, found)
 
     def _node(self, arg: Arg, path: tuple[int, ...], axis: int) -> int:

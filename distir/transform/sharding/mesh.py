@@ -27,6 +27,8 @@ class Mesh:
     place: Place
     representative: bool = False
     """Whether only the first of the devices that one becomes is written down, which represents all of them."""
+    cut_sends: bool = False
+    """Whether what all devices of a group have whole is sent in parts, one by each, and gathered on arrival."""
 
     @property
     def ranks(self) -> int:

@@ -85,6 +85,11 @@ class Partition:
         self.findings = _WRITTEN if self.tokens is None else Findings()  # where the batch is depends on the program
 
     @property
+    def cut_sends(self) -> bool:
+        """Whether sends are cut."""
+        return self.mesh.cut_sends
+
+    @property
     def module(self) -> Module:
         """The module that is partitioned."""
         return self.analysis.module

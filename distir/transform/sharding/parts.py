@@ -16,10 +16,11 @@ from distir.transform.sharding.state import PARTIAL
 def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
     """Append what the op's rule says it is."""
     op = OPS[statement.op]
+    assert decision.letter is not None
     attrs = dict(bind(op, statement.attrs))
     if op.takes_count:
         attrs["count"] = len(statement.results)
-    found: list[Arg] = op.rules["parted"](Writer(body), *args, **attrs)
+    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
     _rename_results(body, names)
     for name, w, state in zip(statement.results, ws, decision.given, strict=True):
@@ -29,13 +30,22 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
 class Writer:
     """The `Parts` of a body. What it names along the way lies in no state that others know, and none sees it."""
 
-    def __init__(self, body: Resharding) -> None:
+    def __init__(self, body: Resharding, letter: str) -> None:
         self._body = body
         self.size = body.size
+        self.letter = letter
 
     def __call__(self, op: str, *args: Arg, **attrs: Constant) -> Arg:
         """Write an op on this device's parts, and give its result."""
         return self._body.new(op.lower(), op, args, UNKNOWN, PARTIAL, **attrs)
+
+    def several(self, op: str, count: int, *args: Arg, **attrs: Constant) -> tuple[Arg, ...]:
+        """Write an op with several results on this device's parts, and give them."""
+        names = tuple(self._body.fresh(op.lower()) for _ in range(count))
+        self._body.items.append(Each(Apply(names, op, args, Attributes(attrs))))
+        for name in names:
+            self._body.define(name, UNKNOWN, PARTIAL)
+        return names
 
     def sum(self, x: Arg) -> Arg:
         """The sum over all devices."""
@@ -75,9 +85,9 @@ def _rename_results(body: Resharding, names: dict[str, str]) -> None:
     left = len(names)
     for index in range(len(body.items) - 1, -1, -1):
         item = body.items[index]
-        if isinstance(item, Each) and item.statement.results[0] in names:
-            statement = replace(item.statement, results=(names[item.statement.results[0]],))
-            body.items[index] = Each(statement)
-            left -= 1
+        if isinstance(item, Each) and (own := names.keys() & set(item.statement.results)):
+            results = tuple(names.get(name, name) for name in item.statement.results)
+            body.items[index] = Each(replace(item.statement, results=results))
+            left -= len(own)
         if not left:
             return

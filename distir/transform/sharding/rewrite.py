@@ -46,7 +46,7 @@ def rewritten(
     layout, letter = decision.layout, decision.letter
     assert layout is not None
     assert letter is not None
-    if layout.parted == letter:
+    if letter in layout.parted:
         in_parts(body, statement, args, ws, decision)
         return
     own = statement

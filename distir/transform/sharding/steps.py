@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.analysis import Analysis, check
@@ -28,6 +28,9 @@ from distir.transform.steps import is_heard, step, tell
 Plan = Callable[[Analysis, Function], Sequence[State]]
 """The placement of the entry function's parameters. Raises ProgramError where there is none."""
 
+LARGEST_NODE = 16
+"""So many devices may be one node, with fast links between all of them."""
+
 Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """What is done with the program that was split, its entry function, the placement of its parameters, and the result."""
 
@@ -47,7 +50,13 @@ def dp(module: Module, value: int, *, bucket_bytes: int = 0) -> Module:
 
 @step(after=("grad", "checkpoint", "pp", "accumulate"))
 def tp(
-    module: Module, value: int, *, shard: tuple[str, ...] = (), sequence: bool = False, strict: bool = False
+    module: Module,
+    value: int,
+    *,
+    shard: tuple[str, ...] = (),
+    sequence: bool = False,
+    strict: bool = False,
+    scatter_gather: bool | None = None,
 ) -> Module:
     """Tensor parallelism: every device becomes `value` shards, innermost, each with a part of the parameters.
 
@@ -59,13 +68,18 @@ def tp(
     With `sequence=true` what is between such blocks (normalisation, residual sums) is split along the sequence: a sum
     is scattered where it was given to all, and gathered where a block begins.
 
+    Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
+    slower links between stages carry it once (Megatron's scatter-gather optimization). Without the option that is so in
+    programs of more than 16 devices, whose stages are on several nodes; inside a node the gather takes longer than it
+    saves. With `scatter_gather=false` each shard sends all of it.
+
     A note says each device's share of FLOPs and weights, and which parameters are replicated and why.
 
     Raises ProgramError where there is nothing to split, or a dimension does not divide; with `strict=true` also where
     something heavy is replicated: 1 % of the weights in a parameter, or of all FLOPs.
     """
     plan = TensorPlan(value, shard, strict)
-    return split(module, value, "innermost", plan, sequence=sequence, report=plan.report)
+    return split(module, value, "innermost", plan, sequence=sequence, report=plan.report, cut_sends=scatter_gather)
 
 
 @dataclass
@@ -135,6 +149,7 @@ def split(
     ends: bool = True,
     representative: bool = False,
     report: Report | None = None,
+    cut_sends: bool | None = False,
 ) -> Module:
     """The module with each of its devices made `size` devices, and its parameters placed as `plan` says.
 
@@ -142,7 +157,8 @@ def split(
     entry function for all devices, the functions that it calls, and with `ends` its `.scatter` and `.gather`. Raises
     ProgramError if the module does not check, or cannot be split so. `analysis`: of the module, where it has been
     checked already. `representative`: only the first of the devices that one becomes is written down (see
-    `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it.
+    `ops/group.py`); there are no `.scatter` and `.gather` for that. `report` is given what came of it. `cut_sends`:
+    what all devices of a group have whole is sent in parts; None: in a program of more than `LARGEST_NODE` devices.
     """
     analysis = analysis or checked(module)
     entry = module.entry()
@@ -152,6 +168,9 @@ def split(
     if size == 1:
         return module
     mesh = mesh_of(module, entry, size, place, representative)
+    if cut_sends is None:
+        cut_sends = mesh.count * size > LARGEST_NODE
+    mesh = replace(mesh, cut_sends=cut_sends)
     with paused_collection():
         partition = Partition(analysis, mesh, tokens(analysis, entry) if sequence else None)
         states = plan(analysis, entry)

@@ -23,6 +23,7 @@ from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
 from distir.transform.entry import ROLES, entry_of
+from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
@@ -111,7 +112,7 @@ def grad(
     after 2000 steps in which they are. A step whose gradients are not finite changes no weights.
 
     The training step takes a target and the optimizer's state as further parameters, and returns the loss, the new
-    weights (or gradients) and the new state, in the order of the parameters.
+    weights (or gradients) and the new state, in the order of the parameters; last, the histories of `fp8=delayed`.
 
     `mode`: with `train`, each `BatchNormalization` uses batch statistics, and the step returns the updated running
     statistics last, as after `model.train()` in PyTorch; with `eval`, only those already in training mode do.
@@ -185,7 +186,8 @@ def grad(
     tail = live(builder.body, names(returned))
     axis = batch_axis(analysis, entry, scored)
     targets = [replace(p, roles=Attributes({"batch": axis})) if "batch" in p.roles else p for p in slope.params]
-    return found.module_with(_whole(entry, found, tail, returned, [*targets, *updated.params]))
+    whole = _whole(entry, found, tail, returned, [*targets, *updated.params])
+    return recorded(found.module_with(whole), whole)
 
 
 # Options.

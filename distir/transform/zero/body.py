@@ -10,7 +10,7 @@ from itertools import zip_longest
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import Group, Uses, check_unused, needed_whole, uses_of
+from distir.transform.zero.groups import ASSIGN, Group, Uses, check_unused, needed_whole, uses_of
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
 
@@ -59,8 +59,8 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
         attrs = Attributes({"root": group.devices[partition.rank]})
         reduce = Apply((group.sums[partition.rank],), "MPIReduce", group.gradients, attrs, stream=stream)
     else:
-        attrs = Attributes({"axis": partition.axis})
-        reduce = Apply(group.sums, "MPIReduceScatter", group.gradients, attrs, stream=stream)
+        scattered = group.replicas.collective("MPIReduceScatter", group.sums, group.gradients, axis=partition.axis)
+        reduce = replace(scattered, stream=stream)
     made = [edits.uses.defined[name] for name in group.gradients if name in edits.uses.defined]
     if early and len(made) == len(group.gradients):
         edits.dropped.add(group.reduce)
@@ -70,14 +70,17 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
 
 
 def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> None:
-    """One device updates the weight; before stage 3 it tells the others."""
+    """One device updates the weight. Before stage 3 it sends it to the others, which put it in the old one's memory."""
     for indices in (group.updates, group.writes):
         edits.dropped.update(index for rank, index in enumerate(indices) if rank != owner.rank)
     others = [rank for rank, name in enumerate(group.new) if rank != owner.rank and _needed(edits, name, stage)]
     if others:
-        source = group.new[owner.rank]
-        sent = {rank: group.new[rank] for rank in others}
-        edits.after[group.writes[owner.rank]].append(_spread(source, group.devices, owner, sent))
+        has_old = stage < 3
+        sent = {rank: edits.namer.fresh(f"{group.new[rank]}_sent") if has_old else group.new[rank] for rank in others}
+        after = edits.after[group.writes[owner.rank]]
+        after.append(_spread(group.new[owner.rank], group.devices, owner, sent))
+        if has_old:
+            after += [Apply((group.new[rank],), ASSIGN, (group.weights[rank], sent[rank])) for rank in others]
 
 
 def _needed(edits: _Edits, name: str, stage: int) -> bool:
@@ -104,7 +107,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
         parts.append(new)
         edits.replaced[index] = replace(update, results=(new, *update.results[1:]), claims=())
     if stage < 3 and any(group.new):
-        together = Apply(group.new, "MPIAllgather", tuple(parts), Attributes({"axis": along.axis}))
+        together = group.replicas.collective("MPIAllgather", group.new, parts, axis=along.axis)
         edits.after[max(group.writes)].append(together)
 
 
@@ -113,7 +116,7 @@ def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Appl
     assert isinstance(group.type, TensorType)
     dim = (group.type.shape or ())[along.axis]
     assert isinstance(dim, int)
-    size = dim // len(group.devices)
+    size = dim // group.replicas.size
     bounds = (Literal((rank * size,)), Literal(((rank + 1) * size,)), Literal((along.axis,)))
     return Apply((name,), "Slice", (weight, *bounds))
 
@@ -145,7 +148,7 @@ def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
             fetch = _spread(group.weights[partition.rank], group.devices, partition, fetched)
         else:
             results = tuple(fetched.get(rank, DISCARD) for rank in range(len(group.devices)))
-            fetch = Apply(results, "MPIAllgather", group.weights, Attributes({"axis": partition.axis}))
+            fetch = group.replicas.collective("MPIAllgather", results, group.weights, axis=partition.axis)
         edits.before[min(users.values())].append(fetch)
 
 

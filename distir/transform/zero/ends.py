@@ -22,7 +22,7 @@ def partitioned_params(params: Sequence[Param], copies: Sequence[Copies]) -> tup
             continue
         of, rank = places[param.name]
         if not isinstance(of.partition, Owner):
-            found.append(replace(param, type=part_type(param.type, of.partition, len(of.names))))
+            found.append(replace(param, type=part_type(param.type, of.partition, of.replicas.size)))
         elif rank == of.partition.rank:
             found.append(param)
     return tuple(found)
@@ -45,7 +45,7 @@ def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies
         if not isinstance(of.partition, Owner):
             hints = tuple(f"{name}_part" for name in of.names)
             axis = of.partition.axis
-            found = f.apply("MPIScatter", given[of.names[0]], results=hints, devices=of.devices, axis=axis)
+            found = f.apply("MPIScatter", given[of.names[0]], results=hints, devices=of.replicas.devices, axis=axis)
             parts.update(zip(of.names, found, strict=True))
     returned = [parts.get(p.name, given[p.name]) for p in params if not _is_gone(places, p.name)]
     return replace(function, body=(*live(f.body, names(returned)), Return(tuple(returned))), result_types=None)
@@ -67,7 +67,7 @@ def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]
         row.before[rank], row.now[rank] = param.name, param.name
         if not isinstance(of.partition, Owner):
             row.now[rank] = f.fresh(f"{param.name}_part")
-            f.params.append(Param(row.now[rank], part_type(param.type, of.partition, len(of.names))))
+            f.params.append(Param(row.now[rank], part_type(param.type, of.partition, of.replicas.size)))
         elif rank == of.partition.rank:
             f.params.append(param)
     wanted = {name for statement in function.body for name in names(operands(statement))}
@@ -90,7 +90,7 @@ def _joins(row: _Row, wanted: Container[str]) -> Iterator[Apply]:
     for rank, name in row.before.items():
         if name not in wanted:
             continue
-        device, partition = row.of.devices[rank], row.of.partition
+        device, partition = row.of.replicas.devices[rank], row.of.partition
         if isinstance(partition, Owner):
             if rank != partition.rank:
                 yield Apply((name,), "Send", (row.before[partition.rank],), Attributes({"device": device}))

@@ -13,16 +13,35 @@ from typing import cast
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Apply, Arg, Call, Function, Literal, Module, Part, Return, Site, Type, names, operands, types
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Constant,
+    Function,
+    Literal,
+    Module,
+    Part,
+    Return,
+    Site,
+    Type,
+    names,
+    operands,
+    types,
+)
 from distir.ops import OPS
-from distir.ops.group import REPRESENTATIVE_OPS
+from distir.ops.group import GROUPED
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 NORM = "SquaredNorm"
 """The op that takes the squared norm of a gradient: it can do with parts."""
 
 ASSIGN = "Assign"
-"""The op that gives a weight the value of its master weight."""
+"""The op that gives a weight a value in its own memory: that of its master weight, or what its owner sends."""
+
+SUMS = ("MPIAllreduce", GROUPED["MPIAllreduce"].name)
+"""The ops that sum gradients over devices, or over those that one represents."""
 
 COPYING = frozenset({"MPIBroadcast", "Send"})
 """Ops whose results are their operand, elsewhere."""
@@ -37,12 +56,38 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas:
+    """The devices that hold the same. `stride`: where only the first of `size` is written down, which represents all.
+
+    `devices`: those that are written down.
+    """
+
+    devices: tuple[int, ...]
+    size: int
+    stride: int | None = None
+
+    @classmethod
+    def of(cls, devices: tuple[int, ...], reduce: Apply) -> Replicas:
+        """Those that a statement sums over, where its operands are on these devices."""
+        size, stride = reduce.attrs.get("size"), reduce.attrs.get("stride", 1)
+        if reduce.op == SUMS[0] or not isinstance(size, int) or not isinstance(stride, int):
+            return cls(devices, len(devices))
+        return cls(devices, size, stride)
+
+    def collective(self, op: str, results: Sequence[str], args: Sequence[str], **attrs: Constant) -> Apply:
+        """A collective over them, of a value on each that is written down."""
+        if self.stride is not None:
+            op, attrs = GROUPED[op].name, {**attrs, "size": self.size, "stride": self.stride}
+        return Apply(tuple(results), op, tuple(args), Attributes(attrs))
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
-    """One weight on all of its data-parallel devices; every tuple has one item per replica."""
+    """One weight on all of its data-parallel devices; every tuple has one item per replica that is written down."""
 
     type: Type
     """The weight's on the first device."""
-    devices: tuple[int, ...]
+    replicas: Replicas
     weights: tuple[str, ...]
     gradients: tuple[str, ...]
     """What each replica finds for its part of the batch."""
@@ -57,6 +102,11 @@ class Group:
     new: tuple[str, ...]
     """The updated weights."""
     kept: tuple[Kept, ...]
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The replicas' that are written down."""
+        return self.replicas.devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +134,36 @@ def uses_of(entry: Function) -> Uses:
 def groups_of(module: Module, entry: Function) -> list[Group]:
     """The weights that data-parallel devices hold copies of, in the order of the parameters.
 
-    `entry` is the module's entry function, or one that means the same. Raises ProgramError where there are none, or a
-    gradient is needed whole on every device.
+    `entry` is the module's entry function, or one that means the same. Where one device represents all replicas, its
+    weights are those of all. Raises ProgramError where there are none, or a gradient is needed whole on every
+    device.
     """
     scatter = module.functions.get(f"{entry.name}.scatter")
-    if scatter is None:
-        raise _no_groups(entry)
-    origins = _origins(entry, scatter)
-    batches = [origins[p.name] for p in entry.params if "batch" in p.roles and p.name in origins]
-    if not any(map(_is_scattered, batches)):
+    if scatter is not None:
+        origins = _origins(entry, scatter)
+        batches = [origins[p.name] for p in entry.params if "batch" in p.roles and p.name in origins]
+        if not any(map(_is_scattered, batches)):
+            raise _no_groups(entry)
+    elif is_representative(entry):
+        origins = {p.name: p.name for p in entry.params if types.devices(p.type)}
+    else:
         raise _no_groups(entry)
     uses = uses_of(entry)
     weights = {p.name: p.type for p in entry.params if p.name in origins and "buffer" not in p.roles}
     found: list[Group] = []
     for index, statement in enumerate(entry.body):
-        if isinstance(statement, Apply) and statement.op == "MPIAllreduce":
+        if isinstance(statement, Apply) and statement.op in SUMS:
             group = _group(uses, origins, weights, index, statement)
             found += [] if group is None else [group]
     if not found:
         raise _no_updates(entry) if weights else _no_groups(entry)
     order = {param.name: place for place, param in enumerate(entry.params)}
     return sorted(found, key=lambda group: order[group.weights[0]])
+
+
+def is_representative(entry: Function) -> bool:
+    """Whether the devices of a program represent others, which sum gradients with them."""
+    return any(isinstance(s, Apply) and s.op == SUMS[1] for s in entry.body)
 
 
 def _group(
@@ -143,7 +202,7 @@ def _group(
     _check_returned(uses, [new, *(k.results for k in kept)])
     return Group(
         weights[copies[0]],
-        devices,
+        Replicas.of(devices, reduce),
         copies,
         gradients,
         reduce.results,
@@ -263,8 +322,6 @@ def _is_scattered(origin: Hashable) -> bool:
 def _no_groups(entry: Function) -> ProgramError:
     message = f"`@{entry.name}` has no weights that data-parallel devices hold copies of and update"
     site, hint = Site(entry.name, None, Part("name")), "apply `dp=` to a training step first: `dp=4 zero=2`"
-    if any(isinstance(s, Apply) and s.op in REPRESENTATIVE_OPS for s in entry.body):
-        hint = "replicas would keep different parts, so none can represent all: leave out `representative=true`"
     return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
 
 
@@ -276,6 +333,14 @@ def _no_updates(entry: Function) -> ProgramError:
     return ProgramError(
         [Diagnostic(codes.NO_DATA_PARALLEL_GROUP, Site(entry.name, None, Part("name")), message, (), hint)]
     )
+
+
+def unequal(entry: Function, weight: str, replicas: Replicas) -> ProgramError:
+    """The refusal to let one replica represent all, where not all hold as much of a weight."""
+    site = next(Site(entry.name, None, Part("param_type", i)) for i, p in enumerate(entry.params) if p.name == weight)
+    message = f"{replicas.size} replicas would hold different parts of `%{weight}`, so none can represent all"
+    hint = "`partition=split` makes parts equal where a dimension divides; or leave out `representative=true`"
+    return ProgramError([Diagnostic(codes.NOT_PARTITIONABLE, site, message, (), hint)])
 
 
 def needed_whole(entry: Function, index: int, name: str) -> ProgramError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from distir.ir import Apply, Attributes, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import NORM, Group
+from distir.transform.zero.groups import NORM, SUMS, Group, Replicas
 from distir.transform.zero.partition import Owner, Partition
 
 
@@ -21,17 +21,17 @@ from distir.transform.zero.partition import Owner, Partition
 class _Term:
     """A value of one replica that is a term of a sum over all of them. `what`: the same for these terms.
 
-    `devices`: those of the replicas; `there`: whether the replica has such a term at all.
+    `there`: whether the replica has such a term at all.
     """
 
     what: Hashable
     rank: int
-    devices: tuple[int, ...]
+    replicas: Replicas
     there: bool
 
     @property
     def key(self) -> Hashable:
-        return self.what, self.devices
+        return self.what, self.replicas
 
 
 @dataclass(slots=True)
@@ -52,23 +52,23 @@ class _Norms:
         """Whether each replica has a term like this one."""
         term = self.terms[name]
         named = self.siblings[term.key]
-        return len(named) == len(term.devices) and all(named.values())
+        return len(named) == len(term.replicas.devices) and all(named.values())
 
     def total(self, name: str) -> str:
         """The sum over the replicas, where a term is; written where the first replica needs it."""
         term = self.terms[name]
         if term.key not in self.totals:
             named = self.siblings[term.key]
-            assert len(named) == len(term.devices), "replicas take their steps one after the other"
+            assert len(named) == len(term.replicas.devices), "replicas take their steps one after the other"
             own = {rank: named[rank] for rank in sorted(named) if named[rank]}
             hint = next(iter(own.values()))
             found = dict(own)
-            if len(own) > 1:
+            if len(own) > 1 or term.replicas.stride is not None:
                 results = tuple(self.namer.fresh(f"{each}_total") for each in own.values())
-                self.body.append(Apply(results, "MPIAllreduce", tuple(own.values())))
+                self.body.append(term.replicas.collective("MPIAllreduce", results, tuple(own.values())))
                 found = dict(zip(own, results, strict=True))
             source = next(iter(found.values()))
-            for rank, device in enumerate(term.devices):
+            for rank, device in enumerate(term.replicas.devices):
                 if rank not in found:
                     found[rank] = self.namer.fresh(f"{hint}_total")
                     self.body.append(Apply((found[rank],), "Send", (source,), Attributes({"device": device})))
@@ -84,7 +84,7 @@ def with_norms(
     for number, (group, partition) in enumerate(zip(groups, partitions, strict=True)):
         for rank, name in enumerate(group.sums):
             there = not isinstance(partition, Owner) or rank == partition.rank
-            gradients[name] = _Term(number, rank, group.devices, there)
+            gradients[name] = _Term(number, rank, group.replicas, there)
     found = _Norms(namer)
     for statement in body:
         _statement(found, gradients, statement)
@@ -104,19 +104,14 @@ def _statement(found: _Norms, gradients: dict[str, _Term], statement: Statement)
         first = found.terms[mine[0]]
         kept = [a for a in args if (found.terms[a].there if a in found.terms else first.rank == 0)]
         what = tuple(found.terms[name].what for name in mine)
-        found.add(statement.results[0], _Term(what, first.rank, first.devices, bool(kept)))
+        found.add(statement.results[0], _Term(what, first.rank, first.replicas, bool(kept)))
         if kept:
             found.body.append(replace(statement, args=tuple(kept)))
-    elif (
-        isinstance(statement, Apply)
-        and statement.op == "MPIAllreduce"
-        and mine == args
-        and all(map(found.is_everywhere, args))
-    ):
+    elif isinstance(statement, Apply) and statement.op in SUMS and mine == args and all(map(found.is_everywhere, args)):
         what = tuple(found.terms[name].what for name in args)
         for result, arg in zip(statement.results, args, strict=True):
             term = found.terms[arg]
-            found.add(result, _Term(("MPIAllreduce", what), term.rank, term.devices, there=True))
+            found.add(result, _Term((SUMS, what), term.rank, term.replicas, there=True))
         found.body.append(statement)
     else:
         totals = {name: found.total(name) for name in mine}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distir.ir import Apply, Function, TensorType, Type, types
 from distir.ops import OPS
 from distir.ops.signature import Segment, TensorPattern
-from distir.transform.zero.groups import Group
+from distir.transform.zero.groups import Group, Replicas, unequal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,23 @@ class Copies:
     """Copies of one value, one per replica, of which only what the partition says is to remain."""
 
     names: tuple[str, ...]
-    devices: tuple[int, ...]
+    replicas: Replicas
     partition: Partition
 
 
 def partitions(entry: Function, groups: Sequence[Group], kind: str) -> list[Partition]:
-    """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide."""
+    """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide.
+
+    Raises ProgramError for owners where one device represents all replicas.
+    """
     stated = {param.name: param.type for param in entry.params}
     found: list[Partition | None] = [_split(entry, stated, g) if kind == "split" else None for g in groups]
     loads: dict[int, tuple[int, int]] = {}
     sizes = [_bytes(group.type) for group in groups]
     for index in sorted(range(len(groups)), key=lambda i: -sizes[i]):  # the largest first: so loads come out even
         if found[index] is None:
+            if groups[index].replicas.stride is not None:
+                raise unequal(entry, groups[index].weights[0], groups[index].replicas)
             devices = groups[index].devices
             rank = min(range(len(devices)), key=lambda r: (*loads.get(devices[r], (0, 0)), r))
             held, count = loads.get(devices[rank], (0, 0))
@@ -72,7 +77,7 @@ def _split(entry: Function, stated: Mapping[str, Type], group: Group) -> Along |
     shape = shapes.pop()
     if shapes or shape is None:
         return None
-    axes = (i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % len(group.devices) == 0)
+    axes = (i for i, dim in enumerate(shape) if isinstance(dim, int) and dim and dim % group.replicas.size == 0)
     axis = next(axes, None)
     return None if axis is None else Along(axis)
 

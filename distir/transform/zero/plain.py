@@ -15,7 +15,7 @@ from distir.ir.builder import namer
 from distir.transform.dead_code import live
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
-from distir.transform.zero.groups import Uses, takes_norm, updated_by, uses_of
+from distir.transform.zero.groups import SUMS, Uses, takes_norm, updated_by, uses_of
 
 
 def without_buckets(entry: Function) -> Function:
@@ -39,7 +39,7 @@ def without_buckets(entry: Function) -> Function:
 
 def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
     """The sums of the items of a bucket, and the statements that unpacked it."""
-    if reduce.op != "MPIAllreduce":
+    if reduce.op not in SUMS:
         return None
     body = uses.entry.body
     made = [body[uses.defined[a]] for a in reduce.args if isinstance(a, str) and a in uses.defined]
@@ -82,7 +82,7 @@ def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
     renamed: dict[int, dict[str, Arg]] = {}
     for index, statement in enumerate(entry.body):
         body.append(with_operands(statement, renamed[index]) if index in renamed else statement)
-        if not isinstance(statement, Apply) or statement.op != "MPIAllreduce":
+        if not isinstance(statement, Apply) or statement.op not in SUMS:
             continue
         users = [uses.mentioned.get(name, []) for name in statement.results]
         updating = [

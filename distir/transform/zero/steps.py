@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distir.diagnostics.spelling import nearest
-from distir.ir import Attributes, Function, Module, Param, Return
+from distir.ir import Attributes, Module, Param, Return
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
-from distir.transform.zero.groups import Group, groups_of
+from distir.transform.zero.groups import Group, groups_of, is_representative
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, with_weights_near, without_buckets
 
@@ -25,13 +25,18 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     """ZeRO, stage `value`: partition replicated state over data-parallel devices. Apply it after `dp`.
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
-    weight is sent to the others. Stage 2 reduces each gradient as soon as it is computed, so that it can be freed.
-    Stage 3 also partitions the parameters: they are gathered before each use and freed after it.
+    weight is sent to the others, into the memory of the old one. Stage 2 reduces each gradient as soon as it is
+    computed, so that it can be freed. Stage 3 also partitions the parameters: they are gathered before each use and
+    freed after it.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
     is sharded over all devices, along a divisible dimension (parameters without one have owners).
 
-    Raises ProgramError if no data-parallel devices replicate weights, or if one is needed whole.
+    After `dtp` with `representative=true` one replica represents all, if `partition=split` gives each as much as the
+    others.
+
+    Raises ProgramError if no data-parallel devices replicate weights, or if one is needed whole, or if parts that one
+    replica is to represent are not equal.
     """
     if str(value) not in STAGES:
         raise StepError(f"expected a stage from 0 to 3, found {value}")
@@ -51,17 +56,18 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
     body = rewritten(entry, groups, chosen, value)
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
-    ends = {
-        "": replace(
+    changed = {
+        entry.name: replace(
             entry,
             params=_donated(partitioned_params(entry.params, params), groups, chosen, value),
             body=(*body, Return(returned)),
             result_types=None,
-        ),
-        ".scatter": scatter(module.functions[f"{entry.name}.scatter"], entry.params, params),
-        ".gather": gather(module.functions[f"{entry.name}.gather"], entry.returned, results),
+        )
     }
-    changed: dict[str, Function] = {f"{entry.name}{end}": function for end, function in ends.items()}
+    if not is_representative(entry):
+        spread, joined = (module.functions[f"{entry.name}.{end}"] for end in ("scatter", "gather"))
+        changed[spread.name] = scatter(spread, entry.params, params)
+        changed[joined.name] = gather(joined, entry.returned, results)
     return Module(changed.get(function.name, function) for function in module)
 
 
@@ -90,6 +96,6 @@ def _partitioned(groups: Sequence[Group], chosen: Sequence[Partition], stage: in
         held = [(kept.params, kept.results) for kept in group.kept]
         held += [(group.weights, group.new)] if stage == 3 else []
         for before, after in held:
-            params.append(Copies(before, group.devices, partition))
-            results += [Copies(after, group.devices, partition)] if all(after) else []
+            params.append(Copies(before, group.replicas, partition))
+            results += [Copies(after, group.replicas, partition)] if all(after) else []
     return params, results

@@ -24,6 +24,11 @@ test("the status says what the program takes", () => {
   assert.deepEqual(standing(live), { text: "491ms on dgx-a100", detail: "@main, peak 31.2GB, 52 ops" });
 });
 
+test("and what the process holds beside tensors", () => {
+  const { detail } = standing({ ...live, overhead_bytes: 1_510_000_000 });
+  assert.equal(detail, "@main, peak 31.2GB and overhead 1.51GB, 52 ops");
+});
+
 test("figures of an earlier version are marked, and the details say why", () => {
   const why = "stale, simulated 2 edits ago: the program has errors (line 4, expected `)`)";
   const old: Status = { ...live, state: "failed", why: "the program has errors", errors: 1, stale: true, stale_why: why };

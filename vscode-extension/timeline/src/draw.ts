@@ -282,13 +282,14 @@ function drawGutter(pen: Pen, scene: Scene, seen: Row[]): void {
     pen.fillStyle = theme.faint;
     const total = scene.model.latency;
     pen.fillText(`busy ${percent(total > 0 ? device.busy / total : 0)}`, 12, row.top + 21);
-    pen.fillStyle = device.peak > device.capacity ? theme.over : theme.faint;
+    pen.fillStyle = !device.fits ? theme.over : theme.faint;
+    const overhead = device.overhead > 0 ? `+ ${bytes(device.overhead)} ` : "";
     pen.fillText(`peak ${bytes(device.peak)}`, 12, row.stripTop + 8);
-    pen.fillText(`of ${bytes(device.capacity)}`, 12, row.stripTop + 21);
+    pen.fillText(`${overhead}of ${bytes(device.capacity)}`, 12, row.stripTop + 21);
     pen.fillStyle = theme.line;
     pen.fillRect(GUTTER - 9, row.stripTop, 5, STRIP);
     const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * STRIP;
-    pen.fillStyle = device.peak > device.capacity ? theme.over : theme.memory;
+    pen.fillStyle = !device.fits ? theme.over : theme.memory;
     pen.fillRect(GUTTER - 9, row.stripTop + STRIP - part, 5, part);
   }
   pen.restore();

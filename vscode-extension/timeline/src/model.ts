@@ -28,6 +28,8 @@ export interface Device {
   busy: number;
   peak: number;
   capacity: number;
+  overhead: number;
+  fits: boolean;
   memory: Curve | null;
 }
 
@@ -95,6 +97,8 @@ export class Model {
       busy: row.busy_s,
       peak: row.peak_memory_bytes,
       capacity: row.capacity_bytes,
+      overhead: row.overhead_bytes ?? 0,
+      fits: row.fits ?? row.peak_memory_bytes <= row.capacity_bytes,
       memory: side.memory?.memories.find((curve) => curve.devices.includes(row.device)) ?? null,
     }));
     this.makeLanes();

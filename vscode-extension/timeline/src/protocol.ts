@@ -76,6 +76,9 @@ export interface DeviceRow {
   comm_s: number;
   peak_memory_bytes: number;
   capacity_bytes: number;
+  /** What the process holds beside tensors. */
+  overhead_bytes?: number;
+  fits?: boolean;
 }
 
 export interface TimelineAnswer {
@@ -102,6 +105,7 @@ export interface Resident {
 export interface Curve {
   devices: number[];
   capacity_bytes: number;
+  overhead_bytes?: number;
   peak_bytes: number;
   peak_op: string | null;
   peak_s: number;

@@ -42,7 +42,7 @@ export function fillTable(
 }
 
 function devices(model: Model): HTMLTableElement {
-  const rows = model.devices.map(({ device, busy, peak, capacity }) => {
+  const rows = model.devices.map(({ device, busy, peak, overhead, capacity }) => {
     const lane = model.lanes.get(device)!;
     const waits = lane.waits.reduce((sum, wait) => sum + wait.duration_s, 0);
     return element(
@@ -53,10 +53,11 @@ function devices(model: Model): HTMLTableElement {
       number(`${duration(busy)} (${percent(model.latency > 0 ? busy / model.latency : 0)})`),
       number(duration(waits)),
       number(bytes(peak)),
+      number(bytes(overhead)),
       number(bytes(capacity)),
     );
   });
-  return table("devices", ["device", "bars", "busy", "waits", "peak memory", "capacity"], rows);
+  return table("devices", ["device", "bars", "busy", "waits", "peak memory", "overhead", "capacity"], rows);
 }
 
 function ops(model: Model, bars: number[], caption: string, choose: (bar: number) => void): HTMLTableElement {
@@ -78,7 +79,7 @@ function ops(model: Model, bars: number[], caption: string, choose: (bar: number
   return table(caption, ["op", "result", "devices", "start", "duration", "slack", "path", "statement"], rows);
 }
 
-const NUMBERS = new Set(["bars", "busy", "waits", "peak memory", "capacity", "devices", "start", "duration", "slack"]);
+const NUMBERS = new Set(["bars", "busy", "waits", "peak memory", "overhead", "capacity", "devices", "start", "duration", "slack"]);
 
 function table(caption: string, heads: string[], rows: HTMLElement[]): HTMLTableElement {
   const head = heads.map((text) => element("th", { scope: "col", ...(NUMBERS.has(text) && { class: "number" }) }, text));

@@ -57,11 +57,13 @@ export function waiting(model: Model, wait: WaitRow): string[] {
 
 export function memoryAt(curve: Curve, nbytes: number): string[] {
   const share = deviceNames(curve.devices);
+  const beside = curve.overhead_bytes ?? 0;
   const largest = curve.values.slice(0, 3).map((value) => `%${value.name} ${bytes(value.nbytes)}`);
   return [
     `${bytes(nbytes)} in use of ${bytes(curve.capacity_bytes)}, memory of ${share}`,
     `at most ${bytes(curve.peak_bytes)}, from ${duration(curve.peak_s)}${largest.length > 0 ? ":" : ""}`,
     largest.join(", "),
+    beside > 0 ? `and overhead ${bytes(beside)}: what the process holds beside tensors` : "",
   ].filter(Boolean);
 }
 

@@ -1,0 +1,191 @@
+"""Matrix products and attention by shape: tiles, waves over the multiprocessors, split sums. Knows one device.
+
+A kernel cuts the result of a product into tiles, one per block of threads. A device with P multiprocessors computes P
+tiles at once; the next P are the next *wave*. Of a tile of R × C elements whose sum has k terms, in steps of 64:
+
+    step     = hypot4(2 · 64 · R · C / (rate / P),  64 · (R + C) · size / load,  step)
+    compute  = waves · (overhead + k/64 · step) · heating
+    cache    = (tiles · (R + C) · k · size + result) / cache
+    seconds  = launch + min over tiles and splits of ((computeᵖ + cacheᵖ + memoryᵖ)^(1/p) + split)
+
+`rate` is that of the device where all of it computes in such tiles, and `hypot4` a maximum without corner. A share
+`tail` of a tile's waves needs not be whole, for multiprocessors that hold several blocks do not wait for each other.
+With few tiles, a kernel splits the sum into s parts: there are s times as many tiles and 1/s of the steps, and the
+parts are added up in `split` seconds and s · m · n numbers of traffic. Long products run at a lower clock: `heating` is
+1 + `throttle` · x / (1 + x), where x is their length over `heats_in`. Products of few rows or columns are made by other
+kernels, whose figures are those of `thin`. `memory` is the traffic of the op over the bandwidth: operands that are in
+no cache, as for all ops.
+
+Of attention, a block has `rows` queries of one head and goes through the keys in steps of `columns`. Of a causal
+triangle it computes whole steps:
+
+    together = blocks/P · (steps of a mean block · step + overhead)
+    alone    = keys/columns · step + overhead
+    seconds  = launch + (togetherᵖ + aloneᵖ)^(1/p) · heating + memory
+
+The figures are fitted to tables of measured products (`examples/profiles`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from distir.ops.resources import MatrixProduct, Scores
+
+STEP = 64
+"""Terms of a tile's sums that are loaded at once."""
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Into how many parts kernels split sums."""
+
+
+class ContractionSeconds(NamedTuple):
+    """Seconds of a contraction, by what they go into. Arithmetic includes the cache's traffic.
+
+    They overlap, so that `seconds` is at most their sum.
+    """
+
+    seconds: float
+    launch: float
+    arithmetic: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Tiles of `rows` × `columns` elements, and of `columns` × `rows`. `rate` in FLOP/s, `overhead` in seconds."""
+
+    rows: int
+    columns: int
+    rate: float
+    overhead: float = 0.0
+    tail: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`launch`, the least time `step` of a step, and `split` in seconds; `load`: bytes/s into one multiprocessor."""
+
+    launch: float
+    step: float
+    split: float
+    load: float
+
+
+@dataclass(frozen=True)
+class ProductFigures:
+    """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
+
+    `thin` holds for products of at most `thin_to` rows or columns.
+    """
+
+    processors: int
+    memory: float
+    cache: float
+    sums: float
+    overlap: float
+    throttle: float
+    heats_in: float
+    usual: Pace
+    thin: Pace
+    tiles: tuple[Tile, ...]
+    thin_to: int = 16
+    _known: dict[Any, ContractionSeconds] = field(
+        default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
+    )
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s in the best tiles, of a device that is cool."""
+        return max(tile.rate for tile in self.tiles)
+
+    def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
+        """What a product takes whose elements have `size` bytes and that moves `nbytes`."""
+        key = product, size, nbytes
+        if key not in self._known:
+            self._known[key] = self._found(product, size, nbytes / self.memory)
+        return self._known[key]
+
+    def _found(self, product: MatrixProduct, size: int, memory: float) -> ContractionSeconds:
+        pace = self.thin if min(product.m, product.n) <= self.thin_to else self.usual
+        best = math.inf
+        arithmetic = 0.0
+        for compute, cache, split in self._choices(product, size, pace):
+            if max(compute, cache, memory) + split < best:
+                total = _power_sum(self.overlap, compute, cache, memory) + split
+                if total < best:
+                    best, arithmetic = total, max(compute, cache) + split
+        return ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
+
+    def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
+        """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
+        m, n, k, batch = product.m, product.n, product.k, product.batch
+        long = 2 * m * n * k * batch / self.rate / self.heats_in
+        heating = 1 + self.throttle * long / (1 + long)
+        written = m * n * batch * max(size, 2)
+        for tile in self.tiles:
+            alone = 2 * STEP * tile.rows * tile.columns / (tile.rate / self.processors)
+            loaded = STEP * (tile.rows + tile.columns) * size
+            step = (alone**4 + (loaded / pace.load) ** 4 + pace.step**4) ** 0.25
+            for rows, columns in {(tile.rows, tile.columns), (tile.columns, tile.rows)}:
+                whole = -(-m // rows) * -(-n // columns) * batch
+                for parts in SPLITS:
+                    tiles = whole * parts
+                    if parts > 1 and (parts * STEP > k or tiles > 2 * self.processors):
+                        break
+                    steps = math.ceil(k / (parts * STEP))
+                    filled = tiles / self.processors
+                    waves = 1.0 if filled <= 1 else (1 - tile.tail) * math.ceil(filled) + tile.tail * filled
+                    compute = waves * (tile.overhead + steps * step) * heating
+                    cache = (tiles * loaded * steps + written) / self.cache
+                    yield compute, cache, pace.split + parts * m * n * batch * 4 / self.sums if parts > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class AttentionFigures:
+    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s."""
+
+    size: int
+    processors: int
+    launch: float
+    memory: float
+    rate: float
+    rows: int
+    columns: int
+    overhead: float
+    overlap: float
+    throttle: float
+    heats_in: float
+    _known: dict[Any, ContractionSeconds] = field(
+        default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
+    )
+
+    def spent(self, scores: Scores, nbytes: float) -> ContractionSeconds:
+        """What attention takes that moves `nbytes`. Heads of another size than `size` take in proportion."""
+        key = scores, nbytes
+        if key not in self._known:
+            self._known[key] = self._found(scores, nbytes / self.memory)
+        return self._known[key]
+
+    def _found(self, scores: Scores, memory: float) -> ContractionSeconds:
+        step = scores.passes * 4 * self.rows * self.columns * scores.size / (self.rate / self.processors)
+        columns = math.ceil(scores.keys / self.columns)
+        blocks = math.ceil(scores.queries / self.rows) * scores.heads
+        # Of a triangle, a row of blocks computes half of one step's width more than lies before the diagonal.
+        more = 0.5 * max(1.0, self.rows / self.columns)
+        mean = columns if scores.share == 1 else min(columns, columns * scores.share + more)
+        together = blocks / self.processors * (mean * step + self.overhead)
+        alone = columns * step + self.overhead
+        long = scores.passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
+        long = long / self.rate / self.heats_in
+        compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * long / (1 + long))
+        return ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
+
+
+def _power_sum(power: float, *terms: float) -> float:
+    """The root of the sum of powers, scaled so that none overflows."""
+    most = max(terms)
+    return most * sum((term / most) ** power for term in terms) ** (1 / power) if most else 0.0

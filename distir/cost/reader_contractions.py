@@ -1,0 +1,191 @@
+"""Figures of products and attention by shape (`contractions`) in a profile; `examples/profiles` fits them.
+
+`[kinds.NAME.products.DTYPE]`   `processors`, `memory`, `cache`, `sums`, `overlap`, `throttle`, `heats_in`; the tables
+                                `usual` and `thin` with `launch`, `step`, `split` and `load`; the table `tiles`:
+                                `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
+                                `thin_to`; or `like = "DTYPE"`
+`[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
+`… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
+                                `overhead`, `overlap`, `throttle`, `heats_in`; or `like` for DTYPE
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from distir.cost.compute import Rate
+from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, Tile
+from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
+from distir.cost.reader_measured import FigureNotes
+from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, Quantity
+from distir.diagnostics.spelling import nearest
+from distir.ir import DTYPES, DType
+
+MOST = 1_000_000
+_Figures = TypeVar("_Figures", ProductFigures, tuple[AttentionFigures, ...])
+
+
+def products(
+    kind: DocumentTable, name: str, profile: FigureNotes, rates: Mapping[DType, Rate]
+) -> dict[str, ProductFigures]:
+    """The figures of products in the table `name`, by element type."""
+    return _by_dtype(kind, name, lambda table, peak: _products(table, profile, peak), rates, profile)
+
+
+def attention(
+    kind: DocumentTable, profile: FigureNotes, rates: Mapping[DType, Rate]
+) -> dict[str, tuple[AttentionFigures, ...]]:
+    """The figures of attention, by element type."""
+    return _by_dtype(kind, "attention", lambda table, peak: _attention(table, profile, peak), rates, profile)
+
+
+def _by_dtype(
+    kind: DocumentTable,
+    name: str,
+    read: Callable[[DocumentTable, float], _Figures],
+    rates: Mapping[DType, Rate],
+    profile: FigureNotes,
+) -> dict[str, _Figures]:
+    section = kind.section(name)
+    found: dict[str, _Figures] = {}
+    like: dict[str, str] = {}
+    for dtype in section or ():
+        assert section is not None
+        entry = section.section(dtype)
+        if dtype not in DTYPES:
+            unknown(section, dtype, DTYPES)
+        elif entry is not None and "like" in entry:
+            like[dtype] = entry.text("like", "the name of an element type")
+            profile.record(section, dtype, f"as {like[dtype]}", entry)
+            entry.close()
+        elif entry is not None:
+            rate = rates.get(DTYPES[dtype])
+            found[dtype] = read(entry, PLACEHOLDER if rate is None else rate.peak)
+    for dtype, target in like.items():
+        if target in found and target not in like:
+            found[dtype] = found[target]
+        elif section is not None and target:
+            likely = nearest(target, found)
+            advice = f"did you mean `{likely}`?" if likely else "state figures for it, and refer to these"
+            section.problem(dtype, f"no figures are stated for `{target}`", advice)
+    return found
+
+
+def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> ProductFigures:
+    processors = _count(section, "processors", profile)
+    memory, cache, sums = (profile.figure(section, name, BANDWIDTH) for name in ("memory", "cache", "sums"))
+    overlap, throttle = (
+        _number(section, "overlap", section, profile, 1.0),
+        _number(section, "throttle", section, profile, 0.0),
+    )
+    heats_in = profile.figure(section, "heats_in", DURATION)
+    usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
+    tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=16, most=MOST)
+    section.close()
+    return ProductFigures(
+        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
+    )  # fmt: skip
+
+
+def _pace(section: DocumentTable, name: str, profile: FigureNotes) -> Pace:
+    table = section.section(name)
+    if table is None:
+        if name not in section:
+            section.missing(name, "a table with `launch`, `step`, `split` and `load`")
+        return Pace(PLACEHOLDER, PLACEHOLDER, PLACEHOLDER, PLACEHOLDER)
+    launch, step, split = (_figure(table, key, DURATION, section, profile) for key in ("launch", "step", "split"))
+    load = _figure(table, "load", BANDWIDTH, section, profile)
+    table.close()
+    return Pace(launch, step, split, load)
+
+
+def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[Tile, ...]:
+    table = section.section("tiles")
+    if table is None and "tiles" not in section:
+        section.missing("tiles", 'a table such as `{ "128x256" = { rate = "900TFLOP/s" } }`')
+    found: list[Tile] = []
+    for name in table or ():
+        assert table is not None
+        entry = table.section(name)
+        sides = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})", name)
+        if sides is None:
+            table.problem(name, f'expected the sides of a tile such as `"128x256"`, found `{name}`')
+        if entry is None or sides is None:
+            continue
+        rate = _figure(entry, "rate", FLOP_RATE, section, profile)
+        _not_above(entry, rate, peak)
+        overhead = _figure(entry, "overhead", DURATION, section, profile) if "overhead" in entry else 0.0
+        tail = _number(entry, "tail", section, profile, 0.0, 1.0) if "tail" in entry else 0.0
+        found.append(Tile(int(sides[1]), int(sides[2]), rate, overhead, tail))
+        entry.close()
+    if table is not None and not found:
+        section.problem("tiles", "expected at least one tile")
+    return tuple(found)
+
+
+def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[AttentionFigures, ...]:
+    found: list[AttentionFigures] = []
+    for name in section:
+        entry = section.section(name)
+        if not re.fullmatch(r"[1-9]\d{0,5}", name):
+            section.problem(name, f"expected the size of a head such as `128`, found `{name}`")
+        elif entry is not None:
+            found.append(_of_head(int(name), entry, profile, peak))
+    if not found:
+        section.problem("", "expected at least one table by the size of a head, such as `128`")
+    section.close()
+    return tuple(found)
+
+
+def _of_head(size: int, section: DocumentTable, profile: FigureNotes, peak: float) -> AttentionFigures:
+    processors = _count(section, "processors", profile)
+    launch = profile.figure(section, "launch", DURATION, zero=True)
+    memory = profile.figure(section, "memory", BANDWIDTH)
+    rate = profile.figure(section, "rate", FLOP_RATE)
+    _not_above(section, rate, peak)
+    rows, columns = _count(section, "rows", profile), _count(section, "columns", profile)
+    overhead = profile.figure(section, "overhead", DURATION, zero=True)
+    overlap, throttle = (
+        _number(section, "overlap", section, profile, 1.0),
+        _number(section, "throttle", section, profile, 0.0),
+    )
+    heats_in = profile.figure(section, "heats_in", DURATION)
+    section.close()
+    return AttentionFigures(
+        size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
+    )  # fmt: skip
+
+
+def _not_above(table: DocumentTable, rate: float, peak: float) -> None:
+    if rate > peak * (1 + 1e-9):
+        table.problem("rate", f"`{table.get('rate')}` is above the `peak` of the element type")
+
+
+def _count(section: DocumentTable, name: str, profile: FigureNotes) -> int:
+    number = section.count(name, most=MOST)
+    profile.record(section, name, section.get(name), section)
+    return number
+
+
+def _figure(table: DocumentTable, name: str, quantity: Quantity, cited: DocumentTable, profile: FigureNotes) -> float:
+    """A figure of a table inside the one that states its source. Times may be zero."""
+    number = table.quantity(name, quantity, zero=quantity is DURATION)
+    profile.record(table, name, table.get(name), cited)
+    return number
+
+
+def _number(
+    table: DocumentTable, name: str, cited: DocumentTable, profile: FigureNotes, least: float, most: float = 1000.0
+) -> float:
+    """A number without a unit."""
+    value = table.get(name)
+    if value is None:
+        table.missing(name, f"`{name}` followed by a number, such as `{name} = {max(least, 0.5):g}`")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        profile.record(table, name, value, cited)
+        return float(value)
+    else:
+        table.problem(name, f"expected a number from {least:g} to {most:g}, found `{value}`")
+    return PLACEHOLDER

@@ -1,0 +1,35 @@
+"""What is said of a stream: its devices, and the other statements on it."""
+
+from __future__ import annotations
+
+from distir.ide.instances import View
+from distir.ide.markdown import code, counted, items, listed, paragraphs
+from distir.ide.mentions import streams_mentioned
+from distir.ir import COMPUTE, Apply, Call, Function, names
+from distir.ops.devices import devices_of
+from distir.syntax import print_statement
+
+MOST_SHOWN = 6
+"""How many statements of a stream are listed."""
+
+
+def about_stream(view: View, function: Function, index: int, name: str) -> str:
+    """What the stream that a statement names is, and what else runs on it."""
+    if name == COMPUTE:
+        return f"the stream {code(COMPUTE)}, on which every statement runs that names none"
+    statement = function.body[index]
+    values = (*statement.results, *names(statement.args)) if isinstance(statement, (Apply, Call)) else ()
+    devices = sorted(devices_of([view.value(function.name, value) for value in values if value]))
+    where = f" of {counted(len(devices), 'device')} {listed(map(str, devices))}" if devices else ""
+    where = where.replace("of 1 device ", "of device ")
+    found = streams_mentioned(view.document.program.syntax, name)
+    others = [(m.function.function, m.index) for m in found if m.index is not None]
+    shown = [code(print_statement(f.body[i])) + f" in {code('@' + f.name)}" for f, i in others[:MOST_SHOWN]]
+    more = [f"… and {len(others) - MOST_SHOWN} more"] if len(others) > MOST_SHOWN else []
+    return paragraphs(
+        [
+            f"stream {code(name)}{where}: what is on it runs in order, beside the other streams, as its operands allow",
+            f"{counted(len(others), 'statement')} on it:",
+            items([*shown, *more]),
+        ]
+    )

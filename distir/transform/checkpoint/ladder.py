@@ -1,0 +1,157 @@
+"""Which values of layers to recompute first: those that take the most memory for the time that it takes again.
+
+A layer's function saves values for its backward function. Each can be dropped and computed again from those that stay,
+and from the layer's parameters. The order is greedy: next comes what adds the fewest seconds for each byte to what is
+recomputed already, for what two values follow from is computed once. Costs are those of single ops on the machine; what
+a set of values comes to, in memory and time of the whole step, is for the simulator to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from distir.analysis import Analysis, State
+from distir.ir import HOST, Apply, Call, Function, Module, TensorType, names, results, types
+from distir.ops import type_of
+from distir.transform.checkpoint.selective import Pair, arguments_of, pairs_of
+
+if TYPE_CHECKING:
+    from distir.simulate import Simulation
+
+Dropped = Mapping[str, frozenset[str]]
+"""By function: the values that its backward functions compute again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A value of a function that is dropped, and the statements of the entry function that call it."""
+
+    function: str
+    value: str
+    calls: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Layer:
+    """A function that layers call: what it saves, in bytes, and what its ops take, in seconds."""
+
+    function: str
+    calls: set[int]
+    saved: dict[str, int]
+    makers: dict[str, Apply | Call]
+    seconds: dict[int, float]
+    dropped: list[str] = field(default_factory=list[str])
+
+    def again(self, dropped: Collection[str]) -> float:
+        """Seconds to compute values again, each op once."""
+        kept = self.saved.keys() - set(dropped)
+        waiting, done, total = list(dropped), set[int](), 0.0
+        while waiting:
+            maker = self.makers.get(waiting.pop())
+            if maker is None or id(maker) in done:
+                continue
+            done.add(id(maker))
+            total += self.seconds[id(maker)]
+            waiting += [name for name in names(maker.args) if name not in kept]
+        return total
+
+
+def ladder(
+    module: Module, entry: Function, analysis: Analysis, turn: int, calls: Collection[int], machine: Simulation
+) -> list[Rung]:
+    """The values to drop, one after the other. `calls`: the statements of the entry function that are layers.
+
+    Empty where layers are no functions, or save nothing of their own.
+    """
+    layers = list(_layers(module, entry, analysis, turn, calls, machine))
+    found: list[Rung] = []
+    while steps := [
+        (_price(layer, name), i, name)
+        for i, layer in enumerate(layers)
+        for name in layer.saved
+        if name not in layer.dropped
+    ]:
+        _, i, name = min(steps)
+        layers[i].dropped.append(name)
+        found.append(Rung(layers[i].function, name, tuple(sorted(layers[i].calls))))
+    return found
+
+
+def dropped_by(rungs: Sequence[Rung], more: int) -> Iterator[tuple[Dropped, set[int]]]:
+    """What is dropped where: by all rungs, the last of which counts for the first `more` of its calls; 0: for all."""
+    sets: dict[str, set[str]] = {}
+    places: dict[str, set[int]] = {}
+    for rung in rungs:
+        sets.setdefault(rung.function, set()).add(rung.value)
+        places.setdefault(rung.function, set()).update(rung.calls)
+    last = rungs[-1] if rungs and more else None
+    for function, values in sets.items():
+        own = places[function]
+        if last is not None and last.function == function:
+            first = set(last.calls[:more])
+            yield {function: frozenset(values)}, first
+            values, own = values - {last.value}, own - first
+        if values and own:
+            yield {function: frozenset(values)}, own
+
+
+def _price(layer: _Layer, name: str) -> float:
+    """Seconds for each byte that dropping one more value takes."""
+    more = layer.again([*layer.dropped, name]) - layer.again(layer.dropped)
+    return more / layer.saved[name]
+
+
+def _layers(
+    module: Module, entry: Function, analysis: Analysis, turn: int, calls: Collection[int], machine: Simulation
+) -> Iterator[_Layer]:
+    found: dict[str, _Layer] = {}
+    for pair, places, _ in pairs_of(module, entry, turn, calls):
+        function = pair.function
+        if function.name not in found:
+            state = analysis.domain.instance(function.name, arguments_of(entry, analysis, places[0])).state
+            makers = {name: s for s in function.body if isinstance(s, (Apply, Call)) for name in s.results if name}
+            seconds = {
+                id(s): _seconds(module, analysis, state, s, machine)
+                for s in {id(s): s for s in makers.values()}.values()
+            }
+            found[function.name] = _Layer(function.name, set(), {}, makers, seconds)
+        layer = found[function.name]
+        layer.calls.update(places)
+        state = analysis.domain.instance(function.name, arguments_of(entry, analysis, places[0])).state
+        for name in _own(entry, pair, places, turn):
+            if name in layer.makers and (size := _bytes(state, name)):
+                layer.saved[name] = size
+    yield from (layer for layer in found.values() if layer.saved)
+
+
+def _own(entry: Function, pair: Pair, places: Sequence[int], turn: int) -> set[str]:
+    """The values of a function that it returns for its backward function alone."""
+    position = {arg: i for i, arg in enumerate(pair.function.returned) if isinstance(arg, str)}
+    other = {name for s in entry.body[:turn] for name in names(getattr(s, "args", ()))} | {*names(entry.returned)}
+    found: set[str] = set()
+    for name in pair.values.values():
+        at = position.get(name)
+        made = [results(entry.body[place])[at] for place in places] if at is not None else []
+        if made and not other.intersection(made):
+            found.add(name)
+    return found
+
+
+def _bytes(state: State, name: str) -> int:
+    found = type_of(state[name])
+    if not isinstance(found, TensorType) or found.device == HOST or found.dtype is None:
+        return 0
+    elements = found.elements
+    return elements * found.dtype.bits // 8 if isinstance(elements, int) else 0
+
+
+def _seconds(module: Module, analysis: Analysis, state: State, statement: Apply | Call, machine: Simulation) -> float:
+    if isinstance(statement, Apply):
+        if any(types.device_of(type_of(state[name])) == HOST for name in statement.results if name):
+            return 0.0
+        return machine.effect_of(statement, state(statement.args)).cost.seconds
+    inner = analysis.domain.instance(statement.function, state(statement.args))
+    body = [s for s in inner.function.body if isinstance(s, (Apply, Call))]
+    return sum(_seconds(module, analysis, inner.state, s, machine) for s in body)

@@ -1,0 +1,134 @@
+"""What delayed scaling keeps from step to step: the greatest magnitudes that quantised tensors had, by function call.
+
+A history is state of the entry function, with a row for each tensor that the called function quantises, and a column
+for each step, the newest first. The greatest of a row is what the tensor is expected to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from distir.ir import (
+    DISCARD,
+    DTYPES,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Return,
+    Statement,
+    TensorType,
+    names,
+)
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import callees_first
+
+EXPECTED = "greatest"
+"""The hint for values that hold the greatest magnitudes expected."""
+
+
+def with_history(f: FunctionBuilder, hint: str, tensors: int, steps: int, device: int) -> tuple[Param, Statement, str]:
+    """A parameter for a history, the statement that gives what is expected by it, and the name of that."""
+    name = f.fresh(f"{hint}.history")
+    expected = f.fresh(f"{hint}.{EXPECTED}")
+    stated = TensorType(DTYPES["Float32"], (tensors, steps), device)
+    found = Apply((expected,), "ReduceMax", (name, Literal((1,))), Attributes({"keepdims": False}))
+    return Param(name, stated, Attributes({"state": True})), found, expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Greatest magnitudes that a function gives: of the tensor in which slot of which parameter."""
+
+    param: int
+    slot: int
+    value: str
+
+
+def recorded(module: Module, entry: Function) -> Module:
+    """The training step with the histories updated, and returned behind its other results.
+
+    Functions hand up the greatest magnitudes of what they quantise as further results. As it was, where no tensor is
+    quantised by a history.
+    """
+    seen: dict[str, list[_Seen]] = {}
+    functions: dict[str, Function] = {}
+    for function in callees_first(module):
+        writer = _Writer(function, namer(function), seen)
+        writer.write(entry.name)
+        functions[function.name] = writer.written
+        seen[function.name] = writer.found
+    return Module(functions[f.name] for f in module)
+
+
+@dataclass
+class _Writer:
+    """One function, with the greatest magnitudes that it comes across."""
+
+    function: Function
+    f: FunctionBuilder
+    seen: Mapping[str, list[_Seen]]
+    found: list[_Seen] = field(default_factory=list["_Seen"])
+    by_value: dict[str, list[tuple[int, str]]] = field(default_factory=dict[str, "list[tuple[int, str]]"])
+    """By value that says what is expected: slots, and what there is now."""
+    written: Function = field(init=False)
+
+    def write(self, entry: str) -> None:
+        """Write the function."""
+        body = [self._statement(statement) for statement in self.function.body[:-1]]
+        if not self.by_value:
+            self.written = self.function
+            return
+        returned = list(self.function.returned)
+        if self.function.name == entry:
+            body += self._updates(returned)
+        else:
+            params = {p.name: i for i, p in enumerate(self.function.params)}
+            for name, values in self.by_value.items():
+                for slot, value in values if name in params else ():
+                    self.found.append(_Seen(params[name], slot, value))
+                    returned.append(value)
+        self.written = replace(self.function, body=(*body, Return(tuple(returned))), result_types=None)
+
+    def _statement(self, statement: Statement) -> Statement:
+        if isinstance(statement, Apply) and statement.op == "ScaleToFloat8":
+            q, scale, now = (*statement.results, DISCARD, DISCARD)[:3]
+            now = now or self.f.fresh(f"{next(iter(names(statement.args)))}.now")
+            slot = statement.attrs.get("slot", 0)
+            self._note(statement.args[1], slot, now)
+            return replace(statement, results=(q, scale, now), claims=())
+        if isinstance(statement, Call) and self.seen.get(statement.function):
+            more: list[str] = []
+            for seen in self.seen[statement.function]:
+                more.append(self.f.fresh(seen.value))
+                self._note(statement.args[seen.param], seen.slot, more[-1])
+            return replace(statement, results=(*statement.results, *more), claims=())
+        return statement
+
+    def _note(self, expected: object, slot: object, now: str) -> None:
+        assert isinstance(expected, str)
+        assert isinstance(slot, int)
+        self.by_value.setdefault(expected, []).append((slot, now))
+
+    def _updates(self, returned: list[Arg]) -> list[Statement]:
+        """The statements that make the new histories, which are returned too."""
+        makers = {name: s for s in self.function.body if isinstance(s, Apply) for name in s.results}
+        body: list[Statement] = []
+        for expected, values in self.by_value.items():
+            history = makers[expected].args[0]
+            assert isinstance(history, str)
+            current = self.f.fresh(history)
+            body.append(Apply((current,), "NextHistory", (history,)))
+            for number, (slot, now) in enumerate(values, 1):
+                greatest = self.f.fresh(f"{now}.{EXPECTED}")
+                new = self.f.fresh(f"{history}_new" if number == len(values) else history)
+                body.append(Apply((greatest,), "Greatest", (now,)))
+                body.append(Apply((new,), "RecordGreatest", (current, greatest), Attributes({"slot": slot})))
+                current = new
+            returned.append(current)
+        return body

@@ -1,0 +1,467 @@
+"""What one kernel computes, but a call stands between: it moves to the other side, and functions stay functions.
+
+- Elementwise ops at the end of a layer, above all its residual sum, go to where the result is used first: into the
+  caller, or on into the function that it calls next. So the next layer takes both terms and fuses their sum with its
+  norm, as torch.compile does, which sees no layers.
+- The sum over microbatches of a gradient goes from the caller into the function that computes the gradient, so that
+  the product adds to the sum itself (`accumulation`).
+
+A function that takes something in is another function, beside the one without it: written once, called as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import Analysis, Instance
+from distir.ir import (
+    DISCARD,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Call,
+    Dim,
+    Function,
+    Module,
+    Param,
+    Return,
+    Statement,
+    TensorType,
+    Type,
+    names,
+    operands,
+    results,
+)
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import type_of
+from distir.transform.common_subexpressions import with_arguments
+from distir.transform.dead_code import with_results
+from distir.transform.entry import entry_names
+from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient, uses_of
+from distir.transform.fusion.groups import Grouping, placed_part
+from distir.transform.fusion.kernels import name_of
+
+MOVABLE = frozenset({"pointwise", "view", "move"})
+READING = frozenset({"pointwise", "rows", "reduction"})
+
+
+def with_sums_inside(module: Module) -> Module:
+    """The module in which functions that compute weight gradients add them to their sums, where their callers did."""
+    return _Sums(module).done()
+
+
+def with_ends_moved(analysis: Analysis, reached: Sequence[Instance]) -> Module:
+    """The module with elementwise ops at the ends of functions moved to where their results are used first.
+
+    The same module where nothing moves. `reached`: what the entry runs.
+    """
+    return _Ends(analysis, reached).done()
+
+
+@dataclass
+class _Variants:
+    """The functions of a module, and those that are made of them."""
+
+    module: Module
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    known: dict[object, str] = field(default_factory=dict[object, str])
+    """By what was moved into which function: the function with it."""
+    made: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    """By function: those that were made of it."""
+
+    def __post_init__(self) -> None:
+        self.functions = dict(self.module.functions)
+        self.taken = FunctionBuilder("")
+        for name in self.functions:
+            self.taken.fresh(name)
+
+    def module_of_used(self) -> Module:
+        """The functions, but for those that nothing calls any more; made ones are behind what they are made of."""
+        called = {s.function for f in self.functions.values() for s in f.body if isinstance(s, Call)}
+        before = {s.function for f in self.module for s in f.body if isinstance(s, Call)}
+        kept = {*entry_names(self.module), *(name for name in self.module.functions if name not in before), *called}
+        order: list[str] = []
+        waiting = list(self.module.functions)[::-1]
+        while waiting:
+            order.append(waiting.pop())
+            waiting += reversed(self.made.get(order[-1], ()))
+        return Module(self.functions[name] for name in order if name in kept)
+
+    def add(self, origin: str, hint: str, function: Function) -> str:
+        """Add a function that is made of another one, under a free name."""
+        name = self.taken.fresh(hint)
+        self.functions[name] = replace(function, name=name)
+        self.made.setdefault(origin, []).append(name)
+        return name
+
+
+class _Sums(_Variants):
+    """Sums of gradients, on their way into the functions that compute their terms."""
+
+    def done(self) -> Module:
+        waiting = [name for name, function in self.functions.items() if not function.kernel]
+        for name in waiting:  # grows while it is walked
+            known = len(self.functions)
+            self.functions[name] = self._moved(self.functions[name])
+            waiting += list(self.functions)[known:]
+        return self.module_of_used() if len(self.functions) > len(self.module.functions) else self.module
+
+    def _moved(self, function: Function) -> Function:
+        uses = uses_of(function)
+        maker = {name: index for index, s in enumerate(function.body) for name in results(s)}
+        body: list[Statement | None] = list(function.body)
+        for index, call in enumerate(function.body):
+            if not isinstance(call, Call) or self.functions[call.function].kernel:
+                continue
+            moved: dict[int, Accumulation] = {}
+            for number, name in enumerate(call.results):
+                if name == DISCARD or not self._is_weight_gradient(call.function, number):
+                    continue
+                found = accumulation_of(name, "", function.body, uses)
+                if found is not None and maker.get(found.so_far, -1) < index:
+                    moved[number] = found
+            if moved:
+                body[index] = self._called(call, moved, function.body)
+                for i in (i for found in moved.values() for i in found.chain):
+                    body[i] = None
+        return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
+
+    def _is_weight_gradient(self, name: str, number: int) -> bool:
+        """Whether a function makes a result, and nothing else of it, by a product that can add it to something."""
+        while True:
+            function = self.functions[name]
+            returned = function.returned[number]
+            if function.kernel or not isinstance(returned, str):
+                return False
+            used = [s for s in function.body if returned in names(operands(s))]
+            made = next((s for s in function.body if returned in results(s)), None)
+            if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
+                return False
+            if isinstance(made, Apply):
+                return made.stream == "" and makes_a_weight_gradient(made)
+            name, number = made.function, made.results.index(returned)
+
+    def _called(self, call: Call, moved: Mapping[int, Accumulation], body: Sequence[Statement]) -> Call:
+        """A call that takes sums and gives the new ones, in the place of terms."""
+        chains = {n: [s for i in found.chain if isinstance(s := body[i], Apply)] for n, found in moved.items()}
+        made, claims = list(call.results), list(call.claims)
+        forms: list[object] = [call.function]
+        for number, chain in chains.items():
+            so_far = moved[number].so_far
+            forms.append((number, tuple((s.op, s.attrs, tuple(arg == so_far for arg in s.args)) for s in chain)))
+            made[number] = chain[-1].results[0]
+            if claims:
+                claims[number] = chain[-1].claims[0] if chain[-1].claims else None
+        key = tuple(forms)
+        if key not in self.known:
+            terms = {n: call.results[n] for n in moved}
+            self.known[key] = self._with_sums(self.functions[call.function], moved, chains, terms)
+        args = (*call.args, *(found.so_far for found in moved.values()))
+        return Call(tuple(made), self.known[key], args, tuple(claims) if any(claims) else ())
+
+    def _with_sums(
+        self,
+        function: Function,
+        moved: Mapping[int, Accumulation],
+        chains: Mapping[int, Sequence[Apply]],
+        terms: Mapping[int, str],
+    ) -> str:
+        """The function that adds to sums what it gives: its name. `terms`: what the caller calls what it gives."""
+        builder, returned = namer(function), list(function.returned)
+        params, behind = list(function.params), dict[str, list[Statement]]()
+        for number, chain in chains.items():
+            term = str(returned[number])
+            so_far = builder.fresh(f"{term}_sum")
+            params.append(Param(so_far, UNKNOWN))
+            instead: dict[str, Arg] = {moved[number].so_far: so_far, terms[number]: term}
+            behind[term] = _renamed(chain, instead, builder)
+            returned[number] = instead[chain[-1].results[0]]
+        made = _with(function, params, returned, behind=behind)
+        return self.add(function.name, f"{function.name}_sum", made)
+
+
+def _renamed(
+    statements: Iterable[Statement],
+    instead: dict[str, Arg],
+    builder: FunctionBuilder,
+    named: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
+) -> list[Statement]:
+    """Statements in another function, which `instead` says the names of. It learns those of their results.
+
+    `named`: names that results are to have; others are fresh, made of their `hints`, or of what they were.
+    """
+    written: list[Statement] = []
+    for statement in statements:
+        assert isinstance(statement, Apply)
+        moved = with_arguments(replace(statement, claims=()), instead)
+        made = tuple(
+            name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
+            for name in statement.results
+        )
+        instead.update((old, new) for old, new in zip(statement.results, made, strict=True) if old != DISCARD)
+        assert isinstance(moved, Apply)
+        written.append(with_results(moved, made))
+    return written
+
+
+def _with(
+    function: Function,
+    params: Sequence[Param],
+    returned: Sequence[Arg],
+    *,
+    first: Sequence[Statement] = (),
+    behind: Mapping[str, Sequence[Statement]] | None = None,
+    without: Collection[int] = (),
+) -> Function:
+    """A function of other parameters and results: statements come first, or behind values, and some are left out."""
+    body = list(first)
+    for index, statement in enumerate(function.body):
+        if not isinstance(statement, Return) and index not in without:
+            body.append(statement)
+            body += [s for made in results(statement) for s in (behind or {}).get(made, ())]
+    return Function(function.name, tuple(params), (*body, Return(tuple(returned))))
+
+
+@dataclass(frozen=True)
+class _End:
+    """Elementwise statements at the end of a function, of which only the caller uses what they give."""
+
+    members: tuple[int, ...]
+    taken: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """An end in the caller, by the caller's names."""
+
+    statements: Sequence[Statement]
+    taken: Mapping[str, Arg]
+    """Operands, by the names that they had where the end comes from."""
+    given: tuple[str, ...]
+    hints: Mapping[str, str]
+    """By the caller's names: those that they had."""
+
+
+class _Ends(_Variants):
+    """Ends of functions, on their way to where their results are used."""
+
+    def __init__(self, analysis: Analysis, reached: Sequence[Instance]) -> None:
+        super().__init__(analysis.module)
+        self.domain = analysis.domain
+        self.instances = {instance.function.name: instance for instance in reached}
+        self.groupings: dict[str, Grouping] = {}
+        self.uses = {function.name: uses_of(function) for function in self.module}
+        self.leaving: dict[str, set[int]] = {}
+        """By function: the statements of its ends."""
+        self.calls: dict[str, list[tuple[Function, int]]] = {}
+        for function in self.module:
+            for index, statement in enumerate(function.body):
+                if isinstance(statement, Call):
+                    self.calls.setdefault(statement.function, []).append((function, index))
+
+    def done(self) -> Module:
+        """The module with ends moved."""
+        entries = entry_names(self.module)
+        ends = {
+            name: found
+            for name in self.instances
+            if name in self.calls and name not in entries and (found := [*self._ends(name)])
+        }
+        self.leaving = {name: {i for end in found for i in end.members} for name, found in ends.items()}
+        useful = {name: [end for end in found if self._is_useful(name, end)] for name, found in ends.items()}
+        ends = {name: found for name, found in useful.items() if found}
+        if not ends:
+            return self.module
+        for name, found in ends.items():
+            self.functions[name] = self._without(self.functions[name], found)
+        for function in self.module:
+            if not function.kernel:
+                self.functions[function.name] = self._moved(function, ends)
+        return self.module_of_used()
+
+    def _grouping(self, name: str) -> Grouping:
+        if name not in self.groupings:
+            instance = self.instances[name]
+            self.groupings[name] = Grouping(instance.function, self.domain, instance.state, epilogues=False)
+        return self.groupings[name]
+
+    def _ends(self, name: str) -> Iterator[_End]:
+        """Kernels, and ops that are alone, that may leave a function: elementwise, and used by nothing else in it."""
+        function = self.instances[name].function
+        returned = {arg for arg in function.returned if isinstance(arg, str)}
+        makers = {n: i for i, s in enumerate(function.body) for n in results(s) if n in returned}
+        uses, last = self.uses[name], len(function.body) - 1
+        seen = set[int]()
+        for index in makers.values():
+            statement = function.body[index]
+            only_returned = all(uses.get(name, [last]) == [last] for name in results(statement))
+            if index in seen or not isinstance(statement, Apply) or not only_returned:
+                continue
+            grouping = self._grouping(name)
+            group = grouping.owner.get(index)
+            members = tuple(sorted(group.members)) if group is not None else (index,)
+            seen.update(members)
+            parts = [grouping.parts.get(i) for i in members]
+            taken, given = grouping.outside(members)
+            kinds = {None if part is None else part[0].kind for part in parts}
+            ends = all(uses.get(n) == [last] for n in given) and returned.issuperset(given)
+            ends &= all(function.returned.count(n) == 1 for n in given)
+            if kinds <= MOVABLE and "pointwise" in kinds and ends and not function.kernel:
+                yield _End(members, tuple(taken), tuple(given))
+
+    def _is_useful(self, name: str, end: _End) -> bool:
+        """Whether behind most calls a kernel would compute the end together with what uses its results first."""
+        found = [self._is_read_there(name, end, *at) for at in self.calls[name]]
+        return found.count(True) > found.count(False)
+
+    def _is_read_there(self, name: str, end: _End, caller: Function, index: int) -> bool | None:
+        """The same for one call; None where nothing uses the results."""
+        call, function = caller.body[index], self.module.functions[name]
+        found: bool | None = None
+        for value in end.given:
+            made = results(call)[function.returned.index(value)]
+            users = self.uses[caller.name].get(made, ()) if made != DISCARD else ()
+            if users:
+                found = bool(found) or self._reads(caller.name, users[0], made, self._size(name, value))
+        return found
+
+    def _size(self, name: str, value: str) -> Dim:
+        found = type_of(self.instances[name].state[value])
+        return found.elements if isinstance(found, TensorType) else None
+
+    def _reads(self, name: str, index: int, value: str, size: Dim) -> bool:
+        """Whether a statement reads a value of so many elements in a loop over them; a call, where its body does."""
+        instance = self.instances.get(name)
+        if instance is None or size is None:
+            return False
+        statement = instance.function.body[index]
+        if isinstance(statement, Call):
+            callee = self.module.functions[statement.function]
+            if callee.kernel or statement.args.count(value) != 1 or list(names(statement.args)).count(value) != 1:
+                return False
+            inside = callee.params[statement.args.index(value)].name
+            reading = set(self.uses[callee.name].get(inside, ())) - self.leaving.get(callee.name, set())
+            return any(isinstance(callee.body[i], Apply) and self._reads(callee.name, i, inside, size) for i in reading)
+        found = placed_part(statement, self.domain, instance.state)
+        return found is not None and found[0].kind in READING and found[0].elements == size
+
+    def _without(self, function: Function, ends: Sequence[_End]) -> Function:
+        """A function that gives the operands of its ends in the place of their results."""
+        left, gone = {i for end in ends for i in end.members}, {name for end in ends for name in end.given}
+        returned = [*(arg for arg in function.returned if arg not in gone), *_more_returned(function, ends)]
+        return _with(function, function.params, returned, without=left)
+
+    def _opened(self, call: Call, ends: Sequence[_End], builder: FunctionBuilder) -> tuple[Call, list[_Moving]]:
+        """The call of a function without its ends, and these in its caller."""
+        function = self.module.functions[call.function]
+        gone = {name for end in ends for name in end.given}
+        instead: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, call.args, strict=True)}
+        wanted = {name for end in ends for name in end.taken}
+        made: list[str] = []
+        claims: list[Type | None] = []
+        stated = call.claims or (None,) * len(call.results)
+        for arg, name, claim in zip(function.returned, call.results, stated, strict=True):
+            if arg in gone:
+                continue
+            if name == DISCARD and isinstance(arg, str) and arg in wanted and arg not in instead:
+                name = builder.fresh(arg)
+            if isinstance(arg, str) and name != DISCARD:
+                instead.setdefault(arg, name)
+            made.append(name)
+            claims.append(claim)
+        for name in _more_returned(function, ends):
+            instead[name] = builder.fresh(name)
+            made.append(str(instead[name]))
+            claims.append(None)
+        moving: list[_Moving] = []
+        given = {arg: name for arg, name in zip(function.returned, call.results, strict=True) if arg in gone}
+        for end in ends:
+            if any(given[name] != DISCARD for name in end.given):
+                statements = [s for i in end.members if isinstance(s := function.body[i], Apply)]
+                named = {name: given[name] for name in end.given if given[name] != DISCARD}
+                written = _renamed(statements, instead, builder, named)
+                taken = {name: instead[name] for name in end.taken}
+                hints = {new: old for old, new in instead.items() if isinstance(new, str)}
+                moving.append(_Moving(written, taken, tuple(named.values()), hints))
+        kept = tuple(claims) if any(claims) else ()
+        return replace(call, results=tuple(made), claims=kept), moving
+
+    def _moved(self, function: Function, ends: Mapping[str, Sequence[_End]]) -> Function:
+        """A function with the ends of those that it calls: in it, or in the ones that it calls next."""
+        if not any(isinstance(s, Call) and s.function in ends for s in function.body):
+            return self.functions[function.name]
+        builder, uses = namer(function), self.uses[function.name]
+        waiting: dict[int, list[_Moving]] = {}
+        body: list[Statement] = []
+        left = {i for end in ends.get(function.name, ()) for i in end.members}
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Call):
+                moving: list[_Moving] = []
+                if statement.function in ends:
+                    statement, moving = self._opened(statement, ends[statement.function], builder)
+                if index in waiting:
+                    needed = {arg for m in moving for arg in m.taken.values() if isinstance(arg, str)}
+                    needed |= {name for m in waiting[index] for name in m.given if uses[name] != [index]}
+                    statement = self._taking(statement, waiting[index], needed)
+                body.append(statement)
+                for m in moving:
+                    goal = min(i for name in m.given for i in uses[name])
+                    if self._goes_into(function, goal, m):
+                        waiting.setdefault(goal, []).append(m)
+                    else:
+                        body += m.statements
+            elif isinstance(statement, Return):
+                body.append(Return(self.functions[function.name].returned))
+            elif index not in left:
+                body.append(statement)
+        return replace(function, body=tuple(body))
+
+    def _goes_into(self, caller: Function, goal: int, moving: _Moving) -> bool:
+        statement = caller.body[goal]
+        if not isinstance(statement, Call) or caller.name not in self.instances:
+            return False
+        read = [name for name in moving.given if name in names(statement.args)]
+        direct = all(statement.args.count(name) == 1 == list(names(statement.args)).count(name) for name in read)
+        return direct and any(self._reads(caller.name, goal, name, self._size(caller.name, name)) for name in read)
+
+    def _taking(self, call: Call, moving: Sequence[_Moving], needed: Collection[str]) -> Call:
+        """The call of a function that begins with what moves into it. `needed`: what it gives, for others."""
+        function = self.functions[call.function]
+        builder = namer(function)
+        params, args = list(function.params), list(call.args)
+        instead: dict[str, Arg] = {}
+        first: list[Statement] = []
+        made, returned = list(call.results), list(function.returned)
+        for m in moving:
+            named: dict[str, str] = {}
+            for hint, arg in m.taken.items():
+                if isinstance(arg, str) and arg not in instead:
+                    instead[arg] = builder.fresh(hint)
+                    params.append(Param(str(instead[arg]), UNKNOWN))
+                    args.append(arg)
+            for name in m.given:
+                if name in args:
+                    at = args.index(name)
+                    named[name] = params[at].name
+                    del params[at], args[at]
+            first += _renamed(m.statements, instead, builder, named, m.hints)
+            for name in m.given:
+                if name in needed:
+                    made.append(name)
+                    returned.append(instead[name])
+        whole = _with(function, params, returned, first=first)
+        key = (call.function, whole)
+        if key not in self.known:
+            added = name_of([s for m in moving for s in m.statements]).removeprefix("fused")
+            self.known[key] = self.add(call.function, f"{call.function}{added}", whole)
+        claims = (*call.claims, *(None,) * (len(made) - len(call.results))) if call.claims else ()
+        return Call(tuple(made), self.known[key], tuple(args), claims)
+
+
+def _more_returned(function: Function, ends: Sequence[_End]) -> list[str]:
+    """The values that a function without its ends gives besides those that it gave."""
+    known = {*(p.name for p in function.params), *(arg for arg in function.returned if isinstance(arg, str))}
+    return [name for name in dict.fromkeys(n for end in ends for n in end.taken) if name not in known]

@@ -1,0 +1,210 @@
+"""Fits the figures of a level's links to a table of measured collectives and sends.
+
+    python examples/profiles/collectives.py TABLE.csv --like dgx-h100 [--level nvlink] [--where system=h100_sxm …]
+
+Columns: `pattern` (as profiles name them, or as NCCL does), `devices`, `bytes` (the full payload), `seconds`, and where
+several nodes were used `per_node`. `--column bytes=message_size*2` takes another column, times or through a number.
+
+Prints the tables for a profile, and the errors, median and 90th percentile, on a fifth of the rows, by a hash, that the
+fit has not seen. `--like` is a profile, from whose figures the fit starts. See docs/how-to/hardware.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+from distir.cost import ALGORITHMS, Hardware, Level, Link, load
+from distir.ops.resources import Communication, Work
+
+HELD_OUT = 5
+"""One row of so many is not fitted."""
+NCCL = {
+    "all_reduce": "allreduce", "all_gather": "allgather", "reduce_scatter": "reducescatter",
+    "all_to_all": "alltoall", "send_recv": "send",
+}  # fmt: skip
+SIZES = ((0, "below 64 KiB"), (2**16, "to 8 MiB"), (2**23, "from 8 MiB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One row. `positions`: the first devices of each node, as on the profile's machine."""
+
+    work: Work
+    positions: tuple[int, ...]
+    seconds: float
+    held_out: bool
+
+    @property
+    def pattern(self) -> str:
+        """What was measured."""
+        assert self.work.communication is not None
+        return self.work.communication.pattern
+
+    @property
+    def size(self) -> str:
+        """The range of sizes."""
+        assert self.work.communication is not None
+        return [name for least, name in SIZES if self.work.communication.nbytes >= least][-1]
+
+
+def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
+    """The rows of a CSV file, without lines that begin with `#`, whose columns have these values."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+
+
+def measured(
+    rows: Sequence[Mapping[str, str]], columns: Mapping[str, str], machine: Hardware, node: int
+) -> list[Measured]:
+    """The rows read. Raises SystemExit where a column is missing or no number."""
+    found: list[Measured] = []
+    for number, row in enumerate(rows, 1):
+        pattern = _text(row, columns.get("pattern", "pattern"), number)
+        devices = int(_number(row, columns.get("devices", "devices"), number))
+        per_node = devices
+        if "per_node" in columns or row.get("per_node"):
+            per_node = int(_number(row, columns.get("per_node", "per_node"), number))
+        nbytes = int(_number(row, columns.get("bytes", "bytes"), number))
+        seconds = _number(row, columns.get("seconds", "seconds"), number)
+        pattern = NCCL.get(pattern, pattern)
+        if pattern not in ALGORITHMS:
+            raise SystemExit(f"row {number}: `{pattern}` is no pattern; there are {', '.join([*ALGORITHMS, *NCCL])}")
+        digest = hashlib.sha256(f"{pattern} {devices} {per_node} {nbytes}".encode()).digest()
+        places = tuple(k // per_node * node + k % per_node for k in range(devices))
+        if max(places, default=0) >= machine.devices:
+            raise SystemExit(f"row {number}: `{machine.name}` has no device {max(places)}")
+        work = Work(communication=Communication(pattern, nbytes))  # type: ignore[arg-type]
+        found.append(Measured(work, places, seconds, digest[0] % HELD_OUT == 0))
+    return found
+
+
+def _text(row: Mapping[str, str], name: str, number: int) -> str:
+    if not row.get(name):
+        raise SystemExit(f"row {number} has nothing in the column `{name}`")
+    return row[name]
+
+
+def _number(row: Mapping[str, str], said: str, number: int) -> float:
+    match = re.fullmatch(r"(\w+)(?:([*/])([\d.e+-]+))?", said)
+    if match is None:
+        raise SystemExit(f"`--column` expected a column, `column*number` or `column/number`, found `{said}`")
+    try:
+        value = float(_text(row, match[1], number))
+    except ValueError:
+        raise SystemExit(f"row {number}: `{match[1]}` is `{row[match[1]]}`, expected a number above zero") from None
+    if not value > 0:
+        raise SystemExit(f"row {number}: `{match[1]}` is `{row[match[1]]}`, expected a number above zero")
+    factor = float(match[3] or 1)
+    return value / factor if match[2] == "/" else value * factor
+
+
+# The fit: each figure in turn a little up and down, by ever smaller factors.
+
+Figures = dict[tuple[str, str], float]
+STEPS = (2.0, 1.4, 1.15, 1.05, 1.015)
+NAMES = ("startup", "latency", "bandwidth")
+
+
+def fit(rows: Sequence[Measured], machine: Hardware, level: str) -> tuple[Hardware, Figures]:
+    """The machine with the figures of a level fitted to the rows; and those that rows say something of."""
+    own = next(found for found in machine.levels if found.name == level)
+    figures: Figures = {(use, name): getattr(link, name) for use, link in own.links.items() for name in NAMES}
+
+    def with_figures(figures: Figures) -> Hardware:
+        return replace(machine, levels=tuple(_with(x, figures) if x.name == level else x for x in machine.levels))
+
+    sends = [row for row in rows if row.pattern == "send"]
+    others = [row for row in rows if row.pattern != "send"]
+    fitted: list[tuple[str, str]] = []
+    for part, uses in ((sends, ("send",)), (others, ("collective", "low_latency", "switch"))):
+        if part:
+            keys = [key for key in figures if key[0] in uses]
+            fitted += keys
+            figures = _descend(figures, keys, lambda tried, part=part: loss(part, with_figures(tried)))
+    return with_figures(figures), {key: figures[key] for key in figures if key in fitted}
+
+
+def _with(level: Level, figures: Figures) -> Level:
+    links: dict[str, Link] = {}
+    for use, link in level.links.items():
+        links[use] = replace(link, **{name: figures[use, name] for name in NAMES})
+    return replace(level, links=links)
+
+
+def _descend(figures: Figures, keys: Sequence[tuple[str, str]], value: Callable[[Figures], float]) -> Figures:
+    best = value(figures)
+    for step in STEPS:
+        better = True
+        while better:
+            better = False
+            for key in keys:
+                for factor in (step, 1 / step):
+                    tried = {**figures, key: figures[key] * factor}
+                    found = value(tried)
+                    if found < best - 1e-6:
+                        figures, best, better = tried, found, True
+    return figures
+
+
+def loss(rows: Sequence[Measured], machine: Hardware) -> float:
+    """The mean distance in the logarithm, so that all sizes count alike."""
+    return fmean(abs(math.log(machine.cost(row.work, row.positions).seconds / row.seconds)) for row in rows)
+
+
+def errors(rows: Sequence[Measured], machine: Hardware) -> str:
+    """Median and 90th percentile of the relative error."""
+    found = sorted(abs(machine.cost(row.work, row.positions).seconds / row.seconds - 1) for row in rows)
+    return f"{median(found):6.1%} {found[math.ceil(0.9 * len(found)) - 1]:6.1%} of {len(found)}"
+
+
+def tables(level: str, figures: Figures) -> str:
+    """The figures as a profile states them."""
+    lines: list[str] = []
+    for use in dict.fromkeys(use for use, _ in figures):
+        startup, latency, bandwidth = (figures[use, name] for name in NAMES)
+        lines += [f"[levels.{level}.{use}]", f'startup = "{startup * 1e6:.3g}us"', f'latency = "{latency * 1e6:.3g}us"']
+        lines += [f'bandwidth = "{bandwidth / 1e9:.3g}GB/s"', 'source = "table"', 'basis = "measured"', ""]
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Read, fit, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("table")
+    parser.add_argument("--like", required=True, metavar="PROFILE")
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--level")
+    parser.add_argument("--where", nargs="*", default=[], metavar="COLUMN=VALUE")
+    parser.add_argument("--column", nargs="*", default=[], metavar="NAME=COLUMN")
+    given = parser.parse_args(words)
+    machine = load(given.like, None if given.nodes == 1 else given.nodes)
+    level = given.level or machine.levels[-1].name
+    if level not in [found.name for found in machine.levels]:
+        raise SystemExit(
+            f"`{machine.name}` has no level `{level}`: {', '.join(found.name for found in machine.levels)}"
+        )
+    where, columns = (dict(word.split("=", 1) for word in found) for found in (given.where, given.column))
+    rows = measured(read_rows(given.table, where), columns, machine, len(machine.kinds) // given.nodes)
+    fitted, held_out = ([row for row in rows if row.held_out == held] for held in (False, True))
+    if not fitted or not held_out:
+        raise SystemExit(f"{len(rows)} rows of the table are too few")
+    found, figures = fit(fitted, machine, level)
+    print(tables(level, figures))
+    for pattern in dict.fromkeys(row.pattern for row in rows):
+        for _, size in SIZES:
+            own = [row for row in held_out if (row.pattern, row.size) == (pattern, size)]
+            if own:
+                print(f"# {pattern:14} {size:13} {errors(own, found)}; before: {errors(own, machine)}")
+    print(f"# {'all':28} {errors(held_out, found)}; before: {errors(held_out, machine)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,564 @@
+"""Fits the figures of products and attention by shape (`distir/cost/contractions.py`) to a table of measured ops.
+
+    python examples/profiles/fit.py products TABLE.csv --like h100 --dtype BFloat16 [--where system=h100_sxm …]
+    python examples/profiles/fit.py attention TABLE.csv --like h100 --dtype BFloat16 [--where …]
+
+Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
+seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has
+some, are where the fit starts. See docs/how-to/hardware.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from distir.cost import DeviceKind, load
+from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Pace, ProductFigures, Tile
+from distir.ir import DTYPES
+
+HELD_OUT = 5
+"""One row of so many is not fitted."""
+
+ENOUGH = 2500
+"""Rows that a fit looks at: more change no figure."""
+
+Array = Any
+
+
+# Tables.
+
+
+def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
+    """The rows of a CSV file, without lines that begin with `#`, whose columns have these values."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+
+
+def column(rows: Sequence[Mapping[str, str]], name: str, default: float | None = None) -> Array:
+    """A column of numbers. Raises SystemExit where it is missing, or a value is no positive number."""
+    found: list[float] = []
+    for number, row in enumerate(rows, 1):
+        text = row.get(name) or ("" if default is None else str(default))
+        try:
+            value = float(text)
+        except ValueError:
+            raise SystemExit(f"row {number} has no number in the column `{name}`, but `{text}`") from None
+        if not value > 0:
+            raise SystemExit(f"row {number}: `{name}` is `{text}`, expected a number above zero")
+        found.append(value)
+    return np.array(found)
+
+
+def seconds_of(rows: Sequence[Mapping[str, str]]) -> Array:
+    """The measured times: a column `seconds`, `latency_ms` or `latency_us`."""
+    for name, unit in (("seconds", 1.0), ("latency_ms", 1e-3), ("latency_us", 1e-6)):
+        if rows and name in rows[0]:
+            return column(rows, name) * unit
+    raise SystemExit("the table has no column `seconds`, `latency_ms` or `latency_us`")
+
+
+def held_out(*shape: Array) -> Array:
+    """Which rows are not fitted: by a hash of the shape, so that the same shape is never on both sides."""
+
+    def one(numbers: Iterable[float]) -> bool:
+        text = ",".join(str(int(number)) for number in numbers)
+        return int(hashlib.sha256(text.encode()).hexdigest(), 16) % HELD_OUT == 0
+
+    return np.array([one(numbers) for numbers in zip(*shape, strict=True)])
+
+
+# Least squares.
+
+
+def minimise(
+    residuals: Callable[[Array], Array], start: Array, low: Array, high: Array, rounds: int = 40, soft: float = 0.05
+) -> Array:
+    """Levenberg and Marquardt's method within bounds. Residuals above `soft` count linearly, so that outliers do not.
+
+    Parameters are logarithms of figures; derivatives are differences.
+    """
+    at, damping = np.clip(start, low, high), 1e-2
+
+    def cost(r: Array) -> float:
+        return float(np.sum(np.sqrt(1 + (r / soft) ** 2) - 1))
+
+    found = residuals(at)
+    least = cost(found)
+    for _ in range(rounds):
+        steps = np.where(at + 2e-3 < high, 2e-3, -2e-3)
+        slopes = np.stack(
+            [(residuals(at + step * unit) - found) / step for step, unit in zip(steps, np.eye(len(at)), strict=True)], 1
+        )
+        weights = 1 / np.sqrt(1 + (found / soft) ** 2)
+        normal, gradient = slopes.T @ (weights[:, None] * slopes), slopes.T @ (weights * found)
+        before = least
+        for _ in range(8):
+            move = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-6 * len(found)), -gradient)
+            there = np.clip(at + np.clip(move, -0.7, 0.7), low, high)
+            tried = residuals(there)
+            if cost(tried) < least:
+                at, found, least, damping = there, tried, cost(tried), max(damping / 5, 1e-6)
+                break
+            damping *= 5
+        if before - least < 1e-5 * before:
+            break
+    return at
+
+
+def restarted(
+    residuals: Callable[[Array], Array], start: Array, low: Array, high: Array, restarts: int, seed: int = 0
+) -> Array:
+    """The best of several fits: the first from `start`, the others from where the best ended, shaken."""
+    random = np.random.default_rng(seed)
+    best = minimise(residuals, start, low, high)
+    least = float(np.sum(np.sqrt(1 + (residuals(best) / 0.05) ** 2)))
+    for _ in range(restarts):
+        shaken = best + (high - low) * random.normal(0, 0.1, len(best)) * (random.random(len(best)) < 0.3)
+        there = minimise(residuals, shaken, low, high, rounds=20)
+        cost = float(np.sum(np.sqrt(1 + (residuals(there) / 0.05) ** 2)))
+        if cost < least:
+            best, least = there, cost
+    return best
+
+
+def quantiles(measured: Array, estimated: Array) -> tuple[float, float]:
+    """The median and the ninth decile of the relative errors."""
+    errors = np.abs(estimated / measured - 1)
+    return float(np.median(errors)), float(np.quantile(errors, 0.9))
+
+
+# Products.
+
+
+@dataclass(frozen=True)
+class Products:
+    """A table of products of one element type.
+
+    `turns`: how many matrices `n` × `k` the measurement took turns with, so that caches hold one only if they hold all;
+    the other operand and the result are those of the last run. `cache`: bytes that the device's caches hold.
+    """
+
+    m: Array
+    n: Array
+    k: Array
+    batch: Array
+    measured: Array
+    size: int
+    turns: int = 1
+    quantised: bool = False
+
+    def part(self, chosen: Array) -> Products:
+        """Some of the rows."""
+        names = ("m", "n", "k", "batch", "measured")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    def memory_traffic(self, cache: float) -> Array:
+        """Bytes that come from memory: what a cache of this size does not hold from the last run."""
+        left, right = self.m * self.k * self.batch * self.size, self.n * self.k * self.batch * self.size
+        result = self.m * self.n * self.batch * max(self.size, 2)
+
+        def missed(held: Array) -> Array:
+            return 1 - 1 / (1 + (held / cache) ** 6)
+
+        near = missed(left + right + result)
+        return (left + result) * near + right * missed(left + self.turns * right + result)
+
+    def quantising(self, figures: Array) -> Array:
+        """Seconds of quantising the left operand, where the measurement includes that. No part of a product."""
+        start, row, block, sums = figures
+        return (
+            start
+            + self.m * (row + block * np.ceil(self.k / 2048))
+            + sums * self.k * np.minimum(self.m, 256) / 256
+        )  # fmt: skip
+
+
+class Choices:
+    """Each row of a table with each tile and each number of parts that a kernel may take."""
+
+    def __init__(self, table: Products, figures: ProductFigures) -> None:
+        sides = [(i, *s) for i, t in enumerate(figures.tiles) for s in {(t.rows, t.columns), (t.columns, t.rows)}]
+        chosen = [(i, r, c, parts) for i, r, c in sides for parts in SPLITS]
+        tile, rows, columns, parts = (np.array(one)[None] for one in zip(*chosen, strict=True))
+        m, n, k, batch = (one[:, None] for one in (table.m, table.n, table.k, table.batch))
+        tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * parts
+        possible = (parts == 1) | ((parts * STEP <= k) & (tiles <= 2 * figures.processors))
+        self.row, chosen = np.nonzero(possible)
+        self.first = np.searchsorted(self.row, np.arange(len(table.m)))
+        self.tile = tile[0][chosen]
+        self.loaded = (STEP * (rows + columns) * table.size)[0][chosen]
+        self.parts = parts[0][chosen]
+        self.tiles = tiles[possible]
+        self.steps = np.ceil(k / (parts * STEP))[possible]
+        self.filled = self.tiles / figures.processors
+        self.waves = np.ceil(self.filled)
+        self.thin = (np.minimum(table.m, table.n) <= figures.thin_to)[self.row]
+        self.area = (2 * STEP * rows * columns)[0][chosen]
+        self.flops = 2 * table.m * table.n * table.k * table.batch
+        self.results = table.m * table.n * table.batch
+        self.written = self.results * max(table.size, 2)
+
+    def seconds(self, f: ProductFigures, memory: Array) -> Array:
+        """What `ProductFigures.spent` gives, for all rows; `memory`: their traffic in seconds."""
+        rate, overhead, tail = (
+            np.array([getattr(tile, name) for tile in f.tiles])[self.tile] for name in ("rate", "overhead", "tail")
+        )
+
+        def pace(name: str) -> Array:
+            return np.where(self.thin, getattr(f.thin, name), getattr(f.usual, name))
+
+        alone = self.area / (rate / f.processors)
+        step = (alone**4 + (self.loaded / pace("load")) ** 4 + pace("step") ** 4) ** 0.25
+        waves = np.where(self.filled <= 1, 1.0, (1 - tail) * self.waves + tail * self.filled)
+        long = self.flops / f.rate / f.heats_in
+        heating = (1 + f.throttle * long / (1 + long))[self.row]
+        compute = waves * (overhead + self.steps * step) * heating
+        cache = (self.tiles * self.loaded * self.steps + self.written[self.row]) / f.cache
+        memory = memory[self.row]
+        most = np.maximum(np.maximum(compute, cache), memory)
+        total = most * sum((term / most) ** f.overlap for term in (compute, cache, memory)) ** (1 / f.overlap)
+        split = np.where(self.parts > 1, pace("split") + self.parts * self.results[self.row] * 4 / f.sums, 0.0)
+        best = np.minimum.reduceat(total + split, self.first)
+        thin = self.thin[self.first]
+        return best + np.where(thin, f.thin.launch, f.usual.launch)
+
+
+TILES = {"64x32": 0.3, "64x64": 0.55, "64x128": 0.75, "128x128": 0.9, "64x256": 0.9, "128x256": 0.98, "256x256": 0.98}
+"""The tiles that a fit begins with, and their shares of the peak."""
+
+SHARED = {
+    "memory": (0.6, 0.88, 1.0),  # of the bandwidth's peak
+    "cache": (1.2, 4.0, 20.0),  # of the bandwidth's peak
+    "sums": (0.5, 2.0, 20.0),  # of the bandwidth's peak
+    "overlap": (1.1, 3.5, 10.0),
+    "throttle": (1e-3, 0.15, 1.0),
+    "heats_in": (20e-6, 500e-6, 20e-3),
+}
+PACE = {
+    "launch": (0.5e-6, 2e-6, 8e-6),
+    "step": (2e-9, 3e-8, 6e-7),
+    "split": (0.2e-6, 1.5e-6, 6e-6),
+    "load": (3.0, 10.0, 60.0),  # of a multiprocessor's share of the bandwidth's peak
+}
+"""Lowest, usual and highest of each figure."""
+
+
+def default_figures(processors: int, peak: float, bandwidth: float) -> ProductFigures:
+    """Where a fit starts that knows no similar device."""
+    usual, thin = (
+        Pace(*(value[1] * (bandwidth / processors if name == "load" else 1) for name, value in PACE.items()))
+        for _ in range(2)
+    )
+    tiles = tuple(
+        Tile(*map(int, name.split("x")), 0.95 * share * peak, overhead, tail=0.3)
+        for (name, share), overhead in zip(TILES.items(), (3e-7, 4e-7, 6e-7, 1e-6, 1e-6, 2e-6, 4e-6), strict=True)
+    )
+    shared = {
+        name: value[1] * (bandwidth if name in ("memory", "cache", "sums") else 1) for name, value in SHARED.items()
+    }
+    return ProductFigures(processors, usual=usual, thin=thin, tiles=tiles, **shared)
+
+
+QUANTISING = ((1e-8, 2e-6, 5e-6), (1e-11, 3e-9, 3e-8), (1e-11, 4.5e-9, 3e-8), (1e-12, 2e-10, 3e-9))
+
+
+@dataclass(frozen=True)
+class ProductFit:
+    """Figures, and what belongs to the measurement alone: the bytes that caches held, seconds of quantising."""
+
+    figures: ProductFigures
+    cache: float
+    quantising: tuple[float, ...]
+
+    def seconds(self, table: Products) -> Array:
+        """What the measurement should have taken."""
+        return self._seconds(table, Choices(table, self.figures))
+
+    def _seconds(self, table: Products, choices: Choices) -> Array:
+        found = choices.seconds(self.figures, table.memory_traffic(self.cache) / self.figures.memory)
+        return found + table.quantising(np.array(self.quantising)) if table.quantised else found
+
+
+def fit_products(
+    table: Products, start: ProductFigures, peak: float, bandwidth: float, cache: float, restarts: int = 4
+) -> ProductFit:
+    """The figures that a table of products shows. `peak` and `bandwidth` of the device bound them."""
+    names = [*SHARED, *(("usual", name) for name in PACE), *(("thin", name) for name in PACE)]
+    bounds: list[tuple[float, float, float]] = []
+    for name in names:
+        low, _, high = SHARED[name] if isinstance(name, str) else PACE[name[1]]
+        unit = bandwidth if name in ("memory", "cache", "sums") else 1.0
+        unit = bandwidth / start.processors if isinstance(name, tuple) and name[1] == "load" else unit
+        value = getattr(start, name) if isinstance(name, str) else getattr(getattr(start, name[0]), name[1])
+        bounds.append((low * unit, value, high * unit))
+    for tile in start.tiles:
+        bounds += [(0.02 * peak, tile.rate, peak), (1e-8, tile.overhead, 1e-5), (1e-3, tile.tail, 1.0)]
+    bounds.append((0.1 * cache, 0.5 * cache, 1.2 * cache))
+    if table.quantised:
+        bounds += QUANTISING
+    low, first, high = np.log(np.maximum(np.array(bounds), 1e-12)).T
+
+    def made(at: Array) -> ProductFit:
+        values = iter(np.exp(at).tolist())
+        shared = {name: next(values) for name in SHARED}
+        usual, thin = (Pace(*(next(values) for _ in PACE)) for _ in range(2))
+        tiles = tuple(Tile(t.rows, t.columns, next(values), next(values), next(values)) for t in start.tiles)
+        figures = ProductFigures(
+            start.processors, usual=usual, thin=thin, tiles=tiles, thin_to=start.thin_to, **shared
+        )  # fmt: skip
+        return ProductFit(figures, next(values), tuple(values))
+
+    choices, measured = Choices(table, start), np.log(table.measured)
+
+    def residuals(at: Array) -> Array:
+        return np.log(made(at)._seconds(table, choices)) - measured
+
+    return made(restarted(residuals, first, low, high, restarts))
+
+
+def worth(fit: ProductFit, table: Products) -> ProductFit:
+    """Without the tiles that no product of the table is made in: each is left out, if that costs next to nothing."""
+    chosen = fit
+    error = quantiles(table.measured, fit.seconds(table))[0]
+    for tile in fit.figures.tiles:
+        rest = tuple(one for one in chosen.figures.tiles if one != tile)
+        fewer = replace(chosen, figures=replace(chosen.figures, tiles=rest))
+        if rest and quantiles(table.measured, fewer.seconds(table))[0] <= error * 1.005:
+            chosen = fewer
+    return chosen
+
+
+# Attention.
+
+
+@dataclass(frozen=True)
+class Attentions:
+    """A table of causal attention, forward: queries and keys of one length, heads of one size.
+
+    `stored`: the measurement wrote keys and values to a cache before.
+    """
+
+    batch: Array
+    seq: Array
+    heads: Array
+    kv_heads: Array
+    head_dim: int
+    measured: Array
+    size: int
+    stored: bool = False
+
+    def part(self, chosen: Array) -> Attentions:
+        """Some of the rows."""
+        names = ("batch", "seq", "heads", "kv_heads", "measured")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def traffic(self) -> Array:
+        """Bytes of queries, keys, values and result; what is stored is read and written once more."""
+        rows = 2 * self.heads + (6 if self.stored else 2) * self.kv_heads
+        return self.size * self.batch * self.seq * self.head_dim * rows
+
+    def seconds(self, f: AttentionFigures) -> Array:
+        """What `AttentionFigures.spent` gives, for all rows."""
+        step = 4 * f.rows * f.columns * self.head_dim / (f.rate / f.processors)
+        columns = np.ceil(self.seq / f.columns)
+        blocks = np.ceil(self.seq / f.rows) * self.heads * self.batch
+        mean = np.minimum(columns, columns * 0.5 + 0.5 * max(1.0, f.rows / f.columns))
+        together = blocks / f.processors * (mean * step + f.overhead)
+        alone = columns * step + f.overhead
+        most = np.maximum(together, alone)
+        compute = most * ((together / most) ** f.overlap + (alone / most) ** f.overlap) ** (1 / f.overlap)
+        long = 2 * self.batch * self.heads * self.seq**2 * self.head_dim / f.rate / f.heats_in
+        return f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
+
+
+def fit_attention(
+    table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4
+) -> AttentionFigures:
+    """The figures that a table of attention shows."""
+    ranges = {
+        "rate": (0.05 * peak, 0.6 * peak, peak),
+        "launch": (1e-7, 8e-6, 3e-5),
+        "memory": (0.05 * bandwidth, 0.7 * bandwidth, bandwidth),
+        "overhead": (1e-8, 1e-6, 1e-5),
+        "overlap": (1.0, 3.0, 10.0),
+        "throttle": (1e-3, 0.1, 2.0),
+        "heats_in": (5e-6, 1e-3, 0.1),
+    }
+    low, first, high = np.log(np.array(list(ranges.values()))).T
+    best: tuple[float, AttentionFigures] | None = None
+    for rows, columns in ((64, 64), (128, 64), (128, 128), (192, 128)):
+
+        def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFigures:
+            named = dict(zip(ranges, np.exp(at).tolist(), strict=True))
+            return AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
+
+        def residuals(at: Array, made: Callable[[Array], AttentionFigures] = made) -> Array:
+            return np.log(table.seconds(made(at)) / table.measured)
+
+        at = restarted(residuals, first, low, high, restarts)
+        cost = float(np.sum(np.sqrt(1 + (residuals(at) / 0.05) ** 2)))
+        if best is None or cost < best[0]:
+            best = cost, made(at)
+    assert best is not None
+    return best[1]
+
+
+# Profiles.
+
+
+def _text(value: float, unit: str) -> str:
+    """A figure with three digits and a prefix."""
+    scales = {"B/s": (("TB/s", 1e12), ("GB/s", 1e9)), "FLOP/s": (("TFLOP/s", 1e12), ("GFLOP/s", 1e9))}
+    scales["s"] = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+    name, size = next(((n, s) for n, s in scales[unit] if value >= s), scales[unit][-1])
+    return f'"{_digits(value / size)}{name}"'
+
+
+def _digits(value: float) -> str:
+    """Four digits, cut off, so that no rate is above its peak."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.floor(value / unit + 1e-6) * unit:.4g}"
+
+
+def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, table: str = "products") -> str:
+    """The tables of a profile."""
+
+    def pace(pace: Pace) -> str:
+        figures = (f"{name} = {_text(getattr(pace, name), 's')}" for name in ("launch", "step", "split"))
+        return f"{{ {', '.join(figures)}, load = {_text(pace.load, 'B/s')} }}"
+
+    lines = [f"[kinds.{kind}.{table}.{dtype}]", f"processors = {figures.processors}"]
+    lines += [f"{name} = {_text(getattr(figures, name), 'B/s')}" for name in ("memory", "cache", "sums")]
+    lines += [f"overlap = {_digits(figures.overlap)}", f"throttle = {_digits(figures.throttle)}"]
+    lines += [f"heats_in = {_text(figures.heats_in, 's')}", f"usual = {pace(figures.usual)}"]
+    lines += [f"thin = {pace(figures.thin)}", cited.rstrip(), f"[kinds.{kind}.{table}.{dtype}.tiles]"]
+    for tile in figures.tiles:
+        stated = f"rate = {_text(tile.rate, 'FLOP/s')}, overhead = {_text(tile.overhead, 's')}"
+        lines.append(f'"{tile.rows}x{tile.columns}" = {{ {stated}, tail = {_digits(tile.tail)} }}')
+    return "\n".join(lines) + "\n"
+
+
+def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str) -> str:
+    """The table of a profile."""
+    lines = [f"[kinds.{kind}.attention.{dtype}.{figures.size}]", f"processors = {figures.processors}"]
+    lines += [f"rate = {_text(figures.rate, 'FLOP/s')}", f"rows = {figures.rows}", f"columns = {figures.columns}"]
+    lines += [f"{name} = {_text(getattr(figures, name), 's')}" for name in ("launch", "overhead", "heats_in")]
+    lines += [f"memory = {_text(figures.memory, 'B/s')}"]
+    lines += [f"{name} = {_digits(getattr(figures, name))}" for name in ("overlap", "throttle")]
+    return "\n".join([*lines, cited.rstrip()]) + "\n"
+
+
+# The command.
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read a table, fit, print the tables of a profile and the errors."""
+    asked = _asked(arguments)
+    where = dict(condition.split("=", 1) for condition in asked.where)
+    rows = read_rows(asked.table, where)
+    if len(rows) < 50:
+        raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
+    kind = load(asked.like).kinds[0]
+    peak = kind.rates[DTYPES[asked.dtype]].peak
+    cited = f'source = "{asked.source}"\nbasis = "derived"\n'
+    if asked.op == "products":
+        _products(asked, rows, kind, peak, cited)
+    else:
+        _attention(asked, rows, kind, peak, cited)
+
+
+def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: DeviceKind, peak: float, cited: str) -> None:
+    shape = [column(rows, name) for name in ("m", "n", "k")]
+    batch = column(rows, "batch", 1)
+    table = Products(
+        *shape, batch, seconds_of(rows), DTYPES[asked.dtype].bytes, asked.turns, asked.quantised
+    )  # fmt: skip
+    unseen = held_out(*shape, batch)
+    seen = table.part(~unseen)
+    known = kind.products.get(asked.dtype)
+    start = known or default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    some = seen.part(np.random.default_rng(0).permutation(len(seen.m))[:ENOUGH])
+    found = fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts)
+    found = worth(found, some)
+    _report(asked, seen.measured, found.seconds(seen), table.part(unseen).measured, found.seconds(table.part(unseen)))
+    cited += f'note = "{_note(table.part(unseen).measured, found.seconds(table.part(unseen)))}"\n'
+    print(product_toml(kind.name, asked.dtype, found.figures, cited))
+
+
+def _attention(
+    asked: argparse.Namespace, rows: list[dict[str, str]], kind: DeviceKind, peak: float, cited: str
+) -> None:
+    processors = _processors(asked, kind)
+    sizes = column(rows, "head_dim")
+    for size in sorted(set(sizes.tolist())):
+        some = [row for row, own in zip(rows, sizes, strict=True) if own == size]
+        shape = [column(some, name) for name in ("batch", "seq", "heads", "kv_heads")]
+        table = Attentions(*shape, int(size), seconds_of(some), DTYPES[asked.dtype].bytes, asked.stored)
+        if asked.slowest:
+            slowest: dict[tuple[float, ...], int] = {}
+            for row, key in enumerate(zip(*shape, strict=True)):
+                if key not in slowest or table.measured[row] > table.measured[slowest[key]]:
+                    slowest[key] = row
+            table = table.part(np.array(list(slowest.values())))
+        unseen = held_out(table.batch, table.seq, table.heads, table.kv_heads)
+        seen, rest = table.part(~unseen), table.part(unseen)
+        found = fit_attention(seen, processors, peak, kind.peak_bandwidth, asked.restarts)
+        _report(asked, seen.measured, seen.seconds(found), rest.measured, rest.seconds(found))
+        note = f'{cited}note = "{_note(rest.measured, rest.seconds(found))}"\n'
+        print(attention_toml(kind.name, asked.dtype, found, note))
+
+
+def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
+    known = kind.products.get(asked.dtype)
+    if asked.processors or known is not None:
+        return asked.processors or known.processors
+    raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
+
+
+def _note(measured: Array, estimated: Array) -> str:
+    median, decile = quantiles(measured, estimated)
+    return f"of rows that the fit has not seen, half are off by less than {median:.1%}, nine of ten by {decile:.1%}"
+
+
+def _report(asked: argparse.Namespace, seen: Array, fitted: Array, unseen: Array, found: Array) -> None:
+    median, decile = quantiles(unseen, found)
+    known, tenth = quantiles(seen, fitted)
+    name = f"{asked.op} of {asked.dtype} on {asked.like}"
+    print(f"# {name}: {len(unseen)} rows not seen: median {median:.2%}, 90 % below {decile:.2%}", end="")
+    print(f"; {len(seen)} seen: {known:.2%}, {tenth:.2%}")
+    sys.stdout.flush()
+
+
+def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("op", choices=("products", "attention"))
+    parser.add_argument("table", help="a CSV file of measured times")
+    parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
+    parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))
+    parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows")
+    parser.add_argument("--processors", type=int, default=0, help="multiprocessors, if the profile does not say")
+    parser.add_argument("--cache", type=float, default=50.0, metavar="MB", help="the device's last cache")
+    parser.add_argument("--turns", type=int, default=1, help="matrices that the measurement took turns with")
+    parser.add_argument(
+        "--quantised", action="store_true", help="times include quantising the rows of the left operand"
+    )
+    parser.add_argument("--stored", action="store_true", help="attention writes keys and values to a cache before")
+    parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
+    parser.add_argument("--restarts", type=int, default=4)
+    parser.add_argument("--source", default="ours", help="the key in `[sources]` that the figures cite")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

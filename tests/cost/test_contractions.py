@@ -1,0 +1,245 @@
+"""Products and attention by shape: laws of the form, profiles with its figures, and how ops are charged by them."""
+
+import copy
+import math
+
+import pytest
+from cost_samples import small_profile, toml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import distir
+from distir.cost import HardwareError, load, parse
+from distir.ir import DTYPES
+from distir.ops.resources import MatrixProduct, Scores, Work
+from distir.simulate import effects as simulator
+
+BF16 = DTYPES["BFloat16"]
+PACE = {"launch": "2us", "step": "50ns", "split": "2us", "load": "1TB/s"}
+PRODUCTS = {
+    "processors": 100,
+    "memory": "700GB/s",
+    "cache": "5TB/s",
+    "sums": "2TB/s",
+    "overlap": 3.0,
+    "throttle": 0.2,
+    "heats_in": "500us",
+    "usual": PACE,
+    "thin": {**PACE, "launch": "1us"},
+    "tiles": {
+        "128x256": {"rate": "18TFLOP/s", "overhead": "1us", "tail": 0.25},
+        "64x64": {"rate": "11TFLOP/s", "overhead": "200ns"},
+    },
+}
+ATTENTION = {
+    "rate": "15TFLOP/s",
+    "processors": 100,
+    "launch": "5us",
+    "memory": "700GB/s",
+    "rows": 128,
+    "columns": 64,
+    "overhead": "1us",
+    "overlap": 3.0,
+    "throttle": 0.1,
+    "heats_in": "1ms",
+}
+
+
+def profile(**tables):
+    found = small_profile()
+    found["kinds"]["gpu"]["flops"]["BFloat16"] = {"like": "Float32"}
+    found["kinds"]["gpu"] |= tables
+    return found
+
+
+SHAPED = parse(
+    toml(
+        profile(
+            products={"BFloat16": PRODUCTS},
+            attention={"BFloat16": {"64": {**ATTENTION, "rate": "10TFLOP/s"}, "128": ATTENTION}},
+        )
+    )
+)
+PLAIN = parse(toml(profile()))
+GPU = SHAPED.kinds[0]
+MACHINES = [SHAPED, *(load(name) for name in ("a100-40", "a100-80", "h100", "b200", "gb200", "l40s"))]
+
+sizes = st.integers(1, 20_000)
+
+
+def product(m, n, k, batch=1):
+    shape = MatrixProduct(m, n, k, batch)
+    flops, nbytes = 2 * m * n * k * batch, 2 * batch * (m * k + k * n + m * n)
+    return Work(flops, nbytes, BF16, contractions=((BF16, flops, shape),))
+
+
+@given(st.sampled_from(MACHINES), sizes, sizes, sizes, st.integers(1, 64))
+def test_a_product_is_never_faster_than_arithmetic_and_memory_at_their_peaks(hardware, m, n, k, batch):
+    kind, work = hardware.kinds[0], product(m, n, k, batch)
+    found = hardware.cost(work, (0,)).seconds
+    assert found >= work.flops / kind.rates[BF16].peak * (1 - 1e-9)
+    assert found >= work.bytes / kind.peak_bandwidth
+    assert math.isfinite(found)
+
+
+@given(st.sampled_from(MACHINES), sizes, sizes, sizes, st.integers(1, 64))
+def test_a_transposed_product_takes_the_same_time(hardware, m, n, k, batch):
+    there, back = (hardware.cost(product(*one, k, batch), (0,)).seconds for one in ((m, n), (n, m)))
+    assert there == pytest.approx(back, rel=1e-12)
+
+
+@given(st.sampled_from(MACHINES), st.integers(17, 20_000), st.integers(17, 20_000), sizes, st.integers(0, 5000))
+def test_more_rows_or_products_never_take_less_time(hardware, m, n, k, more):
+    before = hardware.cost(product(m, n, k), (0,)).seconds
+    assert hardware.cost(product(m + more, n, k), (0,)).seconds >= before * (1 - 1e-12)
+    assert hardware.cost(product(m, n, k, 1 + more), (0,)).seconds >= before * (1 - 1e-12)
+
+
+def test_time_grows_with_whole_waves_of_whole_tiles():
+    def seconds(m):
+        # So many terms that no kernel splits the sum, and arithmetic alone counts; one tile is 128 × 256.
+        return SHAPED.cost(product(m, 25_600, 4096), (0,)).seconds
+
+    assert seconds(129) == pytest.approx(seconds(180), rel=0.02)  # the same tiles
+    assert seconds(257) > 1.3 * seconds(256)  # a wave more
+
+
+def test_few_tiles_are_filled_by_splitting_the_sum():
+    one, many = MatrixProduct(128, 128, 65_536), MatrixProduct(128, 128, 64)
+    figures = GPU.products["BFloat16"]
+    alone = 65_536 / 64 * 2 * 64 * 64 * 64 / (figures.tiles[1].rate / figures.processors)  # a tile, step by step
+    assert figures.spent(many, 2, 0).seconds < figures.spent(one, 2, 0).seconds < alone / 10
+
+
+@given(st.integers(1, 64), st.integers(1, 8192), st.integers(1, 8192), st.sampled_from([32, 64, 96, 128, 256]))
+def test_attention_is_never_faster_than_its_arithmetic(heads, queries, keys, size):
+    flops = 4 * heads * queries * keys * size
+    work = Work(flops, 1000, BF16, contractions=((BF16, flops, Scores(heads, queries, keys, size)),))
+    found = SHAPED.cost(work, (0,)).seconds
+    assert found >= flops / GPU.rates[BF16].peak
+    backward = Work(flops, 1000, BF16, contractions=((BF16, flops, Scores(heads, queries, keys, size, passes=2.5)),))
+    assert SHAPED.cost(backward, (0,)).seconds > found
+
+
+LAYER = distir.parse("""
+func @main(
+  %x: Tensor[BFloat16, (4, 100, 512), 0], %w: Tensor[BFloat16, (512, 768), 0], %y: Tensor[BFloat16, (4, 512, 60), 0],
+  %q: Tensor[BFloat16, (2, 8, 256, 64), 0], %k: Tensor[BFloat16, (2, 2, 256, 64), 0],
+  %experts: Tensor[BFloat16, (16, 512, 96), 0], %rows: Tensor[BFloat16, (400, 512), 0],
+  %image: Tensor[BFloat16, (2, 6, 34, 34), 0], %filter: Tensor[BFloat16, (8, 3, 3, 3), 0]
+) {
+  %a = MatMul(%x, %w)
+  %b = MatMul(%x, %y)
+  %c = Gemm[transA = true, transB = true](%w, %rows)
+  %d = Einsum[equation = "bik,bkj->bij"](%x, %y)
+  %e = Attention[is_causal = true](%q, %k, %k)
+  %f = RaggedMatMul(%rows, %experts)
+  %g = Conv[group = 2](%image, %filter)
+  %h = Relu(%x)
+  return %a
+}""")
+
+EXPECTED = {
+    "MatMul": {MatrixProduct(400, 768, 512), MatrixProduct(100, 60, 512, 4)},
+    "Gemm": {MatrixProduct(768, 400, 512)},
+    "Einsum": {MatrixProduct(100, 60, 512, 4)},
+    "Attention": {Scores(16, 256, 256, 64, 0.5)},
+    "RaggedMatMul": {MatrixProduct(25, 96, 512, 16, grouped=True)},
+    "Conv": {MatrixProduct(2048, 4, 27, 2)},
+    "Relu": set(),
+}
+
+
+def test_ops_state_their_shape():
+    seen = {}
+    real = simulator.Effects.cost
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            simulator.Effects,
+            "cost",
+            lambda self, work, devices, op: (
+                seen.setdefault(op, set()).update(one for _, _, one in work.contractions)
+                or real(self, work, devices, op)
+            ),
+        )
+        distir.simulate(LAYER, SHAPED).latency_s  # noqa: B018
+    assert {op: seen[op] for op in EXPECTED} == EXPECTED
+
+
+def test_without_figures_by_shape_ops_take_the_roofline():
+    flops = 2 * 100 * 200 * 300
+    work = Work(flops, 10**6, BF16)
+    shaped = Work(flops, 10**6, BF16, contractions=((BF16, flops, MatrixProduct(100, 200, 300)),))
+    assert PLAIN.cost(shaped, (0,)) == PLAIN.cost(work, (0,)) == SHAPED.cost(work, (0,))
+    assert SHAPED.cost(shaped, (0,)) != PLAIN.cost(shaped, (0,))
+
+
+def test_a_kernel_pays_for_each_contraction_and_for_the_rest():
+    one = product(512, 512, 512)
+    two = Work(2 * one.flops, one.bytes, BF16, contractions=one.contractions * 2)
+    more = Work(2 * one.flops + 10**9, one.bytes, BF16, contractions=one.contractions * 2)
+    costs = [SHAPED.cost(work, (0,)).seconds for work in (one, two, more)]
+    assert costs[0] < costs[1] < 2 * costs[0]
+    assert costs[2] == pytest.approx(costs[1] + 1e9 / 18e12)
+
+
+def test_experts_may_have_figures_of_their_own():
+    slow = {**PRODUCTS, "tiles": {"64x64": {"rate": "2TFLOP/s"}}}
+    hardware = parse(toml(profile(products={"BFloat16": PRODUCTS}, experts={"BFloat16": slow})))
+    flops = 2 * 512**3
+    dense, grouped = (
+        hardware.cost(
+            Work(flops, 0, BF16, contractions=((BF16, flops, MatrixProduct(512, 512, 512, 1, g)),)), (0,)
+        ).seconds
+        for g in (False, True)
+    )
+    assert grouped > 2 * dense
+
+
+def test_another_element_type_may_be_like_one():
+    hardware = parse(toml(profile(products={"BFloat16": PRODUCTS, "Float16": {"like": "BFloat16"}})))
+    kind = hardware.kinds[0]
+    assert kind.products["Float16"] == kind.products["BFloat16"]
+
+
+FAULTS = {
+    "a missing figure": (("memory",), None, "`kinds.gpu.products.BFloat16.memory` is missing"),
+    "no unit": (("cache",), "5", "without a unit"),
+    "another unit": (("sums",), "5us", "found the duration `5us`"),
+    "a negative time": (("heats_in",), "-1us", "found the negative"),
+    "a share above 1": (("tiles", "64x64", "tail"), 1.5, "expected a number from 0 to 1, found `1.5`"),
+    "a text for a number": (("overlap",), "3", "expected a number from 1 to 1000"),
+    "no processors": (("processors",), 0, "expected a whole number from 1"),
+    "no side of a tile": (("tiles", "64by64"), {"rate": "1TFLOP/s"}, "expected the sides of a tile"),
+    "faster than the peak": (("tiles", "64x64", "rate"), "30TFLOP/s", "is above the `peak`"),
+    "no tiles": (("tiles",), {}, "expected at least one tile"),
+    "no pace": (("thin",), None, "`kinds.gpu.products.BFloat16.thin` is missing"),
+    "an unknown key": (("thin", "lunch"), "1us", "unknown key `lunch`"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_with_its_line(fault):
+    path, value, said = FAULTS[fault]
+    table = changed = copy.deepcopy(PRODUCTS)
+    for key in path[:-1]:
+        table = table[key]
+    if value is None:
+        del table[path[-1]]
+    else:
+        table[path[-1]] = value
+    with pytest.raises(HardwareError) as caught:
+        parse(toml(profile(products={"BFloat16": changed})))
+    (problem,) = caught.value.problems
+    assert said in problem.message
+    assert problem.line is not None
+
+
+def test_figures_of_no_element_type_are_refused():
+    for table, said in (
+        ({"BFloat61": PRODUCTS}, "unknown key `BFloat61`"),
+        ({"Float16": {"like": "BFloat16"}}, "no figures are stated for `BFloat16`"),
+    ):
+        with pytest.raises(HardwareError) as caught:
+            parse(toml(profile(products=table)))
+        assert said in str(caught.value)

@@ -1,0 +1,129 @@
+"""`examples/profiles/fit.py`: it computes what the simulator computes, and finds the figures that made a table."""
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distir.cost import load, parse
+from distir.ops.resources import MatrixProduct, Scores
+
+PATH = Path(__file__).parents[2] / "examples" / "profiles" / "fit.py"
+
+
+@pytest.fixture(scope="module")
+def fit():
+    spec = importlib.util.spec_from_file_location("fit_by_shape", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fit_by_shape"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def shapes(count):
+    dice = random.Random(0)
+    return [tuple(2 ** dice.uniform(0, 14) // 1 for _ in range(3)) for _ in range(count)]
+
+
+def products(fit, figures, count, quantised=False):
+    """A table that follows the figures to the digit."""
+    rows = shapes(count)
+    m, n, k = (np.array(numbers) for numbers in zip(*rows, strict=True))
+    moved = 2 * (m * n + n * k + m * k)
+    seconds = [
+        figures.spent(MatrixProduct(*map(int, row)), 2, nbytes).seconds for row, nbytes in zip(rows, moved, strict=True)
+    ]
+    return fit.Products(m, n, k, np.ones(count), np.array(seconds), 2), moved / figures.memory
+
+
+@pytest.mark.parametrize("name", ["h100", "a100-80", "b200"])
+def test_it_computes_what_the_simulator_computes(fit, name):
+    figures = load(name).kinds[0].products["BFloat16"]
+    table, memory = products(fit, figures, 300)
+    assert fit.Choices(table, figures).seconds(figures, memory) == pytest.approx(table.measured, rel=1e-9)
+
+
+def test_attention_is_what_the_simulator_computes(fit):
+    for figures in load("h100").kinds[0].attention["BFloat16"]:
+        numbers = np.array([(1, 128, 8, 8), (4, 2048, 32, 8), (16, 512, 12, 12)], float).T
+        table = fit.Attentions(*numbers, figures.size, np.ones(3), 2)
+        found = [
+            figures.spent(Scores(int(b * h), int(s), int(s), figures.size, 0.5), nbytes).seconds
+            for b, s, h, nbytes in zip(*numbers[:3], table.traffic, strict=True)
+        ]
+        assert table.seconds(figures) == pytest.approx(found, rel=1e-9)
+
+
+def write(path, header, rows):
+    path.write_text("# made up\n" + "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, capsys):
+    kind = load("h100").kinds[0]
+    figures = kind.products["BFloat16"]
+    table, _ = products(fit, figures, 500)
+    rows = zip(table.m, table.n, table.k, table.measured * 1e3, strict=True)
+    path = write(tmp_path / "ops.csv", "m,n,k,latency_ms", rows)
+    # Caches as small as nothing, as the table knows none; it starts from figures that are off by a third.
+    off = tmp_path / "off.toml"
+    about = 'extends = "h100"\ntitle = "off"\n[kinds.h100.products]\nBFloat16 = { like = "Float16" }\n'
+    stated = fit.product_toml(
+        "h100", "Float16", fit.replace(figures, memory=figures.memory * 0.8), 'source = "products"'
+    )
+    off.write_text(about + stated)
+    fit.main(["products", str(path), "--like", str(off), "--cache", "0.001", "--restarts", "0", "--source", "products"])
+    printed = capsys.readouterr().out
+    head, toml = printed.split("\n", 1)
+    assert float(head.split("median ")[1].split("%")[0]) < 1.0
+    found = parse(f'extends = "h100"\ntitle = "found"\n{toml}').kinds[0].products["BFloat16"]
+    assert found.memory == pytest.approx(figures.memory, rel=0.05)
+    assert found.usual.launch == pytest.approx(figures.usual.launch, rel=0.05)
+    assert found.rate == pytest.approx(figures.rate, rel=0.05)
+
+
+def test_the_figures_that_made_a_table_of_attention_are_found(fit, tmp_path, capsys):
+    figures = next(one for one in load("h100").kinds[0].attention["BFloat16"] if one.size == 128)
+    rows = [
+        (b, s, h, g) for b in (1, 4, 16) for s in (128, 512, 2048, 8192) for h, g in ((2, 1), (8, 8), (32, 4), (96, 8))
+    ]
+    numbers = np.array(rows, float).T
+    measured = fit.Attentions(*numbers, 128, np.ones(len(rows)), 2).seconds(figures)
+    path = write(
+        tmp_path / "ops.csv",
+        "batch,seq,heads,kv_heads,head_dim,seconds",
+        [(*row, 128, seconds) for row, seconds in zip([*rows, *rows], [*measured, *measured], strict=True)],
+    )
+    fit.main(["attention", str(path), "--like", "h100", "--restarts", "0", "--source", "attention"])
+    head, toml = capsys.readouterr().out.split("\n", 1)
+    assert float(head.split("median ")[1].split("%")[0]) < 2.0
+    (found,) = parse(f'extends = "h100"\ntitle = "found"\n{toml}').kinds[0].attention["BFloat16"]
+    assert found.rate == pytest.approx(figures.rate, rel=0.1)
+    assert found.launch == pytest.approx(figures.launch, rel=0.1)
+
+
+def test_a_row_is_held_out_by_its_shape_alone(fit):
+    m, n, k = np.arange(1, 2001), np.full(2000, 64), np.full(2000, 64)
+    chosen = fit.held_out(m, n, k)
+    assert 0.15 < chosen.mean() < 0.25
+    assert (fit.held_out(m[::-1], n, k)[::-1] == chosen).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("m,n,k,latency_ms\n" + "8,8,8,x\n" * 60, "row 1 has no number in the column `latency_ms`, but `x`"),
+        ("m,n,k,latency_ms\n" + "8,8,0,1\n" * 60, "row 1: `k` is `0`, expected a number above zero"),
+        ("m,n,k,time\n" + "8,8,8,1\n" * 60, "no column `seconds`"),
+        ("m,n,k,latency_ms\n8,8,8,1\n", "has 1 rows"),
+    ],
+)
+def test_a_faulty_table_is_refused(fit, tmp_path, text, said):
+    path = tmp_path / "ops.csv"
+    path.write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        fit.main(["products", str(path), "--like", "h100"])
+    assert said in str(caught.value)

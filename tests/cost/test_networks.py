@@ -1,0 +1,382 @@
+"""What groups get across nodes: cards and who shares them, rails, leaves, tori."""
+
+import copy
+import subprocess
+import sys
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from cost_samples import COLLECTIVES, PATTERNS, seconds, small_profile, toml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distir.cost import HardwareError, load, parse
+from distir.cost.network import Cards, Torus
+
+BYTES = 10**10
+PROFILES = Path(__file__).parents[2] / "examples" / "profiles"
+
+
+def profile(devices=8, nodes_level=None, **shapes):
+    """A node of so many devices, without latencies; across nodes 10 GB/s for a device with its card alone."""
+    link = {"startup": "0s", "latency": "0s", "bandwidth": "1000GB/s"}
+    outer = {**link, "bandwidth": "10GB/s"}
+    found = copy.deepcopy(small_profile())
+    found["groups"][0]["count"] = devices
+    found["levels"] = {
+        "inside": {"devices": devices, "send": link, "collective": link},
+        "outside": {"devices": "nodes", "send": outer, "collective": outer, **(nodes_level or {}), **shapes},
+    }
+    return found
+
+
+def machine(nodes, devices=8, **shapes):
+    return parse(toml(profile(devices, **shapes)), "mine", nodes)
+
+
+def cards(devices):
+    return {"devices": devices, "bandwidth": "12GB/s"}
+
+
+def test_eight_groups_of_one_device_per_node_each_have_a_card_where_there_are_eight():
+    own, shared = machine(4, cards=cards(1)), machine(4, cards=cards(2))
+    group = tuple(range(0, 32, 8))
+    assert seconds(own, "allgather", BYTES, group) == pytest.approx(3 / 4 * BYTES / 10e9)
+    # Where two devices share a card, the group of its neighbour is under way at the same time.
+    assert seconds(shared, "allgather", BYTES, group) == pytest.approx(2 * seconds(own, "allgather", BYTES, group))
+
+
+def test_a_group_gets_its_share_of_the_cards_that_its_members_use():
+    pairs = tuple(device + node for node in (0, 8) for device in (0, 1))
+    for devices, share in ((1, 20e9), (2, 10e9), (4, 5e9), (8, 2.5e9)):
+        found = seconds(machine(2, cards=cards(devices)), "broadcast", BYTES, pairs)
+        assert found == pytest.approx(BYTES / share), devices
+
+
+def test_all_devices_of_all_nodes_have_all_cards():
+    for devices, together in ((1, 80e9), (2, 40e9), (8, 10e9)):
+        found = seconds(machine(4, cards=cards(devices)), "broadcast", BYTES, range(32))
+        assert found == pytest.approx(BYTES / together), devices
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "share"),
+    # A pipeline of single devices crosses once; stages of four cross with four; of eight, with all.
+    [(7, 8, 1), (7, 9, 2), (6, 8, 2), (4, 8, 4), (0, 8, 4), (4, 12, 4), (0, 16, 4)],
+)
+def test_sends_share_a_card_with_those_that_cross_with_them(source, target, share):
+    hardware = machine(3, cards=cards(4))
+    assert seconds(hardware, "send", BYTES, (source, target)) == pytest.approx(BYTES / (10e9 / share))
+
+
+@given(st.integers(1, 9), st.data())
+def test_the_crowd_of_a_card_is_counted_by_moving_the_group(each, data):
+    of = tuple(sorted(data.draw(st.lists(st.integers(0, 3), min_size=each, max_size=each))))
+    group = data.draw(st.lists(st.integers(0, 5 * each), min_size=2, max_size=5, unique=True))
+    device = data.draw(st.sampled_from(group))
+    others = [other for other, card in enumerate(of) if card == of[device % each]]
+    crossing = 0
+    for other in others:
+        moved = [member + other - device % each for member in group]
+        crossing += len({member // each for member in moved}) > 1
+    assert Cards(of, 1.0).crowd(device, min(group), max(group)) == crossing
+
+
+@given(st.data(), st.sampled_from([1, 2, 4, 8]), st.sampled_from(PATTERNS), st.integers(0, 10**10))
+def test_a_group_costs_the_same_in_other_nodes(data, shared, pattern, nbytes):
+    hardware = machine(8, cards=cards(shared), fabric={"kind": "rails", "leaf": 4, "oversubscription": 2})
+    group = tuple(data.draw(st.lists(st.integers(0, 31), min_size=2, max_size=8, unique=True)))
+    moved = tuple(device + 32 for device in group)
+    assert hardware.shape(group) == hardware.shape(moved)
+    assert seconds(hardware, pattern, nbytes, group) == seconds(hardware, pattern, nbytes, moved)
+
+
+def alike(hardware):
+    """Two pairs of devices of equal shape."""
+    found = {}
+    for pair in permutations(range(hardware.devices), 2):
+        found.setdefault(hardware.shape(pair), []).append(pair)
+    shapes = sorted(found.values(), key=len)
+    return st.sampled_from(shapes).flatmap(lambda pairs: st.tuples(st.sampled_from(pairs), st.sampled_from(pairs)))
+
+
+@given(st.data(), st.sampled_from([1, 2, 4, 8]), st.sampled_from(PATTERNS), st.booleans())
+def test_positions_of_equal_shape_cost_the_same_in_a_network(data, shared, pattern, rails):
+    kind = "rails" if rails else "fat tree"
+    hardware = machine(4, 4, cards=cards(min(shared, 4)), fabric={"kind": kind, "leaf": 2, "oversubscription": 3})
+    a, b = data.draw(alike(hardware))
+    assert seconds(hardware, pattern, BYTES, a, a[0]) == pytest.approx(seconds(hardware, pattern, BYTES, b, b[0]))
+
+
+def test_beyond_a_leaf_there_is_less_bandwidth():
+    hardware = machine(4, cards=cards(1), fabric={"kind": "fat tree", "leaf": 2, "oversubscription": 4, "hop": "1us"})
+    assert seconds(hardware, "send", BYTES, (0, 8)) == pytest.approx(BYTES / 10e9)
+    assert seconds(hardware, "send", BYTES, (0, 16)) == pytest.approx(BYTES / 2.5e9 + 2e-6)
+    assert seconds(hardware, "alltoall", BYTES, (0, 16)) == pytest.approx(BYTES / 2 / 2.5e9 + 2e-6)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_without_oversubscription_leaves_cost_only_their_switches(pattern):
+    flat = machine(4, cards=cards(1))
+    leaves = machine(4, cards=cards(1), fabric={"kind": "fat tree", "leaf": 2})
+    assert seconds(leaves, pattern, BYTES, (0, 16)) == seconds(flat, pattern, BYTES, (0, 16))
+
+
+@pytest.mark.parametrize("pattern", COLLECTIVES)
+def test_more_oversubscription_never_takes_less_time(pattern):
+    fabrics = ({"kind": "fat tree", "leaf": 2, "oversubscription": ratio} for ratio in (1, 1.5, 4))
+    times = [seconds(machine(8, cards=cards(1), fabric=fabric), pattern, BYTES, range(0, 64, 4)) for fabric in fabrics]
+    assert times == sorted(times)
+
+
+def test_a_message_to_another_rail_takes_a_step_in_the_node():
+    found = profile(cards=cards(1), fabric={"kind": "rails"})
+    found["levels"]["inside"] = {**found["levels"]["inside"], "send": {**SLOW, "latency": "3us"}}
+    hardware = parse(toml(found), "mine", 2)
+    same, other = (seconds(hardware, "send", 10, (0, there)) for there in (8, 9))
+    assert other - same == pytest.approx(3e-6)
+
+
+SLOW = {"startup": "0s", "latency": "0s", "bandwidth": "1000GB/s"}
+
+
+# Tori.
+
+
+def torus(sizes, wrap):
+    found = copy.deepcopy(small_profile())
+    count = 1
+    for size in sizes:
+        count *= size
+    found["groups"][0]["count"] = count
+    link = {"startup": "0s", "latency": "1us", "bandwidth": "10GB/s"}
+    found["levels"] = {
+        "ici": {"devices": count, "send": link, "collective": link, "torus": {"sizes": sizes, "wrap": wrap}}
+    }
+    return parse(toml(found), "mine")
+
+
+def test_a_ring_along_an_axis_that_wraps_has_links_in_both_directions():
+    ring, line = torus([4, 4], True), torus([4, 4], False)
+    axis = (0, 1, 2, 3)
+    assert seconds(ring, "allgather", BYTES, axis) == pytest.approx(3 / 4 * BYTES / 20e9, rel=1e-3)
+    assert seconds(line, "allgather", BYTES, axis) == pytest.approx(3 / 4 * BYTES / 10e9, rel=1e-3)
+    assert seconds(ring, "allgather", BYTES, (0, 4, 8, 12)) == seconds(ring, "allgather", BYTES, axis)
+
+
+@pytest.mark.parametrize(("sizes", "links"), [([4], 2), ([4, 4], 4), ([4, 4, 4], 6)])
+def test_a_ring_over_several_axes_has_the_links_of_all(sizes, links):
+    hardware = torus(sizes, True)
+    n = hardware.devices
+    assert seconds(hardware, "allgather", BYTES, range(n)) == pytest.approx(
+        (n - 1) / n * BYTES / (links * 10e9), rel=1e-3
+    )
+
+
+def test_siblings_between_the_members_of_a_group_share_its_links():
+    hardware = torus([8], True)
+    assert seconds(hardware, "allgather", BYTES, range(0, 8, 2)) == pytest.approx(3 / 4 * BYTES / 10e9, rel=1e-3)
+
+
+def test_a_send_passes_all_links_between():
+    hardware = torus([8, 4], True)
+    assert seconds(hardware, "send", 0, (0, 1)) == pytest.approx(1e-6)
+    assert seconds(hardware, "send", 0, (0, 3)) == pytest.approx(1e-6)  # around the end
+    assert seconds(hardware, "send", 0, (0, 2 + 4 * 4)) == pytest.approx((2 + 4) * 1e-6)
+    assert seconds(hardware, "send", BYTES, (0, 2)) == pytest.approx(2 * BYTES / 10e9, rel=1e-3)
+
+
+@given(st.sampled_from([4, 6, 8, 16]), st.booleans())
+def test_an_all_to_all_is_bound_by_the_narrowest_cut(size, wrap):
+    grid = Torus((size,), (wrap,)).grid(range(size))
+    # Half of the devices send half of what they have over one link, or over two; each in one direction.
+    cut = size / 2 * (1 / 2) / (2 if wrap else 1)
+    assert (size - 1) / size / grid.exchange == pytest.approx(max(cut, (size - 1) / size / grid.ring))
+
+
+@given(st.data(), st.sampled_from(PATTERNS), st.booleans())
+def test_positions_of_equal_shape_cost_the_same_in_a_torus(data, pattern, wrap):
+    hardware = torus([3, 4], wrap)
+    a, b = data.draw(alike(hardware))
+    assert seconds(hardware, pattern, BYTES, a, a[0]) == pytest.approx(seconds(hardware, pattern, BYTES, b, b[0]))
+
+
+# Faults.
+
+
+FAULTS = {
+    "a card that no device uses": ({"cards": {**cards(1), "devices": ["0-7", "8-9"]}}, "no device uses it"),
+    "more cards than devices": ({"cards": {"count": 9, "bandwidth": "12GB/s"}}, "1 are used by no device"),
+    "no even share": ({"cards": {"count": 3, "bandwidth": "12GB/s"}}, "cannot share 3 cards evenly"),
+    "a device on no card": ({"cards": {**cards(1), "devices": ["0-2", "4-7"]}}, "device 3 is on no card"),
+    "a device on two": ({"cards": {**cards(1), "devices": ["0-3", "3-7"]}}, "device 3 is on card 0 and on card 1"),
+    "both ways": ({"cards": {**cards(1), "count": 8}}, "exclude each other"),
+    "neither": ({"cards": {"bandwidth": "12GB/s"}}, "`levels.outside.cards.count` is missing"),
+    "negative": ({"cards": {**cards(1), "bandwidth": "-1GB/s"}}, "expected a bandwidth"),
+    "zero": ({"cards": {**cards(1), "bandwidth": "0GB/s"}}, "above zero"),
+    "less than is achieved": ({"cards": {**cards(1), "bandwidth": "9GB/s"}}, "less than one device achieves"),
+    "no fabric": ({"cards": cards(1), "fabric": {"kind": "mesh"}}, "expected `rails` or `fat tree`, found `mesh`"),
+    "without cards": ({"fabric": {"kind": "rails"}}, "`levels.outside.cards` is missing"),
+    "undersubscription": (
+        {"cards": cards(1), "fabric": {"kind": "fat tree", "oversubscription": 0.5}},
+        "`levels.outside.fabric.oversubscription`: expected a number from 1, found `0.5`",
+    ),
+    "infinite": (
+        {"cards": cards(1), "fabric": {"kind": "fat tree", "oversubscription": "2"}},
+        "expected a number from 1, found no number",
+    ),
+    "no leaf": ({"cards": cards(1), "fabric": {"kind": "fat tree", "leaf": 0}}, "expected a whole number from 1"),
+    "negative hop": ({"cards": cards(1), "fabric": {"kind": "rails", "hop": "-1us"}}, "expected a duration"),
+    "a torus of nodes": ({"torus": {"sizes": [2], "wrap": True}}, "expected a level that joins devices"),
+    "a typo": ({"cards": {**cards(1), "bandwith": "1GB/s"}}, "unknown key `bandwith`"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_each_fault_is_one_message(name, nodes):
+    shapes, expected = FAULTS[name]
+    with pytest.raises(HardwareError) as caught:
+        machine(nodes, **shapes)
+    messages = [problem for problem in caught.value.problems if expected in problem.message]
+    assert len(messages) == 1, caught.value
+    assert len(caught.value.problems) == 1, caught.value
+    assert messages[0].line
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wrap", "expected"),
+    [
+        ([2, 3], True, "2 × 3 are 6 devices, and `inside` joins 8"),
+        ([0], True, "expected at least one whole number"),
+        ("8", True, "expected at least one whole number"),
+        ([8], "yes", "expected `true` or `false`"),
+        ([2, 4], [True], "expected 2 of `true` and `false`"),
+    ],
+)
+def test_a_torus_that_is_none(sizes, wrap, expected):
+    found = profile()
+    found["levels"]["inside"]["torus"] = {"sizes": sizes, "wrap": wrap}
+    with pytest.raises(HardwareError) as caught:
+        parse(toml(found))
+    (problem,) = caught.value.problems
+    assert expected in problem.message
+    assert problem.line
+
+
+def test_an_uplink_holds_instead_of_the_cards():
+    found = profile(cards=cards(8))
+    found["levels"]["outside"]["send"] = {**SLOW, "bandwidth": "10GB/s", "uplink": "20GB/s"}
+    assert seconds(parse(toml(found), "mine", 2), "send", BYTES, (0, 8)) == pytest.approx(1)
+
+
+def test_dgx2_shares_a_card_between_two():
+    hardware = load("dgx2-v100x2")
+    assert seconds(hardware, "allreduce", BYTES, (0, 16)) == pytest.approx(BYTES / 6.1e9, rel=0.01)
+
+
+# Collectives across nodes.
+
+
+def test_nvlink_sharp_reaches_across_nodes_where_the_network_states_it():
+    """NVIDIA/nccl issue 1221: 330 GB/s of bus bandwidth on 2 nodes of 8 H100 without it, 430 with it."""
+    switch = 'switch = { startup = "17.6us", latency = "14us", bandwidth = "48GB/s" }'
+    hardware = parse(f'extends = "dgx-h100"\n[levels.infiniband]\n{switch}\n', "sharp", 2)
+    nbytes = 2**33
+    plain, reduced = (seconds(h, "allreduce", nbytes, range(16)) for h in (load("dgx-h100x2"), hardware))
+    busbw = 2 * 15 / 16 * nbytes / reduced / 1e9
+    assert 430 <= busbw < 520
+    assert reduced < plain
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100"])
+def test_an_all_reduce_takes_a_tree_where_nodes_are_many_and_bytes_few(name):
+    small = [seconds(load(name, nodes), "allreduce", 2**16, range(0, 8 * nodes, 8)) for nodes in (32, 256, 2048)]
+    assert small[2] < 2.3 * small[0]  # log2 of 2,048 is 2.2 times that of 32
+    large = [seconds(load(name, nodes), "allreduce", 2**33, range(0, 8 * nodes, 8)) for nodes in (32, 256, 2048)]
+    assert large[2] < 1.2 * large[0]
+
+
+def test_an_all_to_all_across_nodes_takes_what_its_bytes_take():
+    """DeepEP's dispatch of 4,096 tokens of 7,168 bytes on 2 and 4 nodes of H100: 749 and 1,791 us (aiconfigurator)."""
+    for nodes, remote, measured in ((2, 0.996, 749e-6), (4, 2.7, 1791e-6)):
+        per_node = 4096 * 7168 * remote / (nodes - 1)
+        group = range(0, 8 * nodes, 8)
+        found = seconds(load("dgx-h100", nodes), "alltoall", per_node * nodes, group)
+        assert found == pytest.approx(measured, rel=0.2)
+
+
+# Examples.
+
+
+@pytest.mark.parametrize("path", sorted(PROFILES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_example_profiles_are_valid(path):
+    hardware = load(path)
+    assert load(path, 2).devices == 2 * hardware.devices
+    assert all(figure.source and figure.basis for figure in hardware.figures if not figure.value.startswith("as "))
+
+
+def test_a_cube_of_tpus_does_an_all_gather_over_all_its_links():
+    cube = load(PROFILES / "tpu-v5p.toml")
+    found = seconds(cube, "allgather", 10**10, range(64))
+    assert found == pytest.approx(63 / 64 * 10**10 / (6 * 80e9), rel=0.01)
+    axis = seconds(cube, "allgather", 10**10, (0, 16, 32, 48))
+    assert axis == pytest.approx(3 / 4 * 10**10 / (2 * 80e9), rel=0.01)
+
+
+TABLE = "# measured nowhere\npattern,devices,bytes,ms\n"
+
+
+def table(path, machine):
+    """Times that a machine is said to have taken."""
+    lines = [
+        f"{name},{devices},{2**power},{seconds(machine, pattern, 2**power, range(devices)) * 1e3!r}"
+        for name, pattern in (("all_reduce", "allreduce"), ("allgather", "allgather"), ("send_recv", "send"))
+        for devices in ((2,) if pattern == "send" else (2, 4, 8))
+        for power in range(9, 31)
+    ]
+    path.write_text(TABLE + "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_script_finds_the_figures_that_a_table_was_made_of(tmp_path):
+    truth = parse(
+        'extends = "dgx-a100"\n[levels.nvlink]\n'
+        'send = { startup = "9us", latency = "2us", bandwidth = "250GB/s" }\n'
+        'collective = { startup = "20us", latency = "4us", bandwidth = "150GB/s" }\n'
+        'low_latency = { startup = "12us", latency = "1us", bandwidth = "40GB/s" }\n'
+    )
+    path = table(tmp_path / "table.csv", truth)
+    words = [str(path), "--like", "dgx-a100", "--column", "seconds=ms/1000"]
+    ended = subprocess.run(
+        [sys.executable, PROFILES / "collectives.py", *words], capture_output=True, text=True, check=True
+    )
+    figures, _, errors = ended.stdout.partition("# ")
+    assert float(errors.splitlines()[-1].split()[2].rstrip("%")) < 3
+    fitted = parse(f'extends = "dgx-a100"\n[sources]\ntable = "made up"\n{figures}')
+    for pattern in ("allreduce", "allgather", "send"):
+        for nbytes in (10**4, 10**6, 10**9):
+            there, here = (seconds(h, pattern, nbytes, (0, 1)) for h in (truth, fitted))
+            assert here == pytest.approx(there, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("pattern,devices,bytes,seconds\nallreduce,2,1024,soon\n", "`seconds` is `soon`"),
+        ("pattern,devices,bytes\nallreduce,2,1024\n", "nothing in the column `seconds`"),
+        ("pattern,devices,bytes,seconds\nallreduce,2,0,1\n", "expected a number above zero"),
+        ("pattern,devices,bytes,seconds\n", "too few"),
+        ("pattern,devices,bytes,seconds\nshuffle,2,8,1\n", "`shuffle` is no pattern"),
+        ("pattern,devices,bytes,seconds\nallreduce,99,8,1\n", "has no device 98"),
+    ],
+)
+def test_the_script_names_the_row_that_is_wrong(tmp_path, content, expected):
+    path = tmp_path / "table.csv"
+    path.write_text(content)
+    words = [sys.executable, PROFILES / "collectives.py", path, "--like", "dgx-a100", "--level", "nvlink"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert expected in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,151 @@
+"""Statements on streams, in torch: what runs beside what follows, and where it is waited for."""
+
+import contextlib
+import re
+
+import pytest
+from lowering_samples import entry, load_runtime
+
+from distir.lower.folder import lower
+from distir.ops import canonical
+from distir.syntax import parse
+
+torch = pytest.importorskip("torch")
+
+PROGRAM = """\
+func @fused(%x, %y) kernel {
+  %a = Add(%x, %y)
+  %b = Relu(%a)
+  return %b
+}
+
+func @reduced(%x: Tensor[Float32, (4, 4), 1], %y: Tensor[Float32, (4, 4), 2]) {
+  %a, %b = MPIAllreduce(%x, %y) on reduce
+  return %a, %b
+}
+
+func @main(%x: Tensor[Float32, (4, 4), 1], %y: Tensor[Float32, (4, 4), 2]) {
+  %g = Exp(%x)
+  %h = Exp(%y)
+  %a, %b = @reduced(%g, %h)
+  %s = Send[device = 2](%g) on copy
+  %p, %q = MPIAllgather[axis = 1](%x, %y) on copy
+  %c = Relu(%x)
+  %d = @fused(%c, %a) on side
+  %u, %w = Split[axis = 0, num_outputs = 2](%c) on side
+  %e = Add(%d, %c)
+  %f = Mul(%s, %b)
+  return %e, %f, %p, %q, %u, %w
+}
+"""
+
+
+def module_of(text):
+    syntax = parse(text, spelling=canonical)
+    assert not syntax.diagnostics
+    return syntax.module
+
+
+def body_of(text, function):
+    """The lines of a function of a lowered program, without what they stand for."""
+    program = lower([entry(module_of(text))]).files["program.py"]
+    found = re.search(rf"def {function}\(.*?\):\n(.*?)(?:\n\n|\Z)", program, re.DOTALL)
+    assert found is not None, program
+    return [line.partition("  # ")[0].strip() for line in found[1].splitlines()]
+
+
+def test_what_is_aside_begins_at_its_statement_and_is_waited_for_before_its_first_use():
+    lines = body_of(PROGRAM, "f_main_rank_0")
+    assert lines.index('on("copy", lambda g: send(g, 1), g)') < lines.index("c = torch.relu(x)")
+    assert 'd = on("side", lambda c, a: f_fused(c, a), c, a)' in lines
+    assert lines.index("d = wait(d)") + 1 == lines.index("e = d + c")
+    assert "a = wait(a)" not in lines  # another stream uses it, and waits itself
+    assert lines[-2] == "settle()"
+    assert body_of(PROGRAM, "f_reduced_rank_0")[0] == 'a = on("reduce", lambda x: all_reduce(x, GROUP[0, 1]), x)'
+
+
+def test_a_program_without_streams_has_nothing_of_them():
+    text = re.sub(r" on \w+", "", PROGRAM)
+    assert not [line for line in body_of(text, "f_main_rank_0") if re.search(r"\b(on|wait|settle)\(", line)]
+
+
+def test_what_another_stream_may_still_read_is_not_overwritten():
+    text = """\
+func @main(%x: Tensor[Float32, (4,), 1], %y: Tensor[Float32, (4,), 2]) {{
+  %g = Exp(%x)
+  %s = Send[device = 2](%g) {}
+  %a, %b = MPIAllreduce(%g, %y)
+  return %a, %b, %s
+}}
+"""
+    assert "a = all_reduce(g, GROUP[0, 1], overwrite=True)" in body_of(text.format(""), "f_main_rank_0")
+    assert "a = all_reduce(g, GROUP[0, 1])" in body_of(text.format("on copy"), "f_main_rank_0")
+
+
+class Streams:
+    """CUDA streams that only note what they are asked."""
+
+    def __init__(self):
+        self.log, self.current, self.made = [], "compute", {}
+
+    def stream(self, name):
+        return self.made.setdefault(name, OneStream(self, name))
+
+    @contextlib.contextmanager
+    def inside(self, stream):
+        before, self.current = self.current, stream.name
+        yield
+        self.current = before
+
+
+class OneStream:
+    def __init__(self, streams, name):
+        self.streams, self.name = streams, name
+
+    def wait_stream(self, other):
+        self.streams.log.append((self.name, "waits for all of", other.name))
+
+    def wait_event(self, event):
+        self.streams.log.append((self.name, "waits for", event))
+
+    def record_event(self):
+        self.streams.log.append((self.name, "notes"))
+        return f"{self.name} {len(self.streams.log)}"
+
+
+@pytest.fixture
+def one_of_two():
+    """A process group of two ranks, of which one is here and the other answers nothing."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+def test_on_a_gpu_every_line_runs_on_the_stream_that_its_statement_names(tmp_path, monkeypatch, one_of_two):
+    """With tensors without data, and a process group that sends nothing: no GPU is needed."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    lower([entry(module_of(PROGRAM))]).write(tmp_path)
+    program = load_runtime(tmp_path).LoweredProgram(tmp_path)
+    streams, used = Streams(), []
+    names = iter(["reduce", "copy", "side"])
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: streams.stream(next(names)))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: streams.stream(streams.current))
+    monkeypatch.setattr(torch.cuda, "stream", streams.inside)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda x, stream: used.append((tuple(x.shape), stream.name)))
+    program.module.DEVICE = torch.device("cuda", 0)
+    program.module.GROUP[0, 1] = one_of_two
+    with FakeTensorMode():
+        x = torch.empty(4, 4, device="cuda")
+        results = program.module.f_main_rank_0(x)
+    assert [tuple(r.shape) for r in results] == [(4, 4), (4, 8), (2, 4), (2, 4)]
+    begun = [who for who, what, *_ in streams.log if what == "waits for all of" and who != "compute"]
+    assert begun == ["reduce", "copy", "copy", "side", "side"]
+    assert ("side", "waits for", "reduce 2") in streams.log  # the sum, on the stream that uses it
+    last = [entry for entry in streams.log if entry[0] == "compute"][-3:]
+    assert last == [("compute", "waits for all of", name) for name in ("reduce", "copy", "side")]
+    assert ((4, 4), "reduce") in used
+    assert ((4, 4), "compute") in used
