@@ -265,7 +265,8 @@ def with_hosts(machine, *hosts, interference=0.0):
     """The machine with these hosts, one for each of its kinds, in turn."""
     kinds = list(dict.fromkeys(kind.name for kind in machine.kinds))
     own = {name: hosts[i % len(hosts)] for i, name in enumerate(kinds)}
-    return replace(machine, kinds=tuple(replace(k, host=own[k.name], interference=interference) for k in machine.kinds))
+    kinds = machine.kinds.map(lambda kind: replace(kind, host=own[kind.name], interference=interference))
+    return replace(machine, kinds=kinds)
 
 
 # The same without calls.
