@@ -76,7 +76,7 @@ def test_each_figure_of_each_machine_can_be_changed():
         names = {figure.figure for figure in figures(machine)}
         for figure in figures(machine):
             words = figure.figure.split()
-            if not figure.unit or words[-1] == "blocks" or words[1:2] and words[1] in TOGETHER:
+            if not figure.unit or words[-1] == "blocks" or (words[1:2] and words[1] in TOGETHER):
                 continue
             through_a_card = words[-1] == "bandwidth" and f"{words[0]} cards bandwidth" in names - {figure.figure}
             factor = 0.5 if "achieved" in words or through_a_card else 2  # never above the peak, or what a card has
