@@ -28,7 +28,7 @@ class Demands:
     """The requirements on a program from flags."""
 
     hardware: str | None
-    nodes: int | None
+    nodes: str | None
     max_latency: str | None
     max_memory: str | None
 

@@ -127,7 +127,7 @@ def _written(
     return WRONG if held else 0
 
 
-def _run(file: str, hardware: str | None, nodes: int | None, function: str | None, bind: Sequence[str]) -> TracedRun:
+def _run(file: str, hardware: str | None, nodes: str | None, function: str | None, bind: Sequence[str]) -> TracedRun:
     """A trace as it is, a program as it is simulated. Raises Refused, and Wrong for a program with errors."""
     from distir.cli import traces
 

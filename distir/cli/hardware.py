@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distir.cli import options, output
+from distir.cli.simulating import number_of_nodes
 
 if TYPE_CHECKING:
     from distir.cost import Hardware
@@ -36,7 +37,7 @@ def hardware(
     from distir.cost import DEFAULT, load, profiles
 
     if name is not None or nodes is not None:
-        _show(load(DEFAULT if name is None else name, nodes), as_json)
+        _show(load(DEFAULT if name is None else name, number_of_nodes(nodes)), as_json)
         return 0
     known = [load(profile) for profile in profiles()]
     if as_json:

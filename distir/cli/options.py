@@ -13,8 +13,8 @@ HardwareName = Annotated[
     typer.Option("--hardware", metavar="H", help="A built-in profile, or the path of one (.toml).", show_default=False),
 ]
 
-Nodes = Annotated[
-    int | None,
+Nodes = Annotated[  # text: for numbers, typer loads pydantic
+    str | None,
     typer.Option("--nodes", metavar="N", help="So many nodes of the hardware, over the network that it states."),
 ]
 

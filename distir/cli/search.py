@@ -251,7 +251,7 @@ class _Model(NamedTuple):
 def _search(
     model: _Model,
     hardware: str | None,
-    nodes: int | None,
+    nodes: str | None,
     bind: Any,
     space: Space,
     devices: int | None,

@@ -42,14 +42,26 @@ class Limits:
         return self.latency_s is not None or self.memory_bytes is not None
 
 
-def machine(flag: str | None, config: Config, nodes: int | None = None) -> ChosenHardware:
-    """The hardware named by the flag, else by the settings, else the default; `nodes` of it. Raises HardwareError."""
+def machine(flag: str | None, config: Config, nodes: str | None = None) -> ChosenHardware:
+    """The hardware named by the flag, else by the settings, else the default; `nodes` of it.
+
+    Raises HardwareError, and Refused for a number of nodes that is no number.
+    """
     from distir.cost import load
 
+    count = number_of_nodes(nodes)
     if flag is not None:
-        return ChosenHardware(load(flag, nodes), "named by --hardware")
+        return ChosenHardware(load(flag, count), "named by --hardware")
     named = f"named in {config.shown}" if config.names_hardware else "the default"
-    return ChosenHardware(load(config.hardware, config.nodes if nodes is None else nodes), named)
+    return ChosenHardware(load(config.hardware, config.nodes if count is None else count), named)
+
+
+def number_of_nodes(flag: str | None) -> int | None:
+    """What `--nodes` says. Raises Refused."""
+    try:
+        return None if flag is None else int(flag)
+    except ValueError:
+        raise Refused(f"`--nodes`: expected a number of nodes, found `{flag}`") from None
 
 
 def entry(program: Program, flag: str | None, config: Config) -> Function:

@@ -143,7 +143,7 @@ def test_a_budget_that_is_no_time_is_refused(distir, file, budget):
     [
         (("--max-latency", "5"), "`--max-latency`: expected a duration"),
         (("--max-memory", "5ms"), "`--max-memory`: expected a memory size"),
-        (("--hardware", "h100"), "did you mean `dgx-h100`?"),
+        (("--hardware", "dgx-h10"), "did you mean `dgx-h100`?"),
     ],
 )
 def test_a_flag_that_is_wrong_is_said_once_however_many_files_there_are(distir, file, tmp_path, flags, said):
@@ -157,7 +157,7 @@ def test_a_flag_that_is_wrong_is_said_once_however_many_files_there_are(distir, 
 
 
 @pytest.mark.parametrize(
-    "setting", ['hardware = "h100"\n[budget]\nmax_latency = "5s"', '[budget]\nmax_latency = "5GB"']
+    "setting", ['hardware = "dgx-h10"\n[budget]\nmax_latency = "5s"', '[budget]\nmax_latency = "5GB"']
 )
 def test_a_setting_that_nothing_can_be_simulated_with_is_said_once_beside_what_else_is_found(
     distir, file, tmp_path, setting

@@ -47,6 +47,7 @@ def test_a_flag_and_the_settings(distir, file, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--nodes", "four"), "`--nodes`: expected a number of nodes, found `four`"),
         (("--nodes", "0"), "expected a number of nodes from 1 to 4096, found 0"),
         (("--nodes", "4097"), "expected a number of nodes from 1 to 4096, found 4097"),
         (("--hardware", "h200x0"), "expected a number of nodes from 1 to 4096, found 0"),
