@@ -583,7 +583,7 @@ def _memory(ran):
         temporary: dict = Counter()
         for device in op.devices if op.temporary else ():
             temporary[ran.machine.memory_of(ran.place[device])] += op.temporary
-        _note(ran, alive, temporary, event if op.devices else None)
+        _note(ran, alive, temporary, event)
         gone = {*op.operands, *op.results}
         gone |= {storage for waited in waits.get(index, ()) for storage in (*waited.operands, *waited.results)}
         for storage in (gone & alive) - permanent:

@@ -68,8 +68,7 @@ class MemoryProfile:
     def peak(self, memory: int) -> tuple[int, int | None, list[Live]]:
         """The most bytes in use in a memory, the first event at which that is so, and what is live then.
 
-        The event is None where the parameters alone are the peak, or an op reaches it that occupies no device: a
-        constant.
+        The event is None where the parameters alone are the peak.
         """
         most = self._base().get(memory, 0) + self.timeline.body.memory.get(memory, (0, 0))[1]
         reached = self.first_over(memory, most - 1)
@@ -79,7 +78,6 @@ class MemoryProfile:
     def first_over(self, memory: int, capacity: int) -> tuple[int | None, list[Live]] | None:
         """The first event at which more than `capacity` bytes are in use, and what is live then; None if never.
 
-        The event is None as in `peak`.
         Calls that stay below it are passed over by what is known of their bodies.
         """
         use = self._base().get(memory, 0)
