@@ -68,11 +68,12 @@ _USES = ("send", "collective", "low_latency", "switch")
 
 def _key(hardware: Hardware, figure: str) -> tuple[str, ...] | None:
     """The keys of a profile's file that state a figure; None for one that is no quantity of its own."""
-    for level in hardware.levels:
+    networks = [] if hardware.network is None else [hardware.network]  # of one node, too
+    for name in dict.fromkeys([*(level.name for level in hardware.levels), *networks]):
         for use in _USES:
-            head = f"{level.name} {use} ".replace("_", " ")
+            head = f"{name} {use} ".replace("_", " ")
             if figure.startswith(head):
-                return "levels", level.name, use, figure.removeprefix(head)
+                return "levels", name, use, figure.removeprefix(head)
     for kind in hardware.kinds.distinct:
         head = f"{kind.name} ".replace("_", " ")
         words = figure.removeprefix(head).split()
