@@ -43,9 +43,39 @@ class Op:
     temporary: int
     donations: list
     """Leaves of results, and the leaves of operands whose memory they may take over."""
+    stream: str
+    """The one that it runs on; "" is that of compute."""
+    issue: list
+    """By device: for how many ticks its host issues it; None where the host waits for it."""
+    taxes: list
+    """By device: by how many ticks its compute stream gets on later if this runs on another one."""
     work: Work = NO_WORK
     reuses: list = field(default_factory=list)
     """The same where no memory of the entry function's parameters may be taken over."""
+
+    @property
+    def streams(self):
+        return [("stream", device, self.stream) for device in self.devices]
+
+    @property
+    def waits(self):
+        """The clocks that it waits for, and how long after each it may start."""
+        hosts = [(("host", device), spent or 0) for device, spent in zip(self.devices, self.issue, strict=True)]
+        return [(clock, 0) for clock in self.streams] + hosts + [(("ready", s), 0) for s in {*self.operands} - {None}]
+
+    @property
+    def ends_on(self):
+        """The clocks that stand at its end when it ends."""
+        blocked = [("host", d) for d, spent in zip(self.devices, self.issue, strict=True) if spent is None]
+        return self.streams + blocked + [("ready", storage) for storage in self.made]
+
+    @property
+    def delays(self):
+        """Clocks that it moves on by so much, wherever they are."""
+        found = [(("host", d), spent) for d, spent in zip(self.devices, self.issue, strict=True) if spent is not None]
+        if self.stream:
+            found += [(("stream", device, ""), tax) for device, tax in zip(self.devices, self.taxes, strict=True)]
+        return found
 
     @property
     def name(self):
@@ -67,7 +97,10 @@ class Oracle:
     machine: object
     starts: list = field(default_factory=list)
     """By event (an op that occupies devices), in ticks."""
+    hosted: list = field(default_factory=list)
+    """By event: when it would have started with hosts that issue all at once."""
     clocks: dict = field(default_factory=dict)
+    """By device: when the last of its streams is done."""
     busy: dict = field(default_factory=dict)
     communication: dict = field(default_factory=dict)
     peaks: dict = field(default_factory=dict)
@@ -99,42 +132,48 @@ class Oracle:
 
     def latency_with(self, durations):
         """The latency where some events, by number, take other seconds."""
-        return seconds(max(_timed(self.events, durations)[1].values(), default=0))
+        return seconds(max(Run(self.events, durations).by_device.values(), default=0))
 
     @property
     def slack(self):
         """By event: by how many seconds it could end later, by the definition: each event, later by more and more."""
         finish = max(self.clocks.values(), default=0)
         latest: list = [finish] * len(self.events)
-        due = dict.fromkeys(self.clocks, finish)
+        due: dict = {}
         for number in range(len(self.events) - 1, -1, -1):
             event = self.events[number]
-            latest[number] = min(due[device] for device in event.devices)
-            due.update(dict.fromkeys(event.devices, latest[number] - event.ticks))
+            latest[number] = min(due.get(clock, finish) for clock in event.ends_on)
+            for clock, delay in event.delays:
+                due[clock] = due.get(clock, finish) - delay
+            for clock in event.ends_on:
+                due.pop(clock, None)  # whatever it was before
+            for clock, delay in event.waits:
+                due[clock] = min(due.get(clock, finish), latest[number] - event.ticks - delay)
         ends = [start + event.ticks for start, event in zip(self.starts, self.events, strict=True)]
         return [seconds(last - end) for last, end in zip(latest, ends, strict=True)]
 
     def shares(self):
-        """Of (devices × latency): idle, and communicating without computing; between any two moments."""
+        """Of (devices × latency): idle, communicating without computing, and idle as a host has yet to issue something;
+        between any two moments."""
         own: dict = {}
         for device, position in self.place.items():
             own.setdefault(self.machine.memory_of(position), set()).add(device)
-        pieces = [
-            (set(event.devices), start, start + event.ticks, event.communicates)
-            for event, start in zip(self.events, self.starts, strict=True)
-            if event.ticks
-        ]
+        pieces = []
+        for event, start, allowed in zip(self.events, self.starts, self.hosted, strict=True):
+            pieces.append((set(event.devices), start, start + event.ticks, event.communicates))
+            pieces.append((set(event.devices), allowed, start, None))
         finish = max(self.clocks.values(), default=0)
-        idle = exposed = 0
+        idle = exposed = hosts = 0
         for streams in own.values():
-            ours = [piece for piece in pieces if piece[0] & streams]
+            ours = [piece for piece in pieces if piece[0] & streams and piece[1] < piece[2]]
             moments = sorted({moment for _, a, b, _ in ours for moment in (a, b)} | {0, finish})
             for a, b in pairwise(moments):
                 kinds = {communicates for _, start, end, communicates in ours if start <= a and b <= end}
-                idle += (b - a) * (not kinds)
-                exposed += (b - a) * (kinds == {True})
+                idle += (b - a) * (not kinds - {None})
+                exposed += (b - a) * (kinds - {None} == {True})
+                hosts += (b - a) * (kinds == {None})
         whole = finish * len(own)
-        return (float(Fraction(idle, whole)), float(Fraction(exposed, whole))) if whole else (0.0, 0.0)
+        return tuple(float(Fraction(part, whole)) for part in (idle, exposed, hosts)) if whole else (0.0, 0.0, 0.0)
 
 
 def oracle(module: Module, machine, bind=None, name=None) -> Oracle:
@@ -245,6 +284,7 @@ class _Walk:
                 results = run(callee, rho(statement.args), operands)
                 if run == self._kernel:
                     self.ops[-1].function, self.ops[-1].index, self.ops[-1].statement = function.name, index, statement
+                    self.ops[-1].stream = statement.stream
             else:
                 results = self._op(function.name, index, statement, rho, [leaf for arg in operands for leaf in arg])
             where |= {name: leaves for name, leaves in zip(statement.results, results, strict=True) if name != DISCARD}
@@ -279,7 +319,8 @@ class _Walk:
         self.ops.append(Op(
             function, index, statement, devices, operands, [leaf for leaves in results for leaf in leaves],
             [*range(first, len(self.storages))], round(Fraction(spent) / TICK), spent, done.communication is not None,
-            done.temporary, [] if view else _donations(definition, ts, ws), done,
+            done.temporary, [] if view else _donations(definition, ts, ws),
+            statement.stream, *self._hosts(positions[: len(devices)], done, spent), done,
         ))  # fmt: skip
         return results
 
@@ -338,10 +379,18 @@ class _Walk:
         made = [*range(first, len(self.storages))]
         flat = [storage for storages in results for storage in storages]
         self.ops.append(Op(
-            "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, donations, done,
+            "", 0, None, devices, operands, flat, made, round(Fraction(spent) / TICK), spent, False, 0, donations,
+            "", *self._hosts([self.place[d] for d in devices], done, spent), done,
             [pair for pair in reuses if pair not in donations],
         ))  # fmt: skip
         return results
+
+    def _hosts(self, positions, done, spent):
+        """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
+        kinds = [self.machine.kind(position) for position in positions]
+        issue = [None if kind.host.blocking else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
+        shares = [kind.interference if done.communication is not None else 0 for kind in kinds]
+        return issue, [round(Fraction(share * spent) / TICK) for share in shares]
 
     def _reused(self, function, args, operands, leaves, returned, ws):
         """Results of a kernel, and the operands of their size of which it needs each element in its turn only."""
@@ -418,26 +467,73 @@ def _donations(definition, ts, ws):
     return found
 
 
-def _timed(events, durations=None):
-    """The start of each event and the clocks of devices at the end, in ticks."""
-    clocks: dict = {}
-    starts = []
-    for number, event in enumerate(events):
-        ticks = event.ticks
-        if durations and number in durations:
-            ticks = round(Fraction(durations[number]) / TICK)
-        start = max(clocks.get(device, 0) for device in event.devices)
-        starts.append(start)
-        clocks.update(dict.fromkeys(event.devices, start + ticks))
-    return starts, clocks
+class Run:
+    """The events, one after the other, by the rule of clocks: of streams, hosts, and values that get ready."""
+
+    def __init__(self, events, durations=None):
+        self.clocks: dict = {}
+        self.starts: list = []
+        self.hosted: list = []
+        for number, event in enumerate(events):
+            ticks = event.ticks
+            if durations and number in durations:
+                ticks = round(Fraction(durations[number]) / TICK)
+            waits = event.waits
+            start = max(self.clocks.get(clock, 0) + delay for clock, delay in waits)
+            self.starts.append(start)
+            blocked = event.ends_on
+            others = [c for c, _ in waits if c[0] != "host" or c in blocked]
+            self.hosted.append(max(self.clocks.get(clock, 0) for clock in others))
+            for clock, delay in event.delays:
+                self.clocks[clock] = self.clocks.get(clock, 0) + delay
+            self.clocks.update(dict.fromkeys(event.ends_on, start + ticks))
+
+    @property
+    def by_device(self):
+        """When the last stream of each device is done."""
+        found: dict = {}
+        for clock, ticks in self.clocks.items():
+            if clock[0] == "stream":
+                found[clock[1]] = max(found.get(clock[1], 0), ticks)
+        return found
 
 
 def _times(ran):
-    ran.starts, ran.clocks = _timed(ran.events)
-    for event in ran.events:
-        for device in event.devices:
-            ran.busy[device] = ran.busy.get(device, 0) + event.ticks
-            ran.communication[device] = ran.communication.get(device, 0) + event.ticks * event.communicates
+    run = Run(ran.events)
+    ran.starts, ran.hosted, ran.clocks = run.starts, run.hosted, run.by_device
+    for device in {device for event in ran.events for device in event.devices}:
+        own = [(start, start + event.ticks, event.communicates)
+               for event, start in zip(ran.events, ran.starts, strict=True) if device in event.devices]  # fmt: skip
+        ran.busy[device] = _covered([(a, b) for a, b, _ in own])
+        ran.communication[device] = _covered([(a, b) for a, b, communicates in own if communicates])
+
+
+def _covered(pieces):
+    """For how long at least one of the pieces lasts."""
+    found, until = 0, 0
+    for a, b in sorted(pieces):
+        found += max(0, b - max(a, until))
+        until = max(until, b)
+    return found
+
+
+def _pending(ran):
+    """The ops on other streams than that of compute that make a value, each with the op that first waits for it.
+
+    That is an op on the compute stream which uses a value that depends on it; None if there is none.
+    """
+    depends: dict = {}
+    settled: dict = {}
+    for index, op in enumerate(ran.ops):
+        waiting = {i for s in op.operands for i in depends.get(s, ()) if settled[i] is None}
+        if op.devices and not op.stream:
+            settled.update(dict.fromkeys(waiting, index))
+            continue
+        if op.devices and op.made:
+            settled[index] = None
+            waiting = {*waiting, index}
+        depends.update(dict.fromkeys(op.made, waiting))
+    return settled
 
 
 def _memory(ran):
@@ -447,9 +543,20 @@ def _memory(ran):
         for storage in (*op.operands, *op.results):
             if storage is not None:
                 last_use[storage] = index
+    holds: dict = {}
+    waits: dict = {}
+    for issued, until in _pending(ran).items():
+        op = ran.ops[issued]
+        waits.setdefault(until, []).append(op)
+        for storage in {*op.operands, *op.results} - {None}:
+            holds.setdefault(storage, []).append((issued, len(ran.ops) if until is None else until))
 
-    def needed_after(storage, index):
+    def used_after(storage, index):
         return storage in ran.returned or last_use.get(storage, -1) > index
+
+    def held_after(storage, index, before):
+        """Whether an op that was issued before another holds it."""
+        return any(issued < before and until > index for issued, until in holds.get(storage, ()))
 
     alive = set(range(ran.parameters))
     permanent = set(alive) - ran.donated
@@ -464,7 +571,9 @@ def _memory(ran):
             new, old = op.results[result], op.operands[operand]
             if new in taken_over or new is None or old is None or old not in alive or old in taken_over.values():
                 continue
-            if ran.storages[old] == ran.storages[new] and not needed_after(old, index):
+            if used_after(old, index) or held_after(old, index, before=index):
+                continue
+            if ran.storages[old] == ran.storages[new]:
                 taken_over[new] = old
         for new, old in taken_over.items():
             alive.remove(old)
@@ -475,8 +584,11 @@ def _memory(ran):
         for device in op.devices if op.temporary else ():
             temporary[ran.machine.memory_of(ran.place[device])] += op.temporary
         _note(ran, alive, temporary, event)
-        gone = {*op.operands, *op.results} & alive
-        alive -= {s for s in gone if s not in permanent and not needed_after(s, index)}
+        gone = {*op.operands, *op.results}
+        gone |= {storage for waited in waits.get(index, ()) for storage in (*waited.operands, *waited.results)}
+        for storage in (gone & alive) - permanent:
+            if not used_after(storage, index) and not held_after(storage, index, before=len(ran.ops)):
+                alive.remove(storage)
 
 
 def _note(ran, alive, temporary, event):

@@ -83,6 +83,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "ops": simulation.ops,
         "bubble": simulation.bubble,
         "exposed_communication": simulation.exposed_communication,
+        "host_bound": simulation.host_bound,
         "cost": as_cost(simulation.cost),
         "devices": {
             str(device): {
@@ -126,7 +127,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "device": wait.device,
                 "start_s": wait.start,
                 "duration_s": wait.seconds,
-                "for": _entry(timeline.event(wait.blocker), line_of),
+                "for": _entry(timeline.event(wait.blocker), line_of) if wait.blocker is not None else None,
                 "before": _entry(timeline.event(wait.event), line_of),
             }
             for wait in longest_waits(simulation, top)
@@ -157,6 +158,8 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     if len(simulation.devices) > 1:
         shares = (simulation.bubble, "bubble"), (simulation.exposed_communication, "exposed communication")
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
+    if simulation.host_bound:
+        latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
     parts: list[Any] = [Text(head), Text(latency, style="bold")]
     parts += [] if simulation.cost is None else [Text(str(simulation.cost))]
     sections = (
@@ -275,14 +278,15 @@ def _waits(simulation: Simulation, top: int, line_of: Callable[[Event], int | No
     timeline = simulation.timeline()
     listed = table("device", "idles", "from", "before", "because of", "on", right="012")
     for wait in longest_waits(simulation, top):
-        event, blocker = timeline.event(wait.event), timeline.event(wait.blocker)
+        event = timeline.event(wait.event)
+        blocker = timeline.event(wait.blocker) if wait.blocker is not None else None
         listed.add_row(
             str(wait.device),
             show_seconds(wait.seconds),
             show_seconds(wait.start),
             Text(placed(event, line_of)),
-            Text(placed(blocker, line_of)),
-            _numbers(blocker.effect.devices),
+            Text(placed(blocker, line_of) if blocker is not None else "the host"),
+            _numbers(blocker.effect.devices) if blocker is not None else "",
         )
     return listed
 

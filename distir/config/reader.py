@@ -97,7 +97,7 @@ def _config(settings: Table, path: Path, mistakes: list[_Mistake]) -> Config:
 def _hardware(named: str | None, path: Path) -> str:
     if named is None:
         return DEFAULT_HARDWARE
-    is_path = "/" in named or os.sep in named or re.search(r"\.(toml(x\d+)?|json)$", named)
+    is_path = "/" in named or os.sep in named or re.search(r"\.(toml(x\d+)?|json)$", named.partition("@")[0])
     return os.path.normpath(path.parent / named) if is_path else named
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from distir.cost.document import File, parse_file, read_file
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
+from distir.cost.host import FRAMEWORKS
 from distir.cost.reader import read
 from distir.diagnostics.spelling import nearest
 from distir.ir.registry import Registry
@@ -31,6 +32,9 @@ _MANY_BEFORE = re.compile(r"(?P<nodes>\d+)x-(?P<name>.+)", re.DOTALL)
 MOST_NODES = 4096
 
 
+_FRAMEWORK = re.compile(r"(.+)@([^@/\\.]*)", re.DOTALL)
+_hosted: dict[str, tuple[Hardware, Hardware]] = {}
+"""By name, machines under a framework: the one without, and it."""
 _added: Registry[Path] = Registry()
 
 
@@ -58,7 +62,8 @@ def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT, nodes: int |
     """The hardware of this name, or in this file: what ends in `.toml` or holds a `/` is a path.
 
     `nodes`: so many of it, over the network that the profile states; `dgx-h100x128`, or `node.tomlx128`, says the same.
-    `128x-dgx-h100` is an older form. Hardware itself is returned as it is.
+    `128x-dgx-h100` is an older form. `NAME@eager` (`@compiled`, `@graphs`): the same with what the profile says that
+    issuing ops takes there. Hardware itself is returned as it is.
 
     The same object is given again until a file that it was read from changes. Raises HardwareError for an unknown
     name, a file that cannot be read or is faulty, a number of nodes that is none, and a profile without a network.
@@ -67,9 +72,12 @@ def load(name_or_path: str | os.PathLike[str] | Hardware = DEFAULT, nodes: int |
         if nodes is not None:
             raise HardwareError([_said_already(name_or_path.name, nodes)])
         return name_or_path
-    name, many = _several(os.fspath(name_or_path))
+    said = os.fspath(name_or_path)
+    if match := _FRAMEWORK.fullmatch(said):
+        return _under(match[1], match[2], nodes)
+    name, many = _several(said)
     if nodes is not None and many is not None:
-        raise HardwareError([_said_already(os.fspath(name_or_path), nodes)])
+        raise HardwareError([_said_already(said, nodes)])
     many = 1 if many is None and nodes is None else _checked(many if nodes is None else nodes)
     path = _find(name, Path())
     if (path, many) in _loaded:
@@ -99,14 +107,17 @@ def with_nodes(name: str, nodes: int | None) -> str:
     """The name, or the path, of so many nodes of the hardware of this name. Raises HardwareError where it says some."""
     if nodes is None:
         return name
-    if _several(name)[1] is not None:
+    match = _FRAMEWORK.fullmatch(name)
+    machine, under = (match[1], f"@{match[2]}") if match else (name, "")
+    if _several(machine)[1] is not None:
         raise HardwareError([_said_already(name, nodes)])
-    return f"{name}x{_checked(nodes)}"
+    return f"{machine}x{_checked(nodes)}{under}"
 
 
 def node_of(hardware: Hardware) -> tuple[str, int] | None:
     """What a machine's nodes are called, and how many devices each has, where machines of any number are known."""
-    name = _several(hardware.name)[0]
+    match = _FRAMEWORK.fullmatch(hardware.name)
+    name = _several(match[1] if match else hardware.name)[0]
     before = _MANY_BEFORE.fullmatch(name)
     name = before["name"] if before else name
     if name not in profiles():
@@ -123,6 +134,25 @@ def _several(name: str) -> tuple[str, int | None]:
     if match is None or not (match["name"].endswith(".toml") or match["name"] in profiles()):
         return name, None
     return match["name"], int(match["nodes"][:12])
+
+
+def _under(name: str, framework: str, nodes: int | None) -> Hardware:
+    """A machine under a framework, such as `dgx-a100@eager`. Raises HardwareError."""
+    if framework not in FRAMEWORKS:
+        likely = nearest(framework, FRAMEWORKS)
+        known = f"known: {', '.join(f'`{name}@{other}`' for other in FRAMEWORKS)}"
+        hint = f"did you mean `{name}@{likely}`?" if likely else known
+        raise HardwareError([Problem(f"unknown framework `{framework}` in `{name}@{framework}`", help=hint)])
+    machine = load(name, nodes)
+    key = f"{machine.name}@{framework}"
+    if key not in _hosted or _hosted[key][0] is not machine:
+        found = machine.under(framework)
+        if found is None:
+            message = f"`{machine.name}` does not say how long `{framework}` takes to issue an op"
+            hint = f'in a profile that extends it, state `issue = {{ {framework} = "20us" }}` for its kinds of device'
+            raise HardwareError([Problem(message, help=hint)])
+        _hosted[key] = machine, found
+    return _hosted[key][1]
 
 
 def _checked(nodes: int | None) -> int:

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.cost.contractions import AttentionFigures, ContractionSeconds, ProductFigures
+from distir.cost.host import FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.ir import DType
@@ -126,8 +127,9 @@ class DeviceKind:
     `price`: per hour. `ops`: figures of single ops, by op and element type, or by op and `other`; `uncertainty`:
     how far all other ops may be off, as a share of their time. `cache`: bytes of the caches that `warm` figures are
     of, 0 where there are none; `warmth`: the share of references that they serve (see `running`). `process`: what a
-    process holds beside tensors. `products`, `experts` (grouped products) and `attention` (by
-    the size of a head): figures by shape, by element type.
+    process holds beside tensors. `products`, `experts` (grouped products) and `attention` (by the size of a head):
+    figures by shape, by element type. `host`: how ops are issued to it; `interference`: the share of a collective's
+    time by which it delays what is computed beside it.
     """
 
     name: str
@@ -149,6 +151,8 @@ class DeviceKind:
     attention: Mapping[str, tuple[AttentionFigures, ...]] = field(
         default_factory=dict[str, "tuple[AttentionFigures, ...]"]
     )
+    host: Host = FREE_HOST
+    interference: float = 0.0
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

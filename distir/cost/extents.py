@@ -6,7 +6,7 @@ A machine of nodes repeats one of them. These hold the node, and say how often i
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, overload
 
@@ -59,6 +59,11 @@ class Runs(Lazy[T]):
                 return value
             index -= count
         raise IndexError(index)
+
+    def map(self, change: Callable[[T], T]) -> Runs[T]:
+        """The same of other values."""
+        runs = tuple([(change(value), count) for value, count in self.runs])
+        return Runs(runs, self.times, {index: change(value) for index, value in self.others.items()})
 
     @property
     def distinct(self) -> tuple[T, ...]:

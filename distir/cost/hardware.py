@@ -113,6 +113,16 @@ class Hardware:
         used = {d: self.kinds[d].running(nbytes) for d, nbytes in working_sets.items()}
         return replace(self, kinds=replace(self.kinds, others={**self.kinds.others, **used}))
 
+    def under(self, framework: str) -> Hardware | None:
+        """The machine where hosts issue ops as a framework does; None where the profile does not say how fast."""
+        if not any(kind.host.frameworks.get(framework) for kind in self.kinds.distinct):
+            return None
+
+        def under(kind: DeviceKind) -> DeviceKind:
+            return replace(kind, host=kind.host.frameworks.get(framework) or kind.host)
+
+        return replace(self, name=f"{self.name}@{framework}", kinds=self.kinds.map(under))
+
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[self.physical[position]]

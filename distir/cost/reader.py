@@ -8,6 +8,9 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `[[groups]]`            devices in the order of their positions: `kind`, `count`, and `streams` (1 unless given)
 `[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache` and `price`, which is per
                         hour, and in one currency for all kinds
+                        `issue`: for how long the host issues an op, `"blocking"` if it waits for each, or a table of
+                        times under `eager`, `compiled`, `graphs`; `interference`: the share of a collective's time
+                        by which it delays what is computed beside it
 `… .memory_bandwidth`   `peak` and `achieved`
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
@@ -47,6 +50,7 @@ from distir.cost.compute import DeviceKind, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocument, unknown
 from distir.cost.extents import LevelBlocks, Runs, StreamPositions
 from distir.cost.hardware import Figure, Hardware
+from distir.cost.host import FRAMEWORKS, FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.cost.reader_contractions import attention, products
@@ -171,14 +175,17 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     price = _price(section, profile)
     cache = profile.optional(section, "cache", MEMORY) or 0.0
     process = _process(section, profile)
+    host, interference = _host(section, profile), share_of(section, "interference", most=1)
+    if interference:
+        profile.record(section, "interference", section.get("interference"), section)
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
     fused = attention(section, profile, rates)
     section.close()
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
-        name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache,
-        process=process, products=dense, experts=grouped, attention=fused,
+        name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
+        products=dense, experts=grouped, attention=fused, host=host, interference=interference,
     )  # fmt: skip
 
 
@@ -198,6 +205,34 @@ def _process(kind: DocumentTable, profile: _Profile) -> Process:
         profile.record(section, "fragmentation", section.get("fragmentation"), section)
     section.close()
     return found
+
+
+def _host(kind: DocumentTable, profile: _Profile) -> Host:
+    """What issuing an op takes: of one figure, always; of a table, under each framework."""
+    value = kind.get("issue")
+    if value is None:
+        return FREE_HOST
+    if not isinstance(value, Mapping) or "value" in value:
+        return _issue(kind, "issue", profile)
+    section = kind.section("issue")
+    assert section is not None
+    found: dict[str, Host] = {}
+    for name in section:
+        if name in FRAMEWORKS:
+            found[name] = _issue(section, name, profile)
+        elif name not in ("source", "basis", "note"):
+            unknown(section, name, FRAMEWORKS)
+    if not found:
+        section.problem("", f"expected a time for one of {', '.join(FRAMEWORKS)}")
+    section.close()
+    return Host(frameworks=found)
+
+
+def _issue(section: DocumentTable, name: str, profile: _Profile) -> Host:
+    if section.get(name) == "blocking":
+        profile.record(section, name, "blocking", section)
+        return Host(blocking=True)
+    return Host(profile.figure(section, name, DURATION, zero=True))
 
 
 def _price(section: DocumentTable, profile: _Profile) -> Price | None:

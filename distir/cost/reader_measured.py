@@ -81,14 +81,14 @@ def uncertainty(section: DocumentTable) -> float:
     return share_of(section, "uncertainty")
 
 
-def share_of(section: DocumentTable, name: str) -> float:
+def share_of(section: DocumentTable, name: str, most: float = LARGEST_SHARE) -> float:
     """A share, stated as a number; 0 if none is stated."""
     value = section.get(name)
     if value is None:
         return 0.0
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SHARE:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
         return float(value)
-    section.problem(name, f"expected a share such as `0.05`, found `{value}`", f"{LARGEST_SHARE} at most")
+    section.problem(name, f"expected a share such as `0.05`, found `{value}`", f"{most:g} at most")
     return 0.0
 
 

@@ -211,7 +211,10 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         label = f"{seconds} @{show_seconds_apart(moment.start, times.beside(index))}"
         yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
     if wanted.waits and (waited := _waited(view, function, index)) > 0.0:
-        yield Hint(end, f"wait {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"wait{ELIDED}",))
+        word = "host-bound" if any(idle.host for idle in view.idle(function, index)) else "wait"
+        yield Hint(
+            end, f"{word} {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",)
+        )
 
 
 class _Times:

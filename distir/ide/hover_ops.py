@@ -162,8 +162,10 @@ def _communication(simulation: Simulation, effect: Effect) -> list[str]:
 
 def _waits(view: View, timeline: TimelineIndex, event: int, idle: Sequence[IdleTime]) -> list[str]:
     blocker = timeline.blocker(event)
-    if blocker is None:
-        return []
+    late = max((wait.host for wait in idle), default=0.0)
+    host = [f"waits for the host {show_seconds(late)}"] if late else []
+    if blocker is None or host:
+        return host
     said = event_in_words(view, timeline, blocker)
     waits = [f"device {wait.device} idles {show_seconds(wait.seconds)} before it, for {said}" for wait in idle]
     return waits or [f"follows {said}"]

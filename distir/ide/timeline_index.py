@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from distir.simulate.descent import Run
+from distir.simulate.algebra.clocks import of_device
+from distir.simulate.descent import Place, Run
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.show import Moment, Occurrence, moment, run_of
 from distir.simulate.timeline import Timeline
@@ -17,11 +18,13 @@ from distir.simulate.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """A device that idles before an event: from when, for how many seconds."""
+    """A device that idles before an event: from when, for how many seconds; at the end, perhaps, for a host alone."""
 
     device: int
     start: float
     seconds: float
+    host: float
+    """For how many of the seconds nothing is missing but a host that has yet to issue the op."""
 
 
 class TimelineIndex:
@@ -40,19 +43,20 @@ class TimelineIndex:
         if found is None or found.caller is None:
             return {}
         caller, index = found.caller
-        return {device: to_seconds(clock) for device, clock in caller.clocks(index).items()}
+        return {device: to_seconds(clock) for device, clock in caller.clocks(index).items() if isinstance(device, int)}
 
     def idle(self, occurrence: Occurrence, index: int) -> tuple[IdleTime, ...]:
         """The devices that idle until an op starts: those that are free before the last of its devices is."""
         found = self._run(occurrence)
-        clocks = found.clocks(index) if found is not None and isinstance(found.body.steps[index], Effect) else {}
-        if len(clocks) < 2:
+        if found is None or not isinstance(found.body.steps[index], Effect) or not found.groups[index]:
             return ()
-        start = max(clocks.values())
+        place, clocks = Place(found, index), found.clocks(index)
+        start = place.start
+        host = to_seconds(max(0, start - place.allowed))
         return tuple(
-            IdleTime(device, to_seconds(free), to_seconds(start - free))
-            for device, free in clocks.items()
-            if free < start
+            IdleTime(device, to_seconds(clocks[stream]), to_seconds(start - clocks[stream]), host)
+            for stream in place.streams
+            if clocks[stream] < start and (device := of_device(stream)) is not None
         )
 
     def event(self, occurrence: Occurrence, index: int) -> int | None:

@@ -17,7 +17,7 @@ from distir.analysis import Instance, State
 from distir.analysis.revision import change
 from distir.ir import DISCARD, UNKNOWN, Call, Function, Param, Return, Statement, names, operands, results
 from distir.simulate.body import Body
-from distir.simulate.effects import Effect
+from distir.simulate.effects import Effect, Flow
 from distir.simulate.late import Late, LateMapping
 from distir.simulate.leaves import Leaves
 
@@ -139,6 +139,7 @@ def joined(calls: Body, instance: Instance) -> Body:
     What is known of it as a whole is known from its blocks; by statement, it is found on demand.
     """
     storages = Late(lambda: (_Numbered(calls),))
+    streamed = calls.streamed or any(isinstance(block, Body) and block.streamed for block in calls.steps)
     body = Body(
         instance,
         calls.parameters,
@@ -153,8 +154,11 @@ def joined(calls: Body, instance: Instance) -> Body:
         calls.pinned,
         calls.passed_on,
         LateMapping(lambda: storages[0].order),
+        LateMapping(lambda: storages[0].flow) if streamed else {},
+        calls.edge,
     )
     vars(body).update(events=calls.events, ops=calls.ops, summaries=calls.summaries, memory=calls.memory)
+    vars(body)["streamed"] = streamed
     return body
 
 
@@ -177,6 +181,7 @@ class _Numbered:
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
         self.order: dict[int, Leaves] = {}
+        self.flow: dict[int, Flow] = {}
         for index, block in enumerate(calls.steps):
             if isinstance(block, Body):
                 self._add(block, dict(enumerate(calls.arguments[index])) | dict(calls.created[index]))
@@ -200,6 +205,9 @@ class _Numbered:
             self.arguments[first + index] = tuple([ours[s] for s in storages])
         for index, pairs in block.created.items():
             self.created[first + index] = tuple([(theirs, ours[mine]) for theirs, mine in pairs])
+        for index, flow in block.flow.items():
+            awaited, made = (tuple([ours[s] for s in storages]) for storages in (flow.awaited, flow.made))
+            self.flow[first + index] = Flow(flow.stream, awaited, made)
         for index in block.moved:
             made = sorted([*block.taken[index], *(new for new, _ in block.moved[index])])
             self.order[first + index] = tuple([ours[s] for s in made])

@@ -7,7 +7,7 @@ memory, and on which results the caller wants: a call means the same as its inli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -20,9 +20,10 @@ from distir.ir.roles import is_donated
 from distir.ops import Reject
 from distir.ops.devices import renamed
 from distir.simulate.algebra import clocks, usage
-from distir.simulate.algebra.clocks import Step, Summary
+from distir.simulate.algebra.clocks import Clock, Step, Summary, awaited, of_device, rebind
+from distir.simulate.algebra.lanes import ready
 from distir.simulate.algebra.usage import Usage, Use
-from distir.simulate.effects import Effect, Relocation
+from distir.simulate.effects import Effect, Flow, Relocation
 from distir.simulate.late import Late
 from distir.simulate.leaves import NO_STORAGE, Leaves
 from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
@@ -39,6 +40,11 @@ class Fate(Enum):
 
 
 NOTHING: Leaves = ()
+
+Edge = tuple[Leaves, Leaves]
+"""The storages of parameters that come ready by a clock of their own, and those made here that leave so."""
+
+CLOSED: Edge = ((), ())
 
 FEW = 4
 """Up to this many storages are counted one by one."""
@@ -68,11 +74,14 @@ class Body:
     live_out: frozenset[int]
     """The storages of ours that the caller wants."""
     pinned: frozenset[int]
-    """The leaves returned that are in memory which must not be freed."""
+    """The leaves returned, and after these what is left pending, that are in memory which must not be freed."""
     passed_on: tuple[frozenset[int], dict[int, int]] = (frozenset(), {})
     """The fate of the parameters' storages: those freed, and by storage of ours the one that was donated to it."""
     order: Mapping[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement, for few: the storages that it makes, as the results come, where their numbers come otherwise."""
+    flow: Mapping[int, Flow] = field(default_factory=dict[int, Flow])
+    """By statement: how an op is synchronised where that does not follow from its devices alone."""
+    edge: Edge = CLOSED
 
     def alike(
         self,
@@ -82,7 +91,7 @@ class Body:
     ) -> Body:
         """The same body with other seconds, bytes or devices: its steps, its storages, those of the parameters."""
         other = replace(self, steps=steps, sizes=sizes, parameters=parameters)
-        same = {name: vars(self)[name] for name in ("events", "ops", "first_events") if name in vars(self)}
+        same = {name: vars(self)[name] for name in ("events", "ops", "first_events", "streamed") if name in vars(self)}
         vars(other).update(same)  # what has been found of this body holds of the other too
         return other
 
@@ -116,14 +125,62 @@ class Body:
         return [s for s in self.steps if (s.events if isinstance(s, Body) else s is not None and s.devices)]  # type: ignore[misc]
 
     @cached_property
+    def moves(self) -> list[Step | None]:
+        """By statement: what it does to clocks; None where nothing."""
+        return [self._move(index, step) for index, step in enumerate(self.steps)]
+
+    @cached_property
     def summaries(self) -> list[Step]:
-        """The steps that occupy devices, with the summaries of calls."""
-        return [step.summary if isinstance(step, Body) else step for step in self.timed]
+        """The same of the steps that occupy devices."""
+        if self.flow or self.streamed:
+            return [move for move in self.moves if move is not None]
+        return [step.summary if isinstance(step, Body) else step.move(None) for step in self.timed]
 
     @cached_property
     def summary(self) -> Summary:
         """What a call of this body does to the clocks of its devices."""
-        return clocks.compose(self.summaries)
+        return clocks.compose(self.summaries, self._inner)
+
+    @cached_property
+    def streamed(self) -> bool:
+        """Whether values get ready by clocks of their own, here or in calls."""
+        return bool(self.flow) or any(isinstance(step, Body) and step.edge != CLOSED for step in self.steps)
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """Those that ops occupy, in calls too."""
+        found = self.summary.devices
+        if all(isinstance(clock, int) for clock in found):
+            return found  # type: ignore[return-value]
+        return tuple(sorted({d for d in map(of_device, found) if d is not None}))
+
+    @cached_property
+    def clocks(self) -> list[Clock]:
+        """All that statements wait for or move on."""
+        return [*dict.fromkeys([clock for move in self.summaries for clock in move.devices])]
+
+    @property
+    def _inner(self) -> Collection[Clock]:
+        """The clocks of values that no caller knows."""
+        if not self.streamed:
+            return ()
+        outer = {ready(storage) for storages in self.edge for storage in storages}
+        return {lane for lane in awaited(self.clocks) if lane not in outer}
+
+    def _move(self, index: int, step: Effect | Body | None) -> Step | None:
+        if step is None or not events_of(step):
+            return None
+        if isinstance(step, Effect):
+            return step.move(self.flow.get(index))
+        return step.summary if step.edge == CLOSED else rebind(step.summary, self.outside(index))
+
+    def outside(self, index: int) -> dict[int, int]:
+        """By storage of a callee that gets ready by a clock of its own: ours."""
+        step = self.steps[index]
+        assert isinstance(step, Body)
+        ours = self.arguments[index]
+        made = dict(self.created[index])
+        return {s: ours[s] for s in step.edge[0]} | {s: made[s] for s in step.edge[1]}
 
     @cached_property
     def events(self) -> int:
@@ -165,7 +222,7 @@ def _firsts(body: Body) -> Deep[tuple[tuple[int, ...], ...]]:
         seen: set[int] = set()
         found: list[tuple[int, ...]] = []
         for step in body.timed:
-            devices = step.summary.devices if isinstance(step, Body) else step.devices
+            devices = step.devices
             if not seen.issuperset(devices):
                 groups = (yield _firsts(step)) if isinstance(step, Body) else (devices,)
                 found += [group for group in groups if seen.isdisjoint(group)]
@@ -227,6 +284,11 @@ def runs(entry: Body) -> list[tuple[Body, int]]:
     return found
 
 
+Key = tuple[int, tuple[Fate, ...], tuple[bool, ...], Edge]
+"""What a body depends on: its storages by identity, the fate of its parameters' memory, which results are wanted, and
+which values get ready by clocks of their own."""
+
+
 @dataclass(slots=True)
 class Bodies:
     """Builds bodies, each once."""
@@ -234,9 +296,7 @@ class Bodies:
     storages: StorageMap
     sized: bool = field(default=True, kw_only=True)
     """Whether the storages' sizes are bytes, so that the bodies' use of memory is wanted."""
-    known: dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body] = field(
-        default_factory=dict[tuple[int, tuple[Fate, ...], tuple[bool, ...]], Body]
-    )
+    known: dict[Key, Body] = field(default_factory=dict["Key", Body])
     replicas: dict[int, tuple[Body, Relocation]] = field(default_factory=dict[int, tuple[Body, Relocation]])
     """By identity, bodies that follow from another one on other devices."""
 
@@ -259,27 +319,29 @@ class Bodies:
 
         return finish(self._of(found, tuple(map(fate, range(found.parameters))), (True,) * len(found.returned)))
 
-    def _of(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
-        key = (id(found), fates, wanted)  # the storage map keeps `found`, so its id stays its own
+    def _of(
+        self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge = CLOSED
+    ) -> Deep[Body]:
+        key = (id(found), fates, wanted, edge)  # the storage map keeps `found`, so its id stays its own
         known = self.known.get(key)
         if known is not None:
             return known
         if found.replica is None:
-            known = self.known[key] = yield from self.build(found, fates, wanted)
+            known = self.known[key] = yield from self.build(found, fates, wanted, edge)
         else:
             original, there = found.replica
-            origin = yield self._of(original, fates, wanted)
+            origin = yield self._of(original, fates, wanted, edge)
             known = self.known[key] = origin.relocated(there, found.instance)
             self.replicas[id(known)] = (origin, there)
         return known
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         """The body for one kind of call; `wanted` says which results are."""
-        return Builder(self, found, fates, wanted).build()
+        return Builder(self, found, fates, wanted, edge).build()
 
-    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
+    def called(self, called: Called, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         """The body of a call."""
-        body = yield self._of(called.callee, fates, wanted)
+        body = yield self._of(called.callee, fates, wanted, edge)
         if self.sized:
             _ = body.summary  # now, callees first, as all that is found of bodies
         return body
@@ -288,10 +350,16 @@ class Bodies:
 class Builder:
     """Builds one body, statement by statement."""
 
-    def __init__(self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool]) -> None:
+    def __init__(
+        self, bodies: Bodies, found: Storages, fates: Sequence[Fate], wanted: Sequence[bool], edge: Edge
+    ) -> None:
         self.bodies = bodies
         self.found = found
         self.last = found.last_uses
+        self.used = self.last
+        """By storage: its last use, with no regard to ops on other streams that are pending."""
+        if found.held.pendings:
+            self.last, self.used = self.last[:], found.last_used
         self.fates = fates
         self.wanted = wanted
         self.live_out = {s for s, w in zip(found.returned, wanted, strict=True) if w and s >= found.parameters}
@@ -300,6 +368,12 @@ class Builder:
         self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.crossing = found.crossing.union(edge[1]) if found.streamed or edge != CLOSED else frozenset[int]()
+        """The storages made here that ops of other streams wait for."""
+        self.edge = edge
+        self.ready = set(edge[0])
+        """The storages that are ready by a clock of their own so far."""
+        self.flow: dict[int, Flow] = {}
 
     def build(self) -> Deep[Body]:
         """The body, statement by statement."""
@@ -322,12 +396,14 @@ class Builder:
         if statement is None:
             return None, NOTHING, NOTHING
         created = self.found.created[index]
+        if self.found.streamed or self.ready or self.crossing:
+            self._synchronise(index, statement)
         takes = created
         if statement.shares:
             pairs = zip(created, statement.shares, strict=True)
             takes = NOTHING if statement.view else tuple([s for s, shared in pairs if shared is None])
         gives = self._last_used(index)
-        if statement.donations or statement.reuses:
+        if (statement.donations or statement.reuses) and (gives or self.used is not self.last):
             takes, gives = self._take_over(index, statement, created, takes, gives)
         if NO_STORAGE in takes:
             takes = tuple([s for s in takes if s != NO_STORAGE])
@@ -338,7 +414,12 @@ class Builder:
     def body(self, steps: list[Effect | Body | None], taken: list[Leaves], given: list[Leaves]) -> Body:
         """The body that consists of what was found of its statements."""
         found = self.found
-        pinned = frozenset(i for i, s in enumerate(found.returned) if s in self.pinned)
+        pinned = frozenset(i for i, s in enumerate((*found.returned, *found.left)) if s in self.pinned)
+        live_out = self.live_out
+        if self.used is not self.last:
+            live_out = live_out.union(
+                s for s in range(found.parameters, len(found.sizes)) if self.last[s] == len(steps)
+            )
         body = Body(
             found.instance,
             found.sizes[: found.parameters],
@@ -349,17 +430,32 @@ class Builder:
             self.moved,
             self.arguments,
             self.created,
-            frozenset(self.live_out),
+            frozenset(live_out),
             pinned,
+            flow=self.flow,
+            edge=(self.edge[0], tuple([s for s in self.edge[1] if s in self.ready])),
         )
         body.passed_on = self._passed_on(body)
         return body
+
+    def _synchronise(self, index: int, effect: Effect) -> None:
+        """Find what an op waits for beside its devices, and who waits for it."""
+        if not effect.devices:
+            return
+        stream = self.found.streams.get(index, "")
+        waits = tuple([s for s in dict.fromkeys(self.found.operands[index]) if s in self.ready])
+        made = [s for s in self.found.created[index] if s in self.crossing and s not in self.ready]
+        made = [s for s in made if s not in self.found.operands[index]]  # of a view, what is there already
+        if stream or waits or made:
+            self.flow[index] = Flow(stream, waits, tuple(made))
+            self.ready.update(made)
 
     def _last_used(self, index: int) -> Leaves:
         """The storages that are dead after an op, in the order in which it mentions them."""
         last = self.last
         last_used = [s for s in self.found.operands[index] if last[s] == index]
         last_used += [s for s in self.found.created[index] if last[s] == index]
+        last_used += [s for s in self.found.held.waited.get(index, ()) if last[s] == index]
         if not last_used:
             return NOTHING
         live_out, kept = self.live_out, self.kept
@@ -374,7 +470,7 @@ class Builder:
             held = parameter
             while (index := self.last[held]) >= 0:
                 if index not in ends:
-                    ends[index] = self._ends(body, index)
+                    ends[index] = self._ends(body, index) if index < len(body.steps) else (set[int](), {})
                 given, heirs = ends[index]
                 if held in given:
                     released.add(parameter)
@@ -399,11 +495,11 @@ class Builder:
         self, index: int, effect: Effect, created: Leaves, takes: Leaves, gives: Leaves
     ) -> tuple[Leaves, Leaves]:
         """Donate the memory of operands that die here to results; returns what is still allocated and freed."""
-        if not gives:
-            return takes, gives
         moved: dict[int, int] = {}
         operands, sizes = self.found.operands[index], self.found.sizes
         free = set(gives)
+        if self.used is not self.last:
+            free = {s for s in operands if s >= 0 and self._is_free(s, index)}
         owned = [(w, v) for w, v in effect.reuses if operands[v] not in self.pinned] if effect.reuses else []
         for w, v in (*effect.donations, *owned):
             old, new = operands[v], created[w]
@@ -411,26 +507,59 @@ class Builder:
                 continue
             moved[new] = old
             free.discard(old)
+            if self.used is not self.last:
+                self.last[old] = index  # whatever is pending now uses what it became
             if old in self.pinned:
                 self.pinned.add(new)
         if not moved:
             return takes, gives
         self.moved[index] = tuple(moved.items())
-        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s in free])
+        gone = set(moved.values())
+        return tuple([s for s in takes if s not in moved]), tuple([s for s in gives if s not in gone])
+
+    def _is_free(self, storage: int, index: int) -> bool:
+        """Whether nothing needs a storage after a statement, but for ops that this one leaves pending."""
+        if self.used[storage] != index or storage in self.live_out or storage in self.kept:
+            return False
+        return self.last[storage] == index or not self.found.held.others(storage, index)
 
     def _call(self, index: int, called: Called) -> Deep[Body]:
         callee, arguments = called.callee, called.arguments
         last, live_out, kept, pinned = self.last, self.live_out, self.kept, self.pinned
         fates = [Fate.KEPT] * len(arguments)
-        for i in [i for i, storage in enumerate(arguments) if last[storage] == index]:  # used here, and then no more
+        if self.used is self.last:
+            dead = [i for i, storage in enumerate(arguments) if last[storage] == index]  # used here, and then no more
+        else:
+            dead = [i for i, storage in enumerate(arguments) if last[storage] == index or self._is_free(storage, index)]
+        for i in dead:
             storage = arguments[i]
             if storage not in live_out and storage not in kept:
                 fates[i] = Fate.PINNED if storage in pinned else Fate.FREED
-        wanted = tuple([s != NO_STORAGE and (last[s] > index or s in live_out) for s in called.results])
-        body = yield from self.bodies.called(called, tuple(fates), wanted)
-        self.arguments[index] = called.arguments
+        used = self.used
+        wanted = tuple([s != NO_STORAGE and (used[s] > index or s in live_out) for s in called.results])
         pairs = dict.fromkeys(zip(callee.returned, called.results, strict=True))
-        self.created[index] = tuple([pair for pair in pairs if pair[0] >= callee.parameters])
+        created = tuple([pair for pair in pairs if pair[0] >= callee.parameters]) + called.left
+        edge = CLOSED
+        if self.ready or self.crossing:
+            used = callee.used_parameters
+            waits = tuple([i for i, storage in enumerate(arguments) if storage in self.ready and i in used])
+            edge = waits, tuple([theirs for theirs, ours in created if ours in self.crossing])
+        body = yield from self.bodies.called(called, tuple(fates), wanted, edge)
+        self.arguments[index] = called.arguments
+        self.created[index] = created
+        if body.edge != CLOSED:
+            self.ready.update(ours for theirs, ours in created if theirs in body.edge[1])
         for i in body.pinned:
-            self.pinned.add(called.results[i])
+            self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
+        if self.used is not self.last:
+            self._taken_over(index, body)
         return body
+
+    def _taken_over(self, index: int, body: Body) -> None:
+        """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""
+        released, inherited = body.passed_on
+        for parameter in {*released, *inherited.values()}:
+            self.last[self.arguments[index][parameter]] = index
+        for theirs, ours in self.created[index]:
+            if theirs not in body.live_out and theirs not in inherited:
+                self.last[ours] = index

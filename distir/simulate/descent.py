@@ -7,15 +7,28 @@ over in turn. Times are in ticks. Knows bodies and events by number, no names.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 from distir.ir import Function
-from distir.simulate.algebra.clocks import Clocks, Step, retreat, run
-from distir.simulate.body import Body
+from distir.simulate.algebra.clocks import (
+    Clock,
+    Clocks,
+    Lane,
+    Step,
+    Summary,
+    ends_on,
+    of_device,
+    retreat,
+    run,
+    start_of,
+)
+from distir.simulate.algebra.lanes import ready
+from distir.simulate.body import CLOSED, Body
 from distir.simulate.effects import Effect
 
 Path = tuple[tuple[Function, int], ...]
@@ -45,11 +58,11 @@ class Run:
                 self.outermost = (*self.outermost, (caller[0].body.instance.function, caller[1]))
         self.first = 0 if caller is None else caller[0].first + caller[0].body.first_events[caller[1]]
         """The number of its first event."""
-        self.groups = [step.devices if step is not None else () for step in self._steps]
-        """By statement: the devices that it occupies."""
+        self.groups = [step.devices if step is not None else () for step in body.moves]
+        """By statement: the devices that it occupies, and what else it waits for or moves on."""
         self.begins: list[int | tuple[int, ...]] = []
         """By statement: the clocks of its devices as it begins; with one device the clock itself."""
-        for step, group in zip(self._steps, self.groups, strict=True):
+        for step, group in zip(body.moves, self.groups, strict=True):
             if step is None or not group:
                 self.begins.append(())
             elif len(group) == 1:
@@ -62,10 +75,6 @@ class Run:
         self.ends = clocks
         """By device: when it is done."""
         self._child: Run | None = None
-
-    @cached_property
-    def _steps(self) -> list[Step | None]:
-        return [step.summary if isinstance(step, Body) else step for step in self.body.steps]
 
     @property
     def path(self) -> Path:
@@ -94,10 +103,31 @@ class Run:
         """When the first op of a call starts, and when the last one ends."""
         callee = self.body.steps[statement]
         assert isinstance(callee, Body)
-        clocks = self.clocks(statement)
-        start = min(max(clocks[device] for device in group) for group in callee.firsts)
-        run((callee.summary,), clocks)
-        return start, max(clocks.values())
+        clocks, move = self.clocks(statement), self.body.moves[statement]
+        assert isinstance(move, Summary)
+        if any(isinstance(clock, Lane) for clock in clocks):
+            start = self.enter(statement).earliest()
+        else:
+            start = min(max(clocks[device] for device in group) for group in callee.firsts)
+        run((move,), clocks)
+        return start, max(clocks[clock] for clock in ends_on(move))
+
+    def earliest(self) -> int:
+        """When the first op starts: one of those before which nothing ends on any of their clocks."""
+        found: list[int] = []
+        waiting: list[Run] = [self]
+        while waiting:
+            current = waiting.pop()
+            seen: set[Clock] = set()
+            for statement, move in enumerate(current.body.moves):
+                if move is None or seen.issuperset(ends_on(move)):
+                    continue
+                seen.update(ends_on(move))
+                if isinstance(current.body.steps[statement], Body):
+                    waiting.append(current.enter(statement))
+                else:
+                    found.append(Place(current, statement).start)
+        return min(found)
 
     def clocks(self, statement: int) -> Clocks:
         """By device: when it is free as a statement begins."""
@@ -109,21 +139,40 @@ class Run:
         if child is None or child.caller != (self, statement):
             callee = self.body.steps[statement]
             assert isinstance(callee, Body)
-            child = self._child = Run(callee, self.clocks(statement), (self, statement))
+            clocks = defaultdict(int, self._inside(statement, self.clocks(statement)))
+            child = self._child = Run(callee, clocks, (self, statement))
         return child
 
-    def before(self, statement: int, devices: AbstractSet[int]) -> int | None:
-        """The last statement before another that occupies one of the devices."""
-        groups = self.groups
+    def _inside(self, statement: int, clocks: Clocks) -> Clocks:
+        """Clocks as a call knows them."""
+        step = self.body.steps[statement]
+        if not isinstance(step, Body) or step.edge == CLOSED:
+            return clocks
+        names: dict[Clock, Clock] = {ready(ours): ready(own) for own, ours in self.body.outside(statement).items()}
+        return {names.get(clock, clock): moment for clock, moment in clocks.items()}
+
+    def outside(self, clocks: AbstractSet[Clock]) -> AbstractSet[Clock]:
+        """Clocks as the caller knows them."""
+        if self.body.edge == CLOSED or self.caller is None:
+            return clocks
+        caller, statement = self.caller
+        names = {ready(own): ready(ours) for own, ours in caller.body.outside(statement).items()}
+        return {names.get(clock, clock) for clock in clocks}  # type: ignore[call-overload]
+
+    def before(self, statement: int, devices: AbstractSet[Clock]) -> int | None:
+        """The last statement before another of which an event ends on one of the devices."""
+        groups, moves = self.groups, self.body.moves
         for index in range(statement - 1, -1, -1):
             if not devices.isdisjoint(groups[index]):
-                return index
+                move = moves[index]
+                if not isinstance(move, Summary) or not devices.isdisjoint(move.last):
+                    return index
         return None
 
-    def last(self, statement: int, devices: AbstractSet[int]) -> int:
-        """The last event of a statement that occupies one of the devices."""
-        step = self.body.steps[statement]
-        inside = step.summary.last.items() if isinstance(step, Body) else ()
+    def last(self, statement: int, devices: AbstractSet[Clock]) -> int:
+        """The last event of a statement that ends on one of the devices."""
+        move = self.body.moves[statement]
+        inside = move.last.items() if isinstance(move, Summary) else ()
         within = max((number for device, number in inside if device in devices), default=0)
         return self.first + self.body.first_events[statement] + within
 
@@ -133,17 +182,25 @@ class Run:
 
     @cached_property
     def _due(self) -> list[tuple[int, ...]]:
-        if self.caller is None:
-            latest = dict.fromkeys(self.ends, max(self.ends.values(), default=0))
-        else:
+        finish = self.finish
+        latest: Clocks = defaultdict(lambda: finish)
+        if self.caller is not None:
             outer, calling = self.caller
-            latest = outer.due(calling)
+            latest.update(outer._inside(calling, outer.due(calling)))
         found: list[tuple[int, ...]] = []
-        for step in reversed(self._steps):
+        for step in reversed(self.body.moves):
             found.append(tuple([latest[device] for device in step.devices]) if step is not None else ())
-            if step is not None and step.devices:
+            if step is not None:
                 retreat((step,), latest)
         return found[::-1]
+
+    @property
+    def finish(self) -> int:
+        """When the program ends."""
+        root = self
+        while root.caller is not None:
+            root = root.caller[0]
+        return max(root.ends.values(), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +221,24 @@ class Place:
         return cast("Effect", self.run.body.steps[self.statement])
 
     @property
+    def move(self) -> Step:
+        """What the op does to clocks."""
+        return cast("Step", self.run.body.moves[self.statement])
+
+    @property
+    def allowed(self) -> int:
+        """When its streams and its operands would let it start: later, it waits for a host."""
+        move, clocks = self.move, self.run.clocks(self.statement)
+        if not isinstance(move, Summary):
+            return self.start
+        return max([clocks[clock] for clock, _ in move.rows[0] if clock in move.last or not _is_host(clock)])
+
+    @property
+    def streams(self) -> Collection[Clock]:
+        """The streams that it occupies."""
+        return self.move.busy if isinstance(self.move, Summary) else self.move.devices
+
+    @property
     def path(self) -> Path:
         """The calls that lead to the event, and its own statement."""
         return (*self.run.path, (self.run.body.instance.function, self.statement))
@@ -172,7 +247,9 @@ class Place:
     def start(self) -> int:
         """When it starts, in ticks."""
         begins = self.run.begins[self.statement]
-        return begins if isinstance(begins, int) else max(begins)
+        if isinstance(begins, int):
+            return begins
+        return start_of(self.move, self.run.clocks(self.statement))
 
     @property
     def end(self) -> int:
@@ -182,12 +259,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A device that is free from `start`, but idles until an event starts; the event that that waits for."""
+    """A stream that is free from `start`, but idles until an event starts; the event that that waits for, if any.
 
-    device: int
+    Where it waits for none, it waits for the host.
+    """
+
+    stream: Clock
     start: int
     place: Place
-    blocker: int
+    blocker: int | None
+
+    @property
+    def device(self) -> int:
+        """The device that the stream is of."""
+        return cast("int", of_device(self.stream))
 
 
 class Descent:
@@ -239,18 +324,15 @@ class Descent:
         return None if place is None else place.index
 
     def _blocker(self, place: Place) -> Place | None:
-        start, group = place.start, place.run.groups[place.statement]
-        if start == 0:
-            return None
-        begins = _tuple(place.run.begins[place.statement])
-        awaited = {device for device, clock in zip(group, begins, strict=True) if clock == start}
-        return self._before(place.run, place.statement, awaited)
+        start = place.start
+        return self._before(place.run, place.statement, _awaited(place, start)) if start else None
 
-    def _before(self, current: Run, statement: int, devices: AbstractSet[int]) -> Place | None:
-        """The last event before a statement that occupies one of the devices, in the callers too."""
+    def _before(self, current: Run, statement: int, devices: AbstractSet[Clock]) -> Place | None:
+        """The last event before a statement that ends on one of the devices, in the callers too."""
         while (found := current.before(statement, devices)) is None:
-            if current.caller is None:
+            if current.caller is None or not devices:
                 return None
+            devices = current.outside(devices)
             current, statement = current.caller
         if isinstance(current.body.steps[found], Body):
             return self.at(current.last(found, devices))
@@ -259,7 +341,8 @@ class Descent:
     def spare(self, index: int) -> int:
         """By how many ticks an event could end later without the program ending later."""
         place = self.at(index)
-        return min(place.run.due(place.statement).values()) - place.end
+        due = place.run.due(place.statement)
+        return min([due[clock] for clock in ends_on(place.move)]) - place.end
 
     def idle(self) -> Iterator[Idle]:
         """Every time that a device idles before an event, in program order. Calls on one device are passed over."""
@@ -273,21 +356,49 @@ class Descent:
                 if not group:
                     continue
                 number = first + body.first_events[statement]
+                move = body.moves[statement]
+                assert move is not None
                 if len(group) == 1:
-                    latest[group[0]] = number + (step.summary.last[group[0]] if isinstance(step, Body) else 0)
+                    within = move.last[group[0]] if isinstance(move, Summary) else 0
+                    latest[group[0]] = number + within
                 elif isinstance(step, Body):
                     entered = current.enter(statement)
                     ways.append((entered, iter(range(len(entered.begins)))))
                     break
                 else:
-                    clocks = current.clocks(statement)
-                    busiest = max(group, key=clocks.__getitem__)
-                    for device, clock in clocks.items():
-                        if clock < clocks[busiest]:
-                            yield Idle(device, clock, Place(current, statement), latest[busiest])
-                    latest.update(dict.fromkeys(group, number))
+                    place = Place(current, statement)
+                    yield from self._idle(place, latest)
+                    latest.update(dict.fromkeys(place.streams, number))
             else:
                 ways.pop()
+
+    def _idle(self, place: Place, latest: Clocks) -> Iterator[Idle]:
+        """The streams that idle before an event; `latest`: by stream, the last event on it."""
+        clocks, start = place.run.clocks(place.statement), place.start
+        streams = [stream for stream in place.streams if clocks[stream] < start]
+        if not streams:
+            return
+        awaited = _awaited(place, start)
+        if awaited and awaited <= latest.keys():
+            blocker = latest[next(clock for clock in place.streams if clock in awaited)]
+        else:
+            found = self._blocker(place)
+            blocker = None if found is None else found.index
+        for stream in streams:
+            yield Idle(stream, clocks[stream], place, blocker)
+
+
+def _awaited(place: Place, start: int) -> set[Clock]:
+    """The clocks by which an event starts then and not earlier. Hosts do not count that do not wait for events."""
+    clocks, move = place.run.clocks(place.statement), place.move
+    if not isinstance(move, Summary):
+        return {device for device in move.devices if clocks[device] == start}
+    tight = [clock for clock, ticks in move.rows[0] if clocks[clock] + ticks == start]
+    return {clock for clock in tight if not _is_host(clock) or clock in move.last}
+
+
+def _is_host(clock: Clock) -> bool:
+    return isinstance(clock, Lane) and clock.kind == "host"
 
 
 def _tuple(begins: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -19,6 +19,9 @@ from distir.ir import DISCARD, HOST, AnyType, Apply, Arg, TensorType, Type, type
 from distir.ops import NO_WORK, Op, Reject, Value, Work, type_of
 from distir.ops.devices import Devices, Renaming, canonical_devices, devices_of, known_work
 from distir.ops.group import REPRESENTATIVE_OPS
+from distir.simulate.algebra.clocks import Step
+from distir.simulate.algebra.lanes import BLOCKING, occupation
+from distir.simulate.leaves import Leaves
 
 FREE = Cost(0.0, "free")
 
@@ -50,6 +53,10 @@ class Effect:
     """Memory, and bytes that the op needs there while it runs."""
     reuses: tuple[tuple[int, int], ...] = ()
     """As `donations`, of memory that is free then: not that of the entry's parameters, which no loop may overwrite."""
+    issue: tuple[int, ...] = ()
+    """By device: for how many ticks its host issues the op, or `BLOCKING`; empty where that takes no time."""
+    taxes: tuple[int, ...] = ()
+    """By device: by how many ticks it delays what is computed beside it; empty where it does not."""
 
     @property
     def view(self) -> bool:
@@ -60,6 +67,35 @@ class Effect:
     def communicates(self) -> bool:
         """Whether devices talk to each other meanwhile."""
         return self.work.communication is not None
+
+    def move(self, flow: Flow | None) -> Step:
+        """What it does to clocks: by itself, if nothing counts but its devices."""
+        if flow is None:
+            if not self.issue:
+                return self
+            return occupation(self.devices, self.ticks, self.communicates, issue=self.issue)
+        return occupation(
+            self.devices,
+            self.ticks,
+            self.communicates,
+            on=flow.stream,
+            issue=self.issue,
+            taxes=self.taxes,
+            awaited=flow.awaited,
+            made=flow.made,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How an op is synchronised with others by data flow, where there are several streams.
+
+    `awaited`, `made`: the storages of operands that it waits for, and those of its results that others wait for.
+    """
+
+    stream: str
+    awaited: Leaves
+    made: Leaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +120,8 @@ class Relocation:
             effect.donations,
             tuple([(memories[memory], size) for memory, size in effect.temporary]),
             effect.reuses,
+            effect.issue,
+            effect.taxes,
         )
 
     def sizes(self, sizes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -260,7 +298,33 @@ class Effects:
             _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _donations(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
+            issue=self.issue(devices),
+            taxes=self.taxes(done, devices, cost),
         )
+
+    def issue(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """By device: for how many ticks its host issues an op; empty if none takes time for that."""
+        if not self.hosts:
+            return ()
+        hosts = [self.hardware.kind(self.place[device]).host for device in devices]
+        return tuple([BLOCKING if host.blocking else to_ticks(host.issue) for host in hosts])
+
+    @cached_property
+    def hosts(self) -> bool:
+        """Whether hosts take time to issue ops, or wait for them."""
+        return any(kind.host.issue or kind.host.blocking for kind in self.hardware.kinds.distinct)
+
+    def taxes(self, done: Work, devices: Sequence[int], cost: Cost) -> tuple[int, ...]:
+        """By device: by how many ticks an op delays what is computed beside it."""
+        if done.communication is None or not self.interferes:
+            return ()
+        shares = [self.hardware.kind(self.place[device]).interference for device in devices]
+        return tuple([to_ticks(share * cost.seconds) for share in shares])
+
+    @cached_property
+    def interferes(self) -> bool:
+        """Whether communication delays what is computed beside it."""
+        return any(kind.interference for kind in self.hardware.kinds.distinct)
 
     def _takes_time(self, op: str, devices: Sequence[int]) -> bool:
         """Whether the machine states what a view costs: that torch is asked for one, on one device."""

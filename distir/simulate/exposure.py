@@ -5,24 +5,38 @@ communicate occupies one of its streams, and communicates while a communication 
 uses, from its start to its end:
 
 - the *bubble* is the share of (devices × latency) in which a device neither computes nor communicates;
-- *exposed communication* is the share in which it communicates and does not compute.
+- *exposed communication* is the share in which it communicates and does not compute;
+- *host-bound* is the share, a part of the bubble, in which an op there waits for nothing but a host that has yet to
+  issue it.
 
 What remains is computing, with communication hidden behind it or not. Devices with one stream need nothing but the sums
-that summaries of calls hold; for those with several, what runs on one stream is laid beside what runs on the others.
-All in whole ticks, so calls summarised or inlined give the same shares to the last bit.
+that summaries of calls hold; for those with several, and for hosts, what runs on one stream is laid beside what runs on
+the others. All in whole ticks, so calls summarised or inlined give the same shares to the last bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
-from distir.simulate.algebra.clocks import Clocks
+from distir.simulate.algebra.clocks import Clock, Clocks, of_device
 from distir.simulate.body import Body
-from distir.simulate.descent import Run
+from distir.simulate.descent import Place, Run
 
-Piece = tuple[int, int, bool]
-"""From when and until when a stream is occupied, in ticks; whether by communication."""
+
+class Kind(IntEnum):
+    """What a device does; of what it does at once, the first counts."""
+
+    COMPUTES, COMMUNICATES, WAITS_FOR_HOST = range(3)
+
+
+Piece = tuple[int, int, Kind]
+"""From when and until when a stream is occupied, or waits for a host, in ticks."""
+
+Pieces = Mapping[Clock, list[Piece]]
+"""By stream, in order. What follows without a gap and is of one kind is one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,69 +47,85 @@ class Exposure:
     exposed_communication: float
 
 
-def exposure(body: Body, busy: Clocks, communication: Clocks, latency: int, memories: Mapping[int, int]) -> Exposure:
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """For how many ticks a device computes, communicates without computing, and does neither but wait for a host."""
+
+    computes: int
+    exposed: int
+    waits_for_host: int
+
+
+def exposure(
+    pieces: Pieces, busy: Clocks, communication: Clocks, latency: int, memories: Mapping[int, int]
+) -> Exposure:
     """The shares for one run of a body.
 
-    `busy`, `communication` and `latency` are in ticks, the first two by device of the program; `memories`: by device of
-    the program, the memory that its streams share.
+    `busy`, `communication` and `latency` are in ticks, the first two by stream; `pieces`: what occupies the streams of
+    those that share a memory with another; `memories`: by device of the program, the memory that its streams share.
     """
-    streams: dict[int, list[int]] = {}
-    for device, memory in memories.items():
-        streams.setdefault(memory, []).append(device)
-    several = {device for own in streams.values() if len(own) > 1 for device in own}
-    pieces = _pieces(body, busy, several) if several else {}
     idle = exposed = 0
-    for own in streams.values():
-        if len(own) == 1:
-            computes, communicates = busy.get(own[0], 0), communication.get(own[0], 0)
-            computes -= communicates
+    devices = by_memory(busy, memories)
+    for own in devices.values():
+        if len(own) <= 1:
+            computes = sum(busy.get(stream, 0) - communication.get(stream, 0) for stream in own)
+            communicates = sum(communication.get(stream, 0) for stream in own)
         else:
-            computes, communicates = _laid_beside([pieces[device] for device in own])
+            laid = laid_beside([pieces[stream] for stream in own])
+            computes, communicates = laid.computes, laid.exposed
         idle += latency - computes - communicates
         exposed += communicates
-    whole = latency * len(streams)
+    whole = latency * len(devices)
     return Exposure(idle / whole, exposed / whole) if whole else Exposure(0.0, 0.0)
 
 
-def _laid_beside(streams: Iterable[list[Piece]]) -> tuple[int, int]:
-    """For how long any of the streams computes, and for how long one communicates while none computes."""
-    moments: list[tuple[int, int, int]] = []
-    for start, end, communicates in (piece for pieces in streams for piece in pieces):
-        communicate = int(communicates)
-        compute = 1 - communicate
-        moments += [(start, compute, communicate), (end, -compute, -communicate)]
-    moments.sort()
-    computing = communicating = computes = communicates = before = 0
-    for moment, compute, communicate in moments:
-        if computing:
-            computes += moment - before
-        elif communicating:
-            communicates += moment - before
-        computing, communicating, before = computing + compute, communicating + communicate, moment
-    return computes, communicates
-
-
-def _pieces(body: Body, busy: Clocks, devices: set[int]) -> dict[int, list[Piece]]:
-    """By device: what occupies it, in order. What follows without a gap and is of one kind is one piece."""
-    found: dict[int, list[Piece]] = {device: [] for device in devices}
-    for device, start, end, communicates in _occupied(body, busy, devices):
-        own = found[device]
-        if own and own[-1][1:] == (start, communicates):
-            own[-1] = own[-1][0], end, communicates
-        else:
-            own.append((start, end, communicates))
+def by_memory(busy: Collection[Clock], memories: Mapping[int, int]) -> dict[int, list[Clock]]:
+    """By memory: the streams that share it, of those that are used."""
+    found: dict[int, list[Clock]] = {memory: [] for memory in memories.values()}
+    for stream in busy:
+        device = of_device(stream)
+        if device is not None and device in memories:
+            found[memories[device]].append(stream)
     return found
 
 
-def _occupied(body: Body, busy: Clocks, devices: set[int]) -> Iterator[tuple[int, int, int, bool]]:
-    """Device, start, end and kind of all that takes time there, in program order. Calls of one kind are passed over."""
-    root = Run(body, dict.fromkeys(busy, 0))
+def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
+    """What a device does whose streams do this."""
+    moments = [(at, by, kind) for pieces in streams for a, b, kind in pieces for at, by in ((a, 1), (b, -1))]
+    moments.sort()
+    doing, total, before = [0] * len(Kind), [0] * len(Kind), 0
+    for moment, by, kind in moments:
+        for at in Kind:
+            if doing[at]:
+                total[at] += moment - before
+                break
+        doing[kind] += by
+        before = moment
+    return Laid(*total)
+
+
+def pieces_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Pieces:
+    """What occupies these streams, and where `hosts`, what waits for them."""
+    found: dict[Clock, list[Piece]] = {stream: [] for stream in streams}
+    for stream, start, end, kind in _occupied(body, streams, hosts):
+        own = found[stream]
+        if own and own[-1][1:] == (start, kind):
+            own[-1] = own[-1][0], end, kind
+        else:
+            own.append((start, end, kind))
+    return found
+
+
+def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[tuple[Clock, int, int, Kind]]:
+    """All that takes time on streams, in program order. Calls of one kind are passed over."""
+    wanted = set(streams)
+    root = Run(body, defaultdict(int))
     ways = [(root, iter(range(len(root.begins))))]
     while ways:
         current, statements = ways[-1]
         for statement in statements:
             group, step = current.groups[statement], current.body.steps[statement]
-            if devices.isdisjoint(group):
+            if wanted.isdisjoint(group):
                 continue
             if isinstance(step, Body):
                 kind = _kind(step)
@@ -103,24 +133,31 @@ def _occupied(body: Body, busy: Clocks, devices: set[int]) -> Iterator[tuple[int
                     entered = current.enter(statement)
                     ways.append((entered, iter(range(len(entered.begins)))))
                     break
-                ticks = step.summary.ticks
-            else:
-                assert step is not None
-                kind, ticks = step.work.communication is not None, step.ticks
-            begins = current.begins[statement]
-            start = begins if isinstance(begins, int) else max(begins)
-            for device in group if ticks else ():
-                if device in devices:
-                    yield device, start, start + ticks, kind
+                (start,) = current.clocks(statement).values()
+                for stream in group:  # one
+                    yield stream, start, start + step.summary.ticks, kind
+                continue
+            place = Place(current, statement)
+            start, effect = place.start, place.effect
+            kind = Kind.COMMUNICATES if effect.communicates else Kind.COMPUTES
+            since = place.allowed if hosts else start
+            for stream in place.streams:
+                if stream in wanted:
+                    if since < start:
+                        yield stream, since, start, Kind.WAITS_FOR_HOST
+                    if effect.ticks:
+                        yield stream, start, start + effect.ticks, kind
         else:
             ways.pop()
 
 
-def _kind(body: Body) -> bool | None:
-    """Whether all that a body does is communication; None where it does both, or where its devices may wait."""
+def _kind(body: Body) -> Kind | None:
+    """What all that a body does is; None where it does several things, or where it may wait."""
     summary = body.summary
     if len(summary.devices) != 1:
         return None
     device = summary.devices[0]
     communicates = summary.communication.get(device, 0)
-    return bool(communicates) if communicates in (0, summary.busy[device]) else None
+    if communicates not in (0, summary.busy[device]):
+        return None
+    return Kind.COMMUNICATES if communicates else Kind.COMPUTES

@@ -64,7 +64,8 @@ class Kernel:
             shares if any(leaf is not None for leaf in shares) else (),
             chip.donations(),
             (),
-            chip.reuses(ws),
+            reuses=chip.reuses(ws),
+            issue=effects.issue(devices),
         )
 
 

@@ -159,7 +159,7 @@ class Phases:
             if isinstance(step, Body):
                 if several and step.events:
                     return True
-                devices = step.summary.devices if step.events else ()
+                devices = step.devices if step.events else ()
             else:
                 devices = () if several or step.work.communication is not None else step.devices
             for device in devices:

@@ -19,8 +19,9 @@ from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
 from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
-from distir.simulate.body import Bodies, Body, Fate
+from distir.simulate.body import Bodies, Body, Edge, Fate
 from distir.simulate.effects import Effects
+from distir.simulate.held import NOTHING_GIVEN, Given
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
@@ -145,8 +146,14 @@ class CutStorages(StorageMap):
 
     cut: Cut = field(kw_only=True)
 
-    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
-        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition, given))
+    def found(
+        self,
+        instance: Instance,
+        partition: Leaves | None = None,
+        given: Sizes | None = None,
+        pending: Given = NOTHING_GIVEN,
+    ) -> Deep[Storages]:
+        return (yield from StorageMap.found(self, self.cut.as_calls(instance), partition, given, pending))
 
     def called(self, caller: Instance, call: Call) -> Instance:
         return self.cut.called(caller, call)
@@ -158,8 +165,8 @@ class CutBodies(Bodies):
 
     cut: Cut = field(kw_only=True)
 
-    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...]) -> Deep[Body]:
-        body = yield from Bodies.build(self, found, fates, wanted)
+    def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
+        body = yield from Bodies.build(self, found, fates, wanted, edge)
         written = self.cut.written.get(id(found.instance))
         return body if written is None else joined(body, written)
 

@@ -206,8 +206,20 @@ class Simulation:
         return self._exposure.exposed_communication
 
     @cached_property
+    def host_bound(self) -> float | None:
+        """The share of (devices × latency) in which a device idles as a host has yet to issue what runs there next.
+
+        A part of `bubble`; 0 where hosts take no time. None for a program of more ops than are followed one by one.
+        """
+        return self._timeline.host_bound(self._memories)
+
+    @property
+    def _memories(self) -> dict[int, int]:
+        return {device: self._effects.memory(device) for device in self._effects.place}
+
+    @cached_property
     def _exposure(self) -> Exposure:
-        return self._timeline.exposure({device: self._effects.memory(device) for device in self._effects.place})
+        return self._timeline.exposure(self._memories)
 
     @cached_property
     def peaks(self) -> dict[int, int]:

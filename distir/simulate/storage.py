@@ -7,7 +7,7 @@ means the same as its inlined body, so only ops use storages, in calls too; to c
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -18,10 +18,13 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Renaming
 from distir.simulate.effects import Effect, Effects, Relocation
+from distir.simulate.held import NOTHING_GIVEN, Given, Held
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
+
+NONE, COMPUTE = frozenset[str](), frozenset(("",))
 
 
 def go_on() -> None:
@@ -45,6 +48,8 @@ class Called:
     """Ours for each storage of the callee's parameters."""
     results: Leaves
     """Ours for each leaf that the callee returns."""
+    left: tuple[tuple[int, int], ...] = ()
+    """Storages that the callee makes and does not return, but that ops which it leaves pending use: its, and ours."""
 
 
 @dataclass
@@ -68,6 +73,11 @@ class Storages:
     """Those of its calls, by identity."""
     viewed: set[int] = field(default_factory=set[int])
     """Storages of which a value may be a part, or a repetition: their sizes do not follow from types."""
+    streams: dict[int, str] = field(default_factory=dict[int, str])
+    """By statement that is on another stream than that of compute: its name."""
+    streamed: bool = False
+    """Whether a statement is, here or in calls."""
+    held: Held = field(default_factory=Held)
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -80,16 +90,28 @@ class Storages:
 
     @cached_property
     def last_uses(self) -> array[int]:
-        """By storage: the statement that uses it last; that which creates it if none does; -1 for unused parameters.
+        """By storage: the statement that uses it last, or waits last for an op that is pending and uses it.
 
-        One entry too many at the end, where `NO_STORAGE` points to.
+        The number of statements, where none here waits; the statement which creates it if none uses it; -1 for unused
+        parameters. One entry too many at the end, where `NO_STORAGE` points to.
         """
+        if not self.held.pendings:
+            return self.last_used
+        last = self.last_used[:]
+        for storage, until in self.held.until(len(self.statements)).items():
+            last[storage] = max(last[storage], until)
+        return last
+
+    @cached_property
+    def last_used(self) -> array[int]:
+        """The same, with no regard to pending ops."""
         last = array("q", [NO_STORAGE]) * (len(self.sizes) + 1)
         for index, statement in enumerate(self.statements):
             for storage in self.created[index]:
                 last[storage] = index
             if isinstance(statement, Called):
-                for parameter in statement.callee.used_parameters:
+                callee = statement.callee
+                for parameter in callee.used_parameters if not callee.held.pendings else callee.really_used:
                     last[statement.arguments[parameter]] = index
             elif statement is not None:
                 for storage in self.operands[index]:
@@ -97,9 +119,63 @@ class Storages:
         return last
 
     @cached_property
+    def left(self) -> Leaves:
+        """The storages made here, and not returned, that ops use which nothing here waits for."""
+        uses = [s for number in self.held.left for s in self.held.pendings[number].uses]
+        returned = set(self.returned)
+        return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
+
+    @cached_property
+    def used_on(self) -> Mapping[int, Set[str]]:
+        """By storage: the streams of the ops that use it, in calls too."""
+        found: dict[int, Set[str]] = {}
+        for index, statement in enumerate(self.statements):
+            if isinstance(statement, Called):
+                callee = statement.callee
+                used = callee.used_on if callee.streamed else dict.fromkeys(callee.used_parameters, COMPUTE)
+                for parameter, ours in enumerate(statement.arguments):
+                    if parameter in used:
+                        found[ours] = found.get(ours, NONE) | used[parameter]
+            elif statement is not None and statement.devices:
+                stream = frozenset((self.streams.get(index, ""),))
+                for storage in self.operands[index]:
+                    found[storage] = found.get(storage, NONE) | stream
+        return found
+
+    @cached_property
+    def made_on(self) -> Mapping[int, str]:
+        """By storage that is made here or in a call: the stream of the op that makes it."""
+        found: dict[int, str] = {}
+        for index, statement in enumerate(self.statements):
+            if isinstance(statement, Called):
+                callee = statement.callee
+                made: Mapping[int, str] = callee.made_on if callee.streamed else {}
+                new = [s for s in dict.fromkeys(callee.returned) if s >= callee.parameters]
+                found.update((ours, made.get(s, "")) for s, ours in zip(new, self.created[index], strict=True))
+            elif statement is not None:
+                stream = self.streams.get(index, "")
+                for storage in self.created[index]:
+                    if storage >= self.parameters:
+                        found.setdefault(storage, stream)
+        return found
+
+    @cached_property
+    def crossing(self) -> frozenset[int]:
+        """The storages made here, or in a call, on another stream than on one that uses them."""
+        if not self.streamed:
+            return frozenset()
+        made = self.made_on
+        return frozenset(s for s, streams in self.used_on.items() if s in made and streams != {made[s]})
+
+    @cached_property
     def widths(self) -> list[int]:
         """How many leaves each result has."""
         return [types.width(type_of(w)) for w in self.instance.returned]
+
+    @property
+    def really_used(self) -> Iterator[int]:
+        """The parameters' storages that ops use, with no regard to pending ops."""
+        return (s for s in range(self.parameters) if self.last_used[s] >= 0)
 
     @cached_property
     def used_parameters(self) -> frozenset[int]:
@@ -110,8 +186,9 @@ class Storages:
 Sizes = tuple[tuple[int, int], ...]
 """Memory and bytes of storages."""
 
-Key = tuple[int, Leaves, Sizes | None]
-"""An instance by its identity, which leaves of its parameters share memory, and their sizes if types do not say."""
+Key = tuple[int, Leaves, Sizes | None, Given]
+"""An instance by its identity, which leaves of its parameters share memory, their sizes if types do not say, and what
+is pending when it is called."""
 
 
 @dataclass(slots=True)
@@ -135,14 +212,20 @@ class StorageMap:
         """
         return finish(self.found(instance, partition))
 
-    def found(self, instance: Instance, partition: Leaves | None = None, given: Sizes | None = None) -> Deep[Storages]:
+    def found(
+        self,
+        instance: Instance,
+        partition: Leaves | None = None,
+        given: Sizes | None = None,
+        pending: Given = NOTHING_GIVEN,
+    ) -> Deep[Storages]:
         """The same, for who waits for it. `given`: the sizes of the parameters' storages, if types do not say."""
         if partition is None:
             sizes = self.sizes(instance)
             partition = canonical([NO_STORAGE if size is None else i for i, size in enumerate(sizes)])
-        key = (id(instance), partition, given)
+        key = (id(instance), partition, given, pending)
         known = self.known.get(key)
-        if known is None and given is None:
+        if known is None and given is None and pending is NOTHING_GIVEN:
             known = yield from self._replica(key, instance, partition)
         return known if known is not None else (yield from self.fresh(key, instance, partition))
 
@@ -169,11 +252,14 @@ class StorageMap:
         for storage, size in zip(partition, self.sizes(instance), strict=True):
             if storage == len(own) and size is not None:  # numbered in the order of appearance
                 own.append(size)
-        given = key[2]
-        known = self.known[key] = Storages(instance, len(own), own if given is None else [*given])
+        _, _, given, pending = key
+        sizes = own if given is None else [*given]
+        sizes += pending.hidden
+        known = self.known[key] = Storages(instance, len(sizes), sizes, held=Held.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
+        _ = known.crossing
         return known
 
     def called(self, caller: Instance, call: Call) -> Instance:
@@ -208,12 +294,19 @@ class StorageMap:
                     done = self.effects.of(op, rho)
                 except Reject as reject:
                     raise Unplanned(function.name, index, reject) from None
+                if statement.stream:
+                    found.streams[index] = statement.stream
+                    found.streamed = True
+                first = len(found.sizes)
                 created = create(found, done, operands)
+                if found.streamed or found.held.depends:
+                    _hold(found, index, done, operands, [s for s in created if s >= first])
                 if done.shares:
                     found.viewed.update(_viewed(found, done, created))
                 name_results(statement.results, created, done.widths, places)
             elif isinstance(statement, Call):
                 done, created = yield from self._call(found, statement, operands)
+                found.streamed |= done.callee.streamed
                 name_results(statement.results, done.results, done.callee.widths, places)
             elif isinstance(statement, Return):
                 found.returned = operands
@@ -235,7 +328,9 @@ class StorageMap:
         arguments = tuple(dict.fromkeys(given))
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes)
+        pending, numbers, hidden = found.held.give(arguments, found.sizes)
+        callee = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
+        arguments += hidden
         found.callees[id(callee)] = callee
         returned = callee.returned
         new = tuple([s for s in dict.fromkeys(returned) if s >= callee.parameters])
@@ -244,10 +339,16 @@ class StorageMap:
         if callee.viewed:
             ours = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True))}
             found.viewed.update(ours[s] for s in callee.viewed if s in ours)
+        left: tuple[tuple[int, int], ...] = ()
+        if callee.held.pendings:
+            left = tuple(zip(callee.left, range(len(found.sizes), len(found.sizes) + len(callee.left)), strict=True))
+            found.sizes += [callee.sizes[theirs] for theirs in callee.left]
+            pairs = {**dict(enumerate(arguments)), **dict(zip(new, created, strict=True)), **dict(left)}
+            found.held.called(len(found.statements), callee.held, numbers, pairs)
         if new == returned:
-            return Called(callee, arguments, created), created
+            return Called(callee, arguments, created, left), created
         ours = {**dict(enumerate(arguments)), NO_STORAGE: NO_STORAGE, **dict(zip(new, created, strict=True))}
-        return Called(callee, arguments, tuple([ours[s] for s in returned])), created
+        return Called(callee, arguments, tuple([ours[s] for s in returned]), left), created
 
 
 def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
@@ -255,6 +356,16 @@ def _viewed(found: Storages, effect: Effect, created: Leaves) -> Iterator[int]:
     for size, shared, storage in zip(effect.sizes, effect.shares, created, strict=True):
         if shared is not None and storage != NO_STORAGE and found.sizes[storage] != size:
             yield storage
+
+
+def _hold(found: Storages, index: int, effect: Effect, operands: Leaves, made: list[int]) -> None:
+    """What an op waits for that is pending, or whether it is so itself."""
+    if not effect.devices:
+        found.held.derive(operands, made)
+    elif index in found.streams:
+        found.held.start(index, operands, made)
+    else:
+        found.held.settle(index, operands)
 
 
 def create(found: Storages, effect: Effect, operands: Leaves) -> Leaves:

@@ -1,7 +1,8 @@
 """When each op runs: the second of the simulator's two passes (paper, section 3.3), and what can be read off it.
 
-An op on devices S starts when all of S are free, and occupies each for its cost. Ops that occupy no device (host ops,
-views) are no events. Times are in seconds from the start of the entry function.
+An op on devices S starts when all of S are free, and occupies each for its cost; where there are hosts and streams
+(`algebra.lanes`), when its streams of S, its hosts, and its operands allow. Ops that occupy no device (host ops, views)
+are no events. Times are in seconds from the start of the entry function.
 
 Calls are passed over by their summaries; one event, some of them, or the critical path cost the calls that lead there
 (`descent`). Only what is asked for as a whole (`effects`, `starts`, `slack`) runs over all events. All agree to the
@@ -11,17 +12,33 @@ last bit.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
+from typing import cast
 
 from distir.ir import Apply, Call, Function, Site
-from distir.simulate.algebra.clocks import Clocks, run, totals
+from distir.simulate.algebra.clocks import (
+    Clock,
+    Clocks,
+    Lane,
+    Step,
+    Summary,
+    awaited,
+    ends_on,
+    of_device,
+    rebind,
+    retreat,
+    run,
+    start_of,
+    totals,
+)
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, Path, Place
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.exposure import Exposure, exposure
+from distir.simulate.exposure import Exposure, Kind, Pieces, by_memory, exposure, laid_beside, pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +93,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A device that idles until `event` starts there, because `blocker` still runs elsewhere."""
+    """A device that idles until `event` starts there, because `blocker` still runs; None: because the host is late.
+
+    `stream`: which stream of the device idles; "" is that of compute.
+    """
 
     device: int
     event: int
     start: float
     seconds: float
-    blocker: int
+    blocker: int | None
+    stream: str = ""
 
 
 MOST_FOLLOWED = 500_000
@@ -95,7 +116,7 @@ class Timeline:
     def __init__(self, body: Body) -> None:
         self.body = body
         self._busy, self._communication = totals(body.summaries)
-        self._ends: Clocks = dict.fromkeys(self._busy, 0)
+        self._ends: Clocks = defaultdict(int, dict.fromkeys(self._busy, 0))
         run(body.summaries, self._ends)
 
     def __len__(self) -> int:
@@ -108,37 +129,91 @@ class Timeline:
         return self.body.events > MOST_FOLLOWED
 
     @cached_property
+    def streams(self) -> Mapping[int, Sequence[Clock]]:
+        """By device: its streams, as far as they are used."""
+        found: dict[int, list[Clock]] = {}
+        for stream in self._busy:
+            found.setdefault(cast("int", of_device(stream)), []).append(stream)
+        return found
+
+    @cached_property
+    def is_simple(self) -> bool:
+        """Whether nothing but devices has clocks: neither further streams, nor hosts, nor values."""
+        return not any(isinstance(clock, Lane) for clock in self._ends)
+
+    @cached_property
     def clocks(self) -> dict[int, float]:
         """By device: when it is done."""
-        return {device: to_seconds(ticks) for device, ticks in self._ends.items()}
+        found: dict[int, int] = {}
+        for clock, ticks in self._ends.items():
+            if isinstance(clock, int) or clock.kind == "stream":
+                device = cast("int", of_device(clock))
+                found[device] = max(found.get(device, 0), ticks)
+        return {device: to_seconds(ticks) for device, ticks in found.items()}
 
     @cached_property
     def busy(self) -> dict[int, float]:
-        """By device: seconds that ops occupy it."""
-        return {device: to_seconds(ticks) for device, ticks in self._busy.items()}
+        """By device: seconds that ops occupy it, on whichever stream."""
+        return {device: to_seconds(ticks) for device, ticks in self._occupied(self._busy).items()}
 
     @cached_property
     def communication(self) -> dict[int, float]:
-        """By device: seconds that communication ops occupy it."""
-        return {device: to_seconds(self._communication.get(device, 0)) for device in self._busy}
+        """By device: seconds in which communication occupies it, whatever else does."""
+        found = self._occupied(self._communication, [Kind.COMMUNICATES])
+        return {device: to_seconds(ticks) for device, ticks in found.items()}
+
+    def _occupied(self, sums: Clocks, kinds: Collection[Kind] = tuple(Kind)) -> dict[int, int]:
+        """By device: for how long it does what is of these kinds, of which `sums` has the total by stream."""
+        found: dict[int, int] = {}
+        for device, streams in self.streams.items():
+            if len(streams) == 1:
+                found[device] = sums.get(streams[0], 0)
+                continue
+            laid = laid_beside([[p for p in self._pieces[stream] if p[2] in kinds] for stream in streams])
+            found[device] = laid.computes + laid.exposed
+        return found
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """What occupies the streams of devices that have several."""
+        return pieces_of(self.body, [s for own in self.streams.values() if len(own) > 1 for s in own])
 
     @property
     def latency(self) -> float:
         """When the last device is done, in seconds."""
         return max(self.clocks.values(), default=0.0)
 
+    @property
+    def _finish(self) -> int:
+        return max(self._ends.values(), default=0)
+
     def exposure(self, memories: Mapping[int, int]) -> Exposure:
         """How much of the devices' time is unused, and how much goes into exposed communication.
 
         `memories`: by device of the program, the memory that its streams share.
         """
-        latency = max(self._ends.values(), default=0)
-        return exposure(self.body, self._busy, self._communication, latency, memories)
+        shared = [stream for own in by_memory(self._busy, memories).values() if len(own) > 1 for stream in own]
+        pieces: Pieces = pieces_of(self.body, shared) if shared else {}
+        return exposure(pieces, self._busy, self._communication, self._finish, memories)
+
+    def host_bound(self, memories: Mapping[int, int]) -> float | None:
+        """The share of (devices × latency) in which devices wait for nothing but hosts; None if there are too many ops.
+
+        `memories` as above.
+        """
+        if self.is_simple or not self._finish:
+            return 0.0
+        if self.is_long:
+            return None
+        devices = by_memory(self._busy, memories)
+        pieces = pieces_of(self.body, self._busy, hosts=True)
+        waits = sum(laid_beside([pieces[stream] for stream in own]).waits_for_host for own in devices.values())
+        return waits / (self._finish * len(devices))
 
     @cached_property
     def descent(self) -> Descent:
         """The way down to single events, through the calls that lead to them."""
-        return Descent(self.body, dict.fromkeys(self._busy, 0))
+        return Descent(self.body, defaultdict(int, dict.fromkeys(self._busy, 0)))
 
     def event(self, index: int) -> Event:
         """One event, with the place in the program that it comes from."""
@@ -185,12 +260,19 @@ class Timeline:
     @cached_property
     def slack(self) -> array[float]:
         """By event: by how many seconds it could end later without the program ending later."""
-        starts, latest = self._starts(), dict.fromkeys(self._ends, max(self._ends.values(), default=0))
+        starts = self._starts()
+        latest: Clocks = defaultdict(lambda: self._finish)
         slack = array("d", bytes(8 * len(self)))
+        moves = self._moves
         for index in range(len(self) - 1, -1, -1):
-            effect = self.effects[index]
-            start = min([latest[device] for device in effect.devices]) - effect.ticks
-            for device in effect.devices:
+            move = moves[index]
+            if isinstance(move, Summary):
+                last = min([latest[clock] for clock in ends_on(move)])
+                retreat((move,), latest)
+                slack[index] = to_seconds(last - move.ticks - starts[index])
+                continue
+            start = min([latest[device] for device in move.devices]) - move.ticks
+            for device in move.devices:
                 latest[device] = start
             slack[index] = to_seconds(start - starts[index])
         return slack
@@ -202,25 +284,35 @@ class Timeline:
         for idle in self.descent.idle():
             free, start = to_seconds(idle.start), to_seconds(idle.place.start)
             if start > free:
-                found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker))
+                name = "" if isinstance(idle.stream, int) else idle.stream.stream
+                found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker, name))
         return found
 
     def _event(self, place: Place) -> Event:
         start, end = to_seconds(place.start), to_seconds(place.end)
         return Event(place.index, place.effect, start, end, place)
 
+    @cached_property
+    def _moves(self) -> Sequence[Step]:
+        """By event: what it does to clocks."""
+        return self.effects if self.is_simple else _flat_moves(self.body)
+
     def _starts(self) -> list[int]:
         """By event: when it starts, in ticks."""
-        clocks = dict.fromkeys(self._ends, 0)
+        clocks: Clocks = defaultdict(int)
         starts: list[int] = []
-        for effect in self.effects:
-            group = effect.devices
+        for move in self._moves:
+            if isinstance(move, Summary):
+                starts.append(start_of(move, clocks))
+                run((move,), clocks)
+                continue
+            group = move.devices
             if len(group) == 1:
                 start = clocks[group[0]]
-                clocks[group[0]] = start + effect.ticks
+                clocks[group[0]] = start + move.ticks
             else:
                 start = max([clocks[device] for device in group])
-                end = start + effect.ticks
+                end = start + move.ticks
                 for device in group:
                     clocks[device] = end
             starts.append(start)
@@ -240,3 +332,25 @@ def _flatten(body: Body) -> list[Effect]:
         else:
             pending.pop()
     return effects
+
+
+def _flat_moves(body: Body) -> list[Step]:
+    """What the ops of the inlined body do to clocks, with storages numbered over the whole program."""
+    found: list[Step] = []
+    numbers = count()
+    pending = [(body, iter(range(len(body.steps))), defaultdict[int, int](lambda: next(numbers)))]
+    while pending:
+        current, statements, ours = pending[-1]
+        for index in statements:
+            step, move = current.steps[index], current.moves[index]
+            if move is None:
+                continue
+            if isinstance(step, Body):
+                inside = {own: ours[storage] for own, storage in current.outside(index).items()}
+                pending.append((step, iter(range(len(step.steps))), defaultdict(lambda: next(numbers), inside)))
+                break
+            own = {lane.number: ours[lane.number] for lane in awaited(move.devices)}
+            found.append(rebind(move, own) if own and isinstance(move, Summary) else move)
+        else:
+            pending.pop()
+    return found

@@ -18,6 +18,7 @@ from typing import Any
 
 from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Function, Site
+from distir.simulate.algebra.clocks import Clock
 from distir.simulate.memory import MemoryProfile
 from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
@@ -84,14 +85,26 @@ def _records(traced: Traced, locate: Locate | None) -> Iterator[Record]:
 
 def _threads(traced: Traced) -> Iterator[Record]:
     yield {"ph": "M", "pid": PID, "tid": 0, "name": "process_name", "args": {"name": traced.title}}
+    threads = _Threads(traced.timeline)
     for device in traced.memories:
-        thread = {"ph": "M", "pid": PID, "tid": _thread(device)}
-        yield thread | {"name": "thread_name", "args": {"name": f"device {device}"}}
-        yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
+        for stream in {device: None} | dict.fromkeys(traced.timeline.streams.get(device, ())):
+            thread = {"ph": "M", "pid": PID, "tid": threads.of(stream)}
+            name = f"device {device}" if isinstance(stream, int) else f"device {device}, {stream.stream}"
+            yield thread | {"name": "thread_name", "args": {"name": name}}
+            yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
 
 
-def _thread(device: int) -> int:
-    return device + 1  # viewers take thread 0 for the idle thread
+class _Threads:
+    """The numbers of threads: viewers take 0 for the idle thread, then come the devices, then their other streams."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        first = max(timeline.streams, default=0) + 2
+        others = [s for own in timeline.streams.values() for s in own if not isinstance(s, int)]
+        self._others = {stream: first + number for number, stream in enumerate(others)}
+
+    def of(self, stream: Clock) -> int:
+        """The thread of a stream."""
+        return stream + 1 if isinstance(stream, int) else self._others[stream]
 
 
 @dataclass(slots=True)
@@ -104,25 +117,25 @@ class _Open:
     end: int
     common: dict[str, Any]
 
-    def closed(self, device: int) -> Record:
+    def closed(self, thread: int) -> Record:
         """The end of the slice."""
         common = {name: value for name, value in self.common.items() if value is not None}
-        end: Record = {"ph": "E", "pid": PID, "tid": _thread(device), "ts": self.end / 1000}
+        end: Record = {"ph": "E", "pid": PID, "tid": thread, "ts": self.end / 1000}
         return end | {"name": self.name, "cat": "call", "args": common}
 
 
-def _enter(open_calls: list[_Open], event: Event, device: int, start: int) -> Iterator[Record]:
+def _enter(open_calls: list[_Open], event: Event, thread: int, start: int) -> Iterator[Record]:
     """End the slices of calls that the event is not in, and begin those that it is the first of."""
     calls = tuple(index for _, index in event.path[:-1])
     while open_calls and calls[: len(open_calls[-1].calls)] != open_calls[-1].calls:
-        yield open_calls.pop().closed(device)
+        yield open_calls.pop().closed(thread)
     for depth in range(len(open_calls), len(calls)):
         name = f"@{event.path[depth + 1][0].name}"
         open_calls.append(_Open(name, calls[: depth + 1], start, {}))
         yield {
             "ph": "B",
             "pid": PID,
-            "tid": _thread(device),
+            "tid": thread,
             "ts": start / 1000,
             "name": name,
             "cat": "call",
@@ -132,7 +145,7 @@ def _enter(open_calls: list[_Open], event: Event, device: int, start: int) -> It
 
 def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterator[Record]:
     inside: dict[int, list[_Open]] = {}
-    placed = _Placing(phases)
+    placed, threads = _Placing(phases), _Threads(timeline)
 
     @lru_cache(_RECENT)
     def described(function: str, index: int, statement: Any) -> Record:
@@ -166,9 +179,10 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
         known = {name: value for name, value in place.items() if value is not None}
         arguments |= known
         category += f",{known['phase']}" if "phase" in known else ""
-        for device in event.effect.devices:
-            own = inside.setdefault(device, [])
-            yield from _enter(own, event, device, start)
+        own_threads = [threads.of(stream) for stream in event.place.streams]
+        for thread in own_threads:
+            own = inside.setdefault(thread, [])
+            yield from _enter(own, event, thread, start)
             for call in own:
                 call.end = end
                 for name, value in place.items():
@@ -177,7 +191,7 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
             yield {
                 "ph": "X",
                 "pid": PID,
-                "tid": _thread(device),
+                "tid": thread,
                 "ts": start / 1000,
                 "dur": (end - start) / 1000,
                 "name": event.op,
@@ -185,10 +199,10 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
                 "args": arguments,
             }
         if end > start:
-            yield from _arrows(event, start, end)
-    for device, own in inside.items():
+            yield from _arrows(event, dict(zip(event.effect.devices, own_threads, strict=True)), start, end)
+    for thread, own in inside.items():
         for call in reversed(own):
-            yield call.closed(device)
+            yield call.closed(thread)
 
 
 class _Placing:
@@ -230,11 +244,14 @@ def call_path(path: Iterable[tuple[Function, int]]) -> str:
 
 
 def _waited(timeline: Timeline, wait: Wait) -> Record:
-    blocker = timeline.event(wait.blocker)
-    return {"device": wait.device, "us": wait.seconds * 1e6, "for": f"{blocker.op} {blocker.label}"}
+    said = "the host"
+    if wait.blocker is not None:
+        blocker = timeline.event(wait.blocker)
+        said = f"{blocker.op} {blocker.label}"
+    return {"device": wait.device, "us": wait.seconds * 1e6, "for": said}
 
 
-def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:
+def _arrows(event: Event, threads: Mapping[int, int], start: int, end: int) -> Iterator[Record]:
     """What flows between the slices of one transfer: from or to its root, or once through all of its devices."""
     communication, devices = event.effect.work.communication, event.effect.devices
     if communication is None or len(devices) < 2:
@@ -253,7 +270,7 @@ def _arrows(event: Event, start: int, end: int) -> Iterator[Record]:
             arrow: Record = {
                 "ph": phase,
                 "pid": PID,
-                "tid": _thread(device),
+                "tid": threads[device],
                 "ts": (start if phase == "s" else last) / 1000,
                 "id": f"{event.index}.{number}",
                 "name": communication.pattern,

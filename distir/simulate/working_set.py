@@ -34,7 +34,10 @@ def timed_on(hardware: Hardware, entry: Body, effects: Effects) -> Body:
 
 def _timed(effect: Effect, effects: Effects) -> Effect:
     cost = effects.cost(effect.work, effect.devices, effect.op)
-    return effect if cost == effect.cost else replace(effect, cost=cost, ticks=to_ticks(cost.seconds))
+    if cost == effect.cost:
+        return effect
+    taxes = effects.taxes(effect.work, effect.devices, cost)
+    return replace(effect, cost=cost, ticks=to_ticks(cost.seconds), taxes=taxes)
 
 
 def _body(body: Body, steps: Sequence[Effect | Body | None]) -> Body:

@@ -246,6 +246,29 @@ def with_kernels(module: Module) -> Module:
     return module
 
 
+def with_streams(rng: random.Random, module: Module, often: float = 0.5, names=("side", "third")) -> Module:
+    """The module with some ops, and some calls of kernels, on streams of their own."""
+
+    def drawn(statement):
+        kernel = isinstance(statement, Call) and module.functions[statement.function].kernel
+        if not (isinstance(statement, Apply) or kernel) or rng.random() > often:
+            return statement
+        return replace(statement, stream=rng.choice(names))
+
+    def streamed(function):
+        return function if function.kernel else replace(function, body=tuple(map(drawn, function.body)))
+
+    return Module(map(streamed, module))
+
+
+def with_hosts(machine, *hosts, interference=0.0):
+    """The machine with these hosts, one for each of its kinds, in turn."""
+    kinds = list(dict.fromkeys(kind.name for kind in machine.kinds))
+    own = {name: hosts[i % len(hosts)] for i, name in enumerate(kinds)}
+    kinds = machine.kinds.map(lambda kind: replace(kind, host=own[kind.name], interference=interference))
+    return replace(machine, kinds=kinds)
+
+
 # The same without calls.
 
 
@@ -272,7 +295,7 @@ def _expand(module, function, environment, prefix, body):
         args = tuple(map(real, statement.args))
         if isinstance(statement, Apply):
             names = tuple(f"{prefix}{n}" if n != DISCARD else n for n in statement.results)
-            body.append(Apply(names, statement.op, args, statement.attrs, statement.claims))
+            body.append(replace(statement, results=names, args=args))
             environment.update((n, r) for n, r in zip(statement.results, names, strict=True) if n != DISCARD)
         else:
             callee = module.functions[statement.function]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
-from simulate_samples import machine, random_module
+from simulate_samples import machine, random_module, with_hosts, with_streams
 
 from distir.analysis import check
+from distir.cost.host import Host
 from distir.ir import Apply, Function, Module
 from distir.simulate.blocks import outlined
 from distir.simulate.revision import replan
@@ -17,14 +18,14 @@ MACHINE = machine()
 law = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
-def simulated(module, earlier):
+def simulated(module, earlier, hardware=MACHINE):
     """The plan for a version of a module, from that of an earlier one; None where it does not check."""
     analysis = check(module, None if earlier is None else earlier[0])
     if analysis.errors:
         return None
     main = module.functions["main"]
     instance = analysis.instance(main, tuple(param.type for param in main.params))
-    plan = replan(module, analysis.domain, instance, MACHINE, None if earlier is None else earlier[1])
+    plan = replan(module, analysis.domain, instance, hardware, None if earlier is None else earlier[1])
     return analysis, plan
 
 
@@ -49,15 +50,18 @@ def edited(module, rng):
 
 
 @law
-@given(st.integers(0, 2**32))
-def test_every_version_is_as_the_oracle_says(seed):
-    rng = random.Random(seed)
+@given(st.integers(0, 2**32), st.booleans())
+def test_every_version_is_as_the_oracle_says(seed, streams):
+    rng, hardware = random.Random(seed), MACHINE
     module = random_module(rng, statements=rng.choice([60, 120]))
-    known = simulated(module, None)
+    if streams:
+        module = with_streams(rng, module, 0.3)
+        hardware = with_hosts(MACHINE, rng.choice([Host(), Host(3e-6)]), Host(2e-6), interference=0.2)
+    known = simulated(module, None, hardware)
     if known is None:
         return
     for _ in range(6):
-        found, expected = known[1].simulation, oracle(module, MACHINE)
+        found, expected = known[1].simulation, oracle(module, hardware)
         same(found, expected)
         profile = found.memory()
         highest = {}
@@ -69,7 +73,7 @@ def test_every_version_is_as_the_oracle_says(seed):
             temporary = dict(found.timeline().effects[event].temporary).get(memory, 0) if event is not None else 0
             assert sum(value.nbytes for value in live) + temporary == peak
         after = edited(module, rng)
-        following = simulated(after, known)
+        following = simulated(after, known, hardware)
         if following is not None:
             module, known = after, following
 

@@ -64,7 +64,9 @@ def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module):
             timeline = found.timeline()
             for event, op in zip(timeline.events(), expected.events, strict=True):
                 assert (event.op, event.effect.cost.seconds) == (op.name, op.seconds)
-            assert (found.bubble, found.exposed_communication) == pytest.approx(expected.shares(), rel=1e-12)
+            assert (found.bubble, found.exposed_communication, found.host_bound) == pytest.approx(
+                expected.shares(), rel=1e-12
+            )
 
 
 @quick

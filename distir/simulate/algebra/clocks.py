@@ -1,4 +1,4 @@
-"""What blocks of statements do to the clocks of devices: found once per block, and composed.
+"""What blocks of statements do to clocks: found once per block, and composed.
 
 An op that waits for its devices and then occupies them is a linear map in the algebra of maximum and sum (*max-plus*),
 and so is every straight-line block (Baccelli et al., *Synchronization and Linearity*, 1992): where M[i, j] is the
@@ -8,27 +8,45 @@ for each device that has them. A block on one device is a single offset.
 
 Clocks count *ticks*, whole numbers of any size, of which sums are exact: so `compose` is associative to the last bit,
 and a call summarised, entered, or inlined gives the same numbers. Knows no ops and no functions.
+
+A device has one clock, that of its compute stream, known by its number. What else has a clock (`lanes`)
+counts as a device here: nothing but maximum and sum is done to either.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
-Clocks = dict[int, int]
-"""By device: ticks from the start of the entry function."""
 
-Row = tuple[tuple[int, int], ...]
-"""Devices waited for, and how many ticks after each of them."""
+class Lane(NamedTuple):
+    """A clock that is no compute stream: another stream of a device, its host, or when a value is ready.
+
+    `number`: the device, or the storage that the value is in.
+    """
+
+    kind: Literal["host", "ready", "stream"]
+    number: int
+    stream: str = ""
+
+
+Clock = int | Lane
+"""What has a clock: a device, by its number, for its compute stream, or something else."""
+
+Clocks = dict[Clock, int]
+"""By clock: ticks from the start of the entry function."""
+
+Row = tuple[tuple[Clock, int], ...]
+"""Clocks waited for, and how many ticks after each of them."""
 
 
 class Event(Protocol):
     """An op on the timeline: it waits for its devices, and occupies them together for so many ticks."""
 
     @property
-    def devices(self) -> tuple[int, ...]:
+    def devices(self) -> tuple[Clock, ...]:
         """In ascending order."""
         ...
 
@@ -47,7 +65,7 @@ class Event(Protocol):
 class Occupation:
     """An event, and nothing else of the op."""
 
-    devices: tuple[int, ...]
+    devices: tuple[Clock, ...]
     ticks: int
     communicates: bool
 
@@ -56,18 +74,18 @@ class Occupation:
 class Summary:
     """What a body does to the clocks of the devices that it touches."""
 
-    devices: tuple[int, ...]
+    devices: tuple[Clock, ...]
     ticks: int
     """With one device: how long it is occupied."""
     rows: tuple[Row, ...]
     """With several: moments of the body, each by what it waits for."""
-    ends: tuple[tuple[int, int, int], ...]
-    """With several: by device, the row that it ends after, and how many ticks after that."""
+    ends: tuple[tuple[Clock, int, int], ...]
+    """With several: by device, the row that it ends after, and how many ticks after that; not of those unchanged."""
     busy: Clocks
     communication: Clocks
     """By device: ticks that communication ops occupy it."""
-    last: dict[int, int]
-    """By device: the number of the last event on it, counted from the body's first."""
+    last: dict[Clock, int]
+    """By device: the number of the last event that ends on it, counted from the body's first."""
     events: int
     """How many there are."""
     inline: tuple[Event, ...] | None
@@ -77,11 +95,11 @@ class Summary:
 Step = Event | Summary
 
 
-def compose(steps: Sequence[Step]) -> Summary:
-    """What one step after the other does to clocks."""
-    devices = tuple(sorted({device for step in _distinct(steps) for device in step.devices}))
+def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
+    """What one step after the other does to clocks; `inner`: those set before they count, and not asked for."""
+    devices = tuple(sorted({device for step in _distinct(steps) for device in step.devices}, key=_order))
     busy, communication = totals(steps)
-    last: dict[int, int] = {}
+    last: dict[Clock, int] = {}
     events = 0
     for step in steps:
         if isinstance(step, Summary):
@@ -92,7 +110,10 @@ def compose(steps: Sequence[Step]) -> Summary:
             events += 1
     if len(devices) == 1:
         return Summary(devices, busy[devices[0]], (), (), busy, communication, last, events, None)
-    rows, ends = _rows(steps, devices)
+    rows, ends = _rows(steps, devices, inner)
+    if inner:
+        devices = tuple([device for device in devices if device not in inner])
+        last = {device: number for device, number in last.items() if device not in inner}
     inline = _inline(steps, len(devices) + sum(map(len, rows)))
     return Summary(devices, 0, rows, ends, busy, communication, last, events, inline)
 
@@ -112,24 +133,54 @@ def power(summary: Summary, times: int) -> Summary:
 
 def rename(summary: Summary, devices: Mapping[int, int]) -> Summary:
     """The same on other devices, different ones for different ones."""
+    return _renamed(summary, {clock: _there(clock, devices) for clock in summary.devices})
 
+
+def rebind(summary: Summary, storages: Mapping[int, int]) -> Summary:
+    """The same where the values that get ready are in other storages, different ones in different ones."""
+    names: dict[Clock, Clock] = {clock: clock for clock in summary.devices}
+    names.update((lane, lane._replace(number=storages[lane.number])) for lane in awaited(summary.devices))
+    return _renamed(summary, names)
+
+
+def awaited(clocks: Iterable[Clock]) -> list[Lane]:
+    """Those of the clocks that say when a value is ready."""
+    return [clock for clock in clocks if isinstance(clock, Lane) and clock.kind == "ready"]
+
+
+def of_device(clock: Clock) -> int | None:
+    """The device of a clock; None for a value's."""
+    return clock if isinstance(clock, int) else None if clock.kind == "ready" else clock.number
+
+
+def _there(clock: Clock, devices: Mapping[int, int]) -> Clock:
+    if isinstance(clock, int):
+        return devices[clock]
+    return clock if clock.kind == "ready" else clock._replace(number=devices[clock.number])
+
+
+def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
     def by_device(found: Clocks) -> Clocks:
-        return {devices[device]: number for device, number in found.items()}
+        return {names[device]: number for device, number in found.items()}
 
     def event(one: Event) -> Event:
-        return Occupation(tuple([devices[device] for device in one.devices]), one.ticks, one.communicates)
+        return Occupation(tuple([names[device] for device in one.devices]), one.ticks, one.communicates)
 
     return Summary(
-        tuple([devices[device] for device in summary.devices]),
+        tuple(dict.fromkeys([names[device] for device in summary.devices])),
         summary.ticks,
-        tuple([tuple([(devices[device], ticks) for device, ticks in row]) for row in summary.rows]),
-        tuple([(devices[device], row, ticks) for device, row, ticks in summary.ends]),
+        tuple([tuple([(names[device], ticks) for device, ticks in row]) for row in summary.rows]),
+        tuple([(names[device], row, ticks) for device, row, ticks in summary.ends]),
         by_device(summary.busy),
         by_device(summary.communication),
         by_device(summary.last),
         summary.events,
         None if summary.inline is None else tuple(map(event, summary.inline)),
     )
+
+
+def _order(clock: Clock) -> tuple[str, int, str]:
+    return ("", clock, "") if isinstance(clock, int) else clock
 
 
 def totals(steps: Sequence[Step]) -> tuple[Clocks, Clocks]:
@@ -164,6 +215,18 @@ def run(steps: Iterable[Step], clocks: Clocks) -> None:
                 clocks[device] = end
 
 
+def start_of(event: Step, clocks: Mapping[Clock, int]) -> int:
+    """When an op starts, alone or as `lanes.occupation` gives it."""
+    if isinstance(event, Summary):
+        return max([clocks[clock] + ticks for clock, ticks in event.rows[0]])
+    return max([clocks[device] for device in event.devices])
+
+
+def ends_on(step: Step) -> Collection[Clock]:
+    """The clocks that some event of a step ends on."""
+    return step.last if isinstance(step, Summary) else step.devices
+
+
 def advance(summary: Summary, clocks: Clocks) -> None:
     """Run a body on several devices by its summary."""
     if summary.inline is not None:
@@ -195,7 +258,9 @@ def _retreat(summary: Summary, latest: Clocks) -> None:
     for device, row, ticks in summary.ends:
         moment = latest[device] - ticks
         moments[row] = min(moments.get(row, moment), moment)
-    begins: Clocks = {}
+    # A device that is waited for, and stays as it was, must be done for those who wait for it later, too.
+    unchanged = set(summary.devices).difference([device for device, _, _ in summary.ends])
+    begins: Clocks = {device: latest[device] for device in unchanged}
     for row, moment in moments.items():
         for device, ticks in summary.rows[row]:
             begin = moment - ticks
@@ -228,9 +293,11 @@ def _inline(steps: Sequence[Step], cost: int) -> tuple[Event, ...] | None:
     return tuple(found) if sum(len(effect.devices) for effect in found) <= cost + len(found) else None
 
 
-def _rows(steps: Iterable[Step], devices: Sequence[int]) -> tuple[tuple[Row, ...], tuple[tuple[int, int, int], ...]]:
+def _rows(
+    steps: Iterable[Step], devices: Sequence[Clock], inner: Collection[Clock]
+) -> tuple[tuple[Row, ...], tuple[tuple[Clock, int, int], ...]]:
     """Run a body on clocks that are not known, each a row and an offset; gives the rows and the ends of devices."""
-    clocks: dict[int, tuple[Row, int]] = {device: (((device, 0),), 0) for device in devices}
+    clocks: dict[Clock, tuple[Row, int]] = {device: (((device, 0),), 0) for device in devices}
     for step in steps:
         group = step.devices
         if len(group) == 1:
@@ -247,6 +314,8 @@ def _rows(steps: Iterable[Step], devices: Sequence[int]) -> tuple[tuple[Row, ...
                 clocks[device] = (row, offset)
     numbers: dict[int, int] = {}
     rows: list[Row] = []
+    for device in inner:
+        clocks.pop(device, None)
     for row, _ in clocks.values():
         if id(row) not in numbers:
             numbers[id(row)] = len(rows)

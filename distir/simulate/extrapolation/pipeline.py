@@ -14,7 +14,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from distir.ir import HOST, Apply, Attributes, Call, Function, Return, Statement, TensorType, names, operands, results
+from distir.ir import (
+    HOST,
+    Apply,
+    Attributes,
+    Broken,
+    Call,
+    Function,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    results,
+)
 from distir.ir import types as typing
 from distir.ops import Value, type_of
 from distir.simulate.algebra import usage
@@ -226,8 +239,11 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     """A pipeline, read; `rounds` are the functions that it calls for what it repeats.
 
     None where something else is done with the `{batch}` than to cut it and to compute with its size, or with a result
-    that was joined, or where the statements for some microbatch are not those for all.
+    that was joined, or where the statements for some microbatch are not those for all; and where statements name
+    streams, since which values get ready there depends on more than the round.
     """
+    if any(not isinstance(s, (Return, Broken)) and s.stream for function in known.module for s in function.body):
+        return None
     entry, body = known.function, known.planned
     batch = {p.name for p in entry.params if "batch" in p.roles}
     users = [i for i, s in enumerate(entry.body) if not batch.isdisjoint(names(operands(s)))]
@@ -300,7 +316,7 @@ def _with_powers(steps: Sequence[Effect | Body | None], again: Mapping[int, int]
             times = 1 + again.get(index, 0)
             found += [step.summary] * times if times < MANY else [power(step.summary, times)]
         elif isinstance(step, Effect) and step.devices:
-            found.append(step)
+            found.append(step.move(None))
     return found
 
 

@@ -93,7 +93,7 @@ class Reader:
         role = Role.PASS if isinstance(statement, Call) and latest else _role(statement, taken)
         given = Seen(latest, role in (Role.PASS, Role.TERM))
         of.update(dict.fromkeys(results(statement), given))
-        devices = step.summary.devices if isinstance(step, Body) else step.devices if step is not None else ()
+        devices = step.devices if step is not None else ()
         what = (statement.op, statement.attrs) if isinstance(statement, Apply) else getattr(statement, "function", None)
         return Place(index, inner, statement, latest, (what, devices), devices, role)
 

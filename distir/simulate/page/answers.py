@@ -150,13 +150,14 @@ class BarTable:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A device that idles until an op starts there, for another op."""
+    """A device that idles until an op starts there, for another op; NOWHERE for the host. `stream`: "" is compute."""
 
     device: int
     start_s: float
     duration_s: float
     before: int
     blocker: int
+    stream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +363,8 @@ def _kind(effect: Effect) -> Kind:
 def _waits(simulation: Simulation, first: int, last: int) -> Iterator[Waiting]:
     for wait in simulation.timeline().waits:
         if first <= wait.event < last:
-            yield Waiting(wait.device, wait.start, wait.seconds, wait.event, wait.blocker)
+            blocker = NOWHERE if wait.blocker is None else wait.blocker
+            yield Waiting(wait.device, wait.start, wait.seconds, wait.event, blocker, wait.stream)
 
 
 def _curve(

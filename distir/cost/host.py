@@ -1,0 +1,24 @@
+"""How the host of a device issues ops to it: a process that launches one after the other. Knows no programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FRAMEWORKS = ("eager", "compiled", "graphs")
+"""How ops are issued: one by one from Python, compiled together, or recorded once and replayed (CUDA graphs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What issuing an op takes on the host, in seconds. The host does not wait for the op, unless it is `blocking`.
+
+    `frameworks`: the same under those for which the profile states it.
+    """
+
+    issue: float = 0.0
+    blocking: bool = False
+    frameworks: Mapping[str, Host] = field(default_factory=dict[str, "Host"])
+
+
+FREE_HOST = Host()

@@ -1,0 +1,141 @@
+"""What ops on other streams than that of compute hold in memory.
+
+A caching allocator frees memory in the order of the program: what an op on another stream reads or writes must not be
+taken before that op is known to have ended. An op on such a stream, if it makes a value, is *pending* until a later op
+on the compute stream waits for it: one that uses a value which depends on it. That op counts as using all that the
+pending one uses. What nothing waits for is pending until the program ends. Knows storages by number, and no sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from distir.simulate.leaves import NO_STORAGE, Leaves
+
+
+class Pending(NamedTuple):
+    """An op that is pending: since which statement (-1: since before the function began), and what it uses."""
+
+    since: int
+    uses: Leaves
+
+
+class Given(NamedTuple):
+    """What is pending when a function is called, as far as its arguments depend on that.
+
+    `hidden`: memory and bytes of storages that pending ops use and that are no arguments; they come after those of the
+    parameters. `uses`: by pending op, storages. `depends`: storages, each with the pending ops that it depends on.
+    """
+
+    hidden: tuple[tuple[int, int], ...] = ()
+    uses: tuple[Leaves, ...] = ()
+    depends: tuple[tuple[int, Leaves], ...] = ()
+
+
+NOTHING_GIVEN = Given()
+
+
+@dataclass(slots=True)
+class Held:
+    """The pending ops of a function, statement by statement."""
+
+    pendings: list[Pending] = field(default_factory=list[Pending])
+    """Those that are given first."""
+    given: int = 0
+    """How many are given."""
+    depends: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    """By storage: the pending ops that it depends on."""
+    settled: dict[int, int] = field(default_factory=dict[int, int])
+    """By pending op: the statement that waits for it."""
+    waited: dict[int, Leaves] = field(default_factory=dict[int, Leaves])
+    """By statement that waits for pending ops: what they use."""
+
+    @classmethod
+    def of(cls, given: Given) -> Held:
+        """At the start of a function."""
+        pendings = [Pending(-1, uses) for uses in given.uses]
+        return cls(pendings, len(pendings), {storage: frozenset(numbers) for storage, numbers in given.depends})
+
+    def open(self, storages: Iterable[int]) -> list[int]:
+        """The pending ops that some storages depend on."""
+        found = {number for s in storages for number in self.depends.get(s, ()) if number not in self.settled}
+        return sorted(found)
+
+    def settle(self, index: int, storages: Iterable[int]) -> None:
+        """A statement waits for all that these depend on."""
+        self._settle(index, self.open(storages))
+
+    def _settle(self, index: int, numbers: Iterable[int]) -> None:
+        uses: list[int] = [*self.waited.get(index, ())]
+        for number in numbers:
+            self.settled[number] = index
+            uses += self.pendings[number].uses
+        if uses:
+            self.waited[index] = tuple(dict.fromkeys(uses))
+
+    def start(self, index: int, operands: Leaves, made: Sequence[int]) -> None:
+        """An op on another stream starts, and makes these."""
+        if made:
+            depends = frozenset((*self.open(operands), len(self.pendings)))
+            uses = tuple([s for s in dict.fromkeys((*operands, *made)) if s != NO_STORAGE])
+            self.pendings.append(Pending(index, uses))
+            self.depends.update(dict.fromkeys(made, depends))
+
+    def derive(self, operands: Leaves, made: Sequence[int]) -> None:
+        """Something that takes no time makes these."""
+        found = self.open(operands) if made else []
+        if found:
+            self.depends.update(dict.fromkeys(made, frozenset(found)))
+
+    def give(self, arguments: Sequence[int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
+        """What a call is given: it, the pending ops by number, and the storages that are no arguments."""
+        numbers = self.open(arguments)
+        if not numbers:
+            return NOTHING_GIVEN, numbers, ()
+        used = dict.fromkeys([s for number in numbers for s in self.pendings[number].uses])
+        hidden = tuple([s for s in used if s not in set(arguments)])
+        theirs = {s: i for i, s in enumerate((*arguments, *hidden))}
+        place = {number: i for i, number in enumerate(numbers)}
+        depends = [(theirs[s], tuple([place[number] for number in self.open((s,))])) for s in theirs]
+        given = Given(
+            tuple([sizes[s] for s in hidden]),
+            tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
+            tuple([(s, found) for s, found in depends if found]),
+        )
+        return given, numbers, hidden
+
+    def called(self, index: int, callee: Held, numbers: Sequence[int], ours: Mapping[int, int]) -> None:
+        """A call has returned that was given these pending ops; `ours`: our storages for those of it."""
+        self._settle(index, [numbers[number] for number in range(callee.given) if number in callee.settled])
+        place = dict(enumerate(numbers))
+        for number in callee.left:
+            place[number] = len(self.pendings)
+            self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
+        for storage, mine in ours.items():
+            found = callee.open((storage,))
+            if found:
+                self.depends[mine] = frozenset([place[number] for number in found])
+
+    @property
+    def left(self) -> list[int]:
+        """The pending ops of this function that nothing here has waited for."""
+        return [number for number in range(self.given, len(self.pendings)) if number not in self.settled]
+
+    def until(self, end: int) -> dict[int, int]:
+        """By storage that pending ops use: the statement that waits for the last of them; `end`: none here does."""
+        found: dict[int, int] = {}
+        for number, pending in enumerate(self.pendings):
+            # Of what is given, and left pending here, the caller knows.
+            settled = self.settled.get(number, end if number >= self.given else -1)
+            for storage in pending.uses:
+                found[storage] = max(found.get(storage, -1), settled)
+        return found
+
+    def others(self, storage: int, index: int) -> bool:
+        """Whether an op that was pending before a statement, and that it does not wait for, uses a storage."""
+        return any(
+            pending.since < index and storage in pending.uses and self.settled.get(number, index + 1) > index
+            for number, pending in enumerate(self.pendings)
+        )

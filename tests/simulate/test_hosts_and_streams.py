@@ -1,0 +1,147 @@
+"""The rule of hosts and streams: what is composed is what the oracle says, event by event, and what follows from it."""
+
+import json
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from oracle import oracle, same
+from simulate_samples import inlined, machine, random_module, with_hosts, with_kernels, with_streams
+
+from distir import parse
+from distir.analysis import check
+from distir.cost.host import Host
+from distir.ir import Module
+from distir.simulate import simulate
+from distir.simulate.effects import to_seconds
+
+PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
+"""Random programs per law."""
+
+MACHINE = machine()
+HOSTS = (Host(), Host(1.5e-6), Host(4e-6), Host(3e-5), Host(blocking=True))
+
+law = settings(max_examples=2 * PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def without_streams(module):
+    """The program with all on the compute stream."""
+    plain = [tuple(replace(s, stream="") if hasattr(s, "stream") else s for s in f.body) for f in module]
+    return Module(replace(f, body=body) for f, body in zip(module, plain, strict=True))
+
+
+@st.composite
+def modules(draw, streams=True, kernels=True):
+    """A random program with streams."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    module = random_module(rng, first_device=rng.choice([0, 1]), statements=rng.choice([5, 12, 20]))
+    assume(not check(module).errors)
+    if kernels and rng.random() < 0.3:
+        module = with_kernels(module)
+    return with_streams(rng, module, rng.choice([0.2, 0.5, 0.9])) if streams else module
+
+
+@st.composite
+def machines(draw, interference=True):
+    hosts = draw(st.lists(st.sampled_from(HOSTS), min_size=2, max_size=2))
+    return with_hosts(
+        MACHINE, *hosts, interference=draw(st.sampled_from([0.0, 0.0, 0.1, 0.7])) if interference else 0.0
+    )
+
+
+@law
+@given(modules(), machines())
+def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module, hardware):
+    flat = module if any(function.kernel for function in module) else inlined(module)
+    expected = oracle(module, hardware)
+    for program in (module, flat):
+        found = simulate(program, hardware)
+        same(found, expected)
+        assert (found.bubble, found.exposed_communication, found.host_bound) == pytest.approx(
+            expected.shares(), rel=1e-12
+        )
+        timeline = found.timeline()
+        for number, event in enumerate(timeline.events()):
+            assert (event.start, timeline.spare(number)) == (timeline.starts[number], expected.slack[number])
+            assert (event.op, event.statement.stream) == (expected.events[number].name, expected.events[number].stream)
+
+
+@law
+@given(modules(), machines())
+def test_memory_is_what_the_oracle_says(module, hardware):
+    expected, simulation = oracle(module, hardware), simulate(module, hardware)
+    profile, highest = simulation.memory(), {}
+    for point in profile.points():
+        assert point.nbytes >= 0
+        highest[point.memory] = max(highest.get(point.memory, 0), point.nbytes)
+    for memory, peak in expected.peaks.items():
+        nbytes, event, live = profile.peak(memory)
+        temporary = simulation.timeline().effects[event].temporary if event is not None else ()
+        assert highest.get(memory, 0) == nbytes == peak
+        assert sum(value.nbytes for value in live) + dict(temporary).get(memory, 0) == peak
+        for limit in {0, peak // 2, max(0, peak - 1)}:
+            over = profile.first_over(memory, limit)
+            first = next((event for event, use in expected.use[memory] if use > limit), "never")
+            assert (over[0] if over is not None else "never") == first
+
+
+@law
+@given(modules())
+def test_overlap_never_slows_a_program_down_and_hosts_never_speed_it_up(module):
+    plain = without_streams(module)
+    alone, overlapped = simulate(plain, MACHINE), simulate(module, MACHINE)
+    assert overlapped.latency_s <= alone.latency_s
+    before = overlapped.latency_s
+    for host in (Host(1e-6), Host(5e-6), Host(4e-5)):
+        after = simulate(module, with_hosts(MACHINE, host)).latency_s
+        assert after >= before
+        before = after
+
+
+@law
+@given(modules())
+def test_where_hosts_wait_a_device_does_one_op_after_the_other(module):
+    found = simulate(module, with_hosts(MACHINE, Host(blocking=True)))
+    plain = without_streams(module)
+    assert found.latency_s == simulate(plain, MACHINE).latency_s
+    timeline, busy = found.timeline(), Counter()
+    for event in timeline.events():
+        busy.update(dict.fromkeys(event.effect.devices, event.effect.ticks))
+    assert {device: to_seconds(ticks) for device, ticks in busy.items()} == timeline.busy
+
+
+EAGER = """
+func @main(%x: Tensor[Float32, (64, 64), 0], %y: Tensor[Float32, (64, 64), 1]) {
+  %a = Relu(%x)
+  %r, %s = MPIAllreduce(%x, %y) on reduce
+  %b = Relu(%a)
+  %c = Add(%b, %r)
+  return %c
+}
+"""
+
+
+def test_what_waits_for_the_host_is_said(tmp_path):
+    hardware = with_hosts(MACHINE, Host(1e-3))
+    found = simulate(parse(EAGER), hardware)
+    assert 0.5 < found.host_bound < 1
+    assert all(wait.blocker is None for wait in found.timeline().waits if wait.event in (0, 2))
+    path = tmp_path / "trace.json"
+    found.to_chrome_trace(path)
+    records = json.loads(path.read_text())["traceEvents"]
+    names = {r["args"]["name"]: r["tid"] for r in records if r["name"] == "thread_name"}
+    assert names.keys() == {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
+    assert len({*names.values()}) == 4
+
+
+def test_an_all_reduce_in_place_on_a_stream_has_no_second_copy():
+    x = 64 * 64 * 4
+    program = EAGER.replace("%x: ", "%w: ").replace(" {\n  %a = Relu(%x)", " {\n  %x = Neg(%w)\n  %a = Relu(%w)")
+    beside = simulate(parse(program), MACHINE).peaks
+    alone = simulate(parse(program.replace(" on reduce", "")), MACHINE).peaks
+    assert beside == alone
+    assert max(beside.values()) <= 4 * x
