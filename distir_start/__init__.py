@@ -69,7 +69,9 @@ def _guarded(main: Callable[[], int]) -> int:
         interrupts.cleans = True
         code = main()
         interrupts.cleans = False
-    except KeyboardInterrupt:
+    except BaseException:  # Python before 3.12 makes a RuntimeError of what is raised while a class is made
+        if not interrupts.happened:
+            raise
         code = INTERRUPTED
     return INTERRUPTED if interrupts.happened else code
 

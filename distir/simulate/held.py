@@ -58,14 +58,14 @@ class Held:
         pendings = [Pending(-1, uses) for uses in given.uses]
         return cls(pendings, len(pendings), {storage: frozenset(numbers) for storage, numbers in given.depends})
 
-    def open(self, storages: Iterable[int]) -> list[int]:
+    def unsettled(self, storages: Iterable[int]) -> list[int]:
         """The pending ops that some storages depend on."""
         found = {number for s in storages for number in self.depends.get(s, ()) if number not in self.settled}
         return sorted(found)
 
     def settle(self, index: int, storages: Iterable[int]) -> None:
         """A statement waits for all that these depend on."""
-        self._settle(index, self.open(storages))
+        self._settle(index, self.unsettled(storages))
 
     def _settle(self, index: int, numbers: Iterable[int]) -> None:
         uses: list[int] = [*self.waited.get(index, ())]
@@ -78,27 +78,27 @@ class Held:
     def start(self, index: int, operands: Leaves, made: Sequence[int]) -> None:
         """An op on another stream starts, and makes these."""
         if made:
-            depends = frozenset((*self.open(operands), len(self.pendings)))
+            depends = frozenset((*self.unsettled(operands), len(self.pendings)))
             uses = tuple([s for s in dict.fromkeys((*operands, *made)) if s != NO_STORAGE])
             self.pendings.append(Pending(index, uses))
             self.depends.update(dict.fromkeys(made, depends))
 
     def derive(self, operands: Leaves, made: Sequence[int]) -> None:
         """Something that takes no time makes these."""
-        found = self.open(operands) if made else []
+        found = self.unsettled(operands) if made else []
         if found:
             self.depends.update(dict.fromkeys(made, frozenset(found)))
 
     def give(self, arguments: Sequence[int], sizes: Sequence[tuple[int, int]]) -> tuple[Given, list[int], Leaves]:
         """What a call is given: it, the pending ops by number, and the storages that are no arguments."""
-        numbers = self.open(arguments)
+        numbers = self.unsettled(arguments)
         if not numbers:
             return NOTHING_GIVEN, numbers, ()
         used = dict.fromkeys([s for number in numbers for s in self.pendings[number].uses])
         hidden = tuple([s for s in used if s not in set(arguments)])
         theirs = {s: i for i, s in enumerate((*arguments, *hidden))}
         place = {number: i for i, number in enumerate(numbers)}
-        depends = [(theirs[s], tuple([place[number] for number in self.open((s,))])) for s in theirs]
+        depends = [(theirs[s], tuple([place[number] for number in self.unsettled((s,))])) for s in theirs]
         given = Given(
             tuple([sizes[s] for s in hidden]),
             tuple([tuple([theirs[s] for s in self.pendings[number].uses]) for number in numbers]),
@@ -114,7 +114,7 @@ class Held:
             place[number] = len(self.pendings)
             self.pendings.append(Pending(index, tuple([ours[s] for s in callee.pendings[number].uses])))
         for storage, mine in ours.items():
-            found = callee.open((storage,))
+            found = callee.unsettled((storage,))
             if found:
                 self.depends[mine] = frozenset([place[number] for number in found])
 

@@ -55,6 +55,22 @@ def test_an_interrupt_at_any_moment_ends_with_130_and_no_traceback(file, given):
         assert code or part > 4
 
 
+WHILE_A_CLASS_IS_MADE = """
+import os, signal, sys, distir_start
+
+class Interrupting:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.exit(distir_start._guarded(lambda: len(type("Made", (), {"field": Interrupting()}).__name__)))
+"""
+
+
+def test_an_interrupt_that_python_makes_another_error_of():
+    ran = subprocess.run([sys.executable, "-c", WHILE_A_CLASS_IS_MADE], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (130, b"")
+
+
 @pytest.mark.parametrize("script", ["distir", "language_server"])
 def test_a_server_that_waits_is_interrupted(script):
     process = started(*(["lsp"] if script == "distir" else []), script=script)
