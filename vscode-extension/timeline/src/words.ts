@@ -57,10 +57,10 @@ export function place(model: Model, bar: number): string {
 /** In place of the event that is waited for. */
 const HOST = -1;
 
-/** How long a stream waits, and for what; the op waited for may be one that was not sent. */
+/** How long a stream waits, and for what. */
 export function waiting(model: Model, wait: WaitRow): string[] {
   const blocker = model.barOf(wait.blocker);
-  const what = wait.blocker === HOST ? "the host" : blocker < 0 ? "another device" : named(model, blocker);
+  const what = wait.blocker === HOST ? "the host" : blocker < 0 ? "an op that is not shown" : named(model, blocker);
   return [`${streamOf(`device ${wait.device}`, wait.stream ?? "")} waits ${duration(wait.duration_s)}`, `for ${what}`];
 }
 
@@ -78,7 +78,7 @@ export function memoryAt(curve: Curve, nbytes: number): string[] {
 
 /** A program in one line. */
 export function summary(model: Model): string {
-  const host = model.hostBound > 0 ? [`${percent(model.hostBound)} host-bound`] : [];
+  const host = model.hostBound > 0 ? [`${model.hostBound < 0.005 ? "<1%" : percent(model.hostBound)} host-bound`] : [];
   return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, ...host, model.hardware].join(" · ");
 }
 
