@@ -95,6 +95,20 @@ describe("the view in a browser", { skip: missing }, () => {
     await done(view);
   });
 
+  test("a program with streams beside one without", async () => {
+    const view = await opened({ ...streaming(), other: small({ uri: "file:///old.dir", name: "old.dir" }) });
+    const { page } = view;
+    const labels = [];
+    for (const key of ["Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"]) {
+      await page.keyboard.press(key);
+      labels.push(await page.locator("#chart").getAttribute("aria-label"));
+    }
+    const streams = [1, 2].map((device) => `device ${device}, stream reduce`);
+    const others = [1, 2].map((device) => `device ${device}, the other program`);
+    assert.deepEqual(labels, ["device 1", others[0], streams[0], others[1], streams[1]]);
+    await done(view);
+  });
+
   test("what is told goes away with the pointer, and when something else is done", async () => {
     const view = await opened();
     const { page } = view;
