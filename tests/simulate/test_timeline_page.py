@@ -11,10 +11,11 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from simulate_samples import machine, random_module
+from simulate_samples import machine, random_module, with_hosts
 
 from distir.analysis import check
 from distir.analysis.program import read
+from distir.cost.host import Host
 from distir.diagnostics import Source
 from distir.ir import Apply, Function, Module, Param, Return, TensorType
 from distir.ir.dtypes import DTYPES
@@ -129,7 +130,7 @@ def test_the_data_are_the_simulation(seed):
         assert bar["start_s"] == event.start
         assert bar["start_s"] + bar["duration_s"] == pytest.approx(event.end)
         assert (bar["op"], bar["label"], bar["event"]) == (event.statement.op, event.label, event.index)
-        assert bar["devices"] == list(event.effect.devices)
+        assert (bar["devices"], bar["stream"]) == (list(event.effect.devices), event.statement.stream)
         assert (bar["communication"] is not None) == (event.effect.work.communication is not None)
         assert bar["slack_s"] == timeline.slack[event.index]
         assert len(bar["calls"]) == len(event.path)
@@ -182,6 +183,38 @@ def test_the_page_holds_what_an_editor_is_told():
     assert json.loads(json.dumps(told)) == [data["timeline"][0], data["memory"]]
     rows = json.loads(json.dumps(as_json(timeline_view(document), Positions(TEXT))))["bars"]
     assert rows == bars(data), "as rows and as columns"
+
+
+STREAMS = """func @main(
+  %a: Tensor[Float32, (64, 64), 1], %b: Tensor[Float32, (64, 64), 2]
+) {
+  %s, %t = MPIAllreduce(%a, %b) on reduce
+  %x = MatMul(%a, %a)
+  %y = Relu(%x)
+  %z = Add(%y, %s)
+  return %z, %t
+}
+"""
+
+
+def test_bars_and_waits_say_their_stream():
+    module = read(STREAMS).module
+    (piece,) = Page(timeline_page(simulate(module, MACHINE))).data["timeline"]
+    streams = [piece["table"]["kinds"][kind]["stream"] for kind in piece["table"]["kind"]]
+    assert streams == ["reduce", "", "", ""]
+    assert piece["host_bound"] == 0
+    simulation = simulate(module, with_hosts(MACHINE, Host(3e-5), Host(3e-5)))
+    (piece,) = Page(timeline_page(simulation)).data["timeline"]
+    assert piece["host_bound"] == simulation.host_bound > 0
+    assert {wait["stream"] for wait in piece["waits"] if wait["blocker"] == -1} == {"", "reduce"}
+
+
+def test_the_same_op_on_several_streams_has_several_kinds():
+    """Ops that cost the same share what they do, whichever stream they are on."""
+    text = STREAMS.replace("%y = Relu(%x)", "%y = Relu(%x)\n  %u = Relu(%a) on side\n  %v = Relu(%a) on reduce")
+    data = Page(timeline_page(simulate(read(text).module, MACHINE))).data
+    found = [bar["stream"] for bar in bars(data) if bar["op"] == "Relu"]
+    assert found == ["", "side", "reduce"]
 
 
 def test_another_program_is_shown_beneath():

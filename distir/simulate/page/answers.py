@@ -65,6 +65,8 @@ class Bar:
     entry that says how many there are.
 
     `communication`: its pattern of messages, such as `send`; `root`: the device at the root of that.
+
+    `stream`: what it runs on, on all of its devices; "" is compute.
     """
 
     event: int
@@ -82,6 +84,7 @@ class Bar:
     slack_s: float | None
     communication: str | None
     root: int | None
+    stream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Kind:
     bound: str
     communication: str | None
     root: int | None
+    stream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ class BarTable:
                 self.slack_s[i] if self.slack_s is not None else None,
                 kind.communication,
                 kind.root,
+                kind.stream,
             )
 
 
@@ -162,11 +167,15 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A piece of a timeline. `next_event`: where to continue; None at the end. With a `table` there are no `bars`."""
+    """A piece of a timeline. `next_event`: where to continue; None at the end. With a `table` there are no `bars`.
+
+    `host_bound`: the share of (devices × latency) in which devices wait for nothing but hosts; None of long programs.
+    """
 
     hardware: str
     function: str
     latency_s: float
+    host_bound: float | None
     ops: int
     events: int
     devices: tuple[DeviceLane, ...]
@@ -237,6 +246,7 @@ def timeline_of(
         simulation.hardware.name,
         simulation.function.name,
         simulation.latency_s,
+        simulation.host_bound,
         simulation.ops,
         timeline.body.events,
         tuple(
@@ -292,7 +302,7 @@ def _table(
     callers: list[tuple[int, ...]] = []
     places: dict[tuple[str, int], int] = {}
     kinds: dict[Kind, int] = {}
-    known: dict[int, int] = {}  # kinds by their effects, which live as long as the timeline does
+    known: dict[tuple[int, str], int] = {}  # kinds by their effects, which live as long as the timeline, and streams
     listed: list[Origin] = []
     event_of, origin_of, call_of, kind_of = (array("q") for _ in range(4))
     starts, slack = array("d"), array("d")
@@ -310,9 +320,10 @@ def _table(
             origin = origins[function.name, index] = len(origins)
             span = locate(Site(function.name, index))
             listed.append(Origin(effect.op, event.label, function.name, index, span))
-        kind = known.get(id(effect))
+        shared = id(effect), event.statement.stream
+        kind = known.get(shared)
         if kind is None:
-            kind = known[id(effect)] = kinds.setdefault(_kind(effect), len(kinds))
+            kind = known[shared] = kinds.setdefault(_kind(effect, event.statement.stream), len(kinds))
         event_of.append(event.index)
         origin_of.append(origin)
         way = _way(event)
@@ -349,7 +360,7 @@ def _way(event: Event) -> tuple[tuple[str, int], ...]:
     return (*way[:-1], (way[-1][0], NOWHERE))
 
 
-def _kind(effect: Effect) -> Kind:
+def _kind(effect: Effect, stream: str) -> Kind:
     communication = effect.work.communication
     return Kind(
         effect.cost.seconds,
@@ -357,6 +368,7 @@ def _kind(effect: Effect) -> Kind:
         effect.cost.bound,
         communication.pattern if communication is not None else None,
         communication.root if communication is not None else None,
+        stream,
     )
 
 

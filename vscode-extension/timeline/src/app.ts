@@ -151,7 +151,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
       viewport.retime(total);
       if (before.selected !== null && !before.selected.isOther) {
         const bar = model.counterpart(before.model, before.selected.bar);
-        if (bar !== null) scene.selected = { isOther: false, bar, device: deviceFor(model, bar, before.selected.device) };
+        if (bar !== null) scene.selected = { isOther: false, bar, lane: laneFor(model, bar, before.selected.lane) };
       }
       if (before.cursor !== null) scene.cursor = model.statementAt(before.cursor.range!.start);
     } else {
@@ -180,7 +180,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     scene!.onlyCritical = kept.onlyCritical;
     controls.critical.setAttribute("aria-pressed", String(kept.onlyCritical));
     const bar = kept.event === null ? -1 : scene!.model.barOf(kept.event);
-    if (bar >= 0) scene!.selected = { isOther: false, bar, device: scene!.model.group(bar).devices[0] };
+    if (bar >= 0) scene!.selected = { isOther: false, bar, lane: laneOf(bar) };
   }
 
   function tellComparison(): void {
@@ -200,7 +200,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     scene.cursor = model.statementAt(position);
     if (scene.cursor !== null) {
       const { bars, op, label } = scene.cursor;
-      if (!bars.some((bar) => isSeen(bar))) bringIntoView({ isOther: false, bar: bars[0], device: laneOf(bars[0]) });
+      if (!bars.some((bar) => isSeen(bar))) bringIntoView({ isOther: false, bar: bars[0], lane: laneOf(bars[0]) });
       say(`cursor at ${op} ${label}, ${bars.length === 1 ? "one bar" : `${bars.length} bars`}`);
     }
     redraw();
@@ -209,11 +209,11 @@ export function makeApp(root: HTMLElement, host: Host): App {
   function isSeen(bar: number): boolean {
     const { model, rows } = scene!;
     if (model.ends[bar] < viewport.from || model.starts[bar] > viewport.to) return false;
-    const row = rows.find((found) => found.device === laneOf(bar))!;
+    const row = rows.find((found) => found.lane === laneOf(bar))!;
     return row.top >= viewport.top && row.top + BARS <= viewport.top + viewport.height;
   }
 
-  const laneOf = (bar: number): number => scene!.model.group(bar).devices[0];
+  const laneOf = (bar: number): string => scene!.model.group(bar).lanes[0];
 
   // What is seen.
 
@@ -243,7 +243,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function bringIntoView(selection: Selection): void {
     const model = modelOf(scene!, selection);
-    const row = scene!.rows.find((found) => found.device === selection.device)!;
+    const row = scene!.rows.find((found) => found.lane === selection.lane)!;
     viewport.reveal(model.starts[selection.bar], model.ends[selection.bar], row.top - 6, row.bottom);
   }
 
@@ -275,14 +275,14 @@ export function makeApp(root: HTMLElement, host: Host): App {
   function along(step: 1 | -1 | "first" | "last"): void {
     if (scene === null) return;
     const selected = scene.selected;
-    const device = selected?.device ?? scene.rows.find((row) => scene!.model.lanes.get(row.device)?.bars.length)?.device;
+    const name = selected?.lane ?? scene.rows.find((row) => scene!.model.lanes.get(row.lane)?.bars.length)?.lane;
     const model = selected === null ? scene.model : modelOf(scene, selected);
-    const lane = device === undefined ? undefined : model.lanes.get(device);
-    if (lane === undefined || device === undefined || lane.bars.length === 0) return;
+    const lane = name === undefined ? undefined : model.lanes.get(name);
+    if (lane === undefined || name === undefined || lane.bars.length === 0) return;
     const last = lane.bars.length - 1;
     const now = selected === null ? -1 : lane.placeOf(selected.bar);
     const goal = step === "first" ? 0 : step === "last" ? last : now < 0 ? lane.nearest(viewport.from) : now + step;
-    select({ isOther: selected?.isOther ?? false, bar: lane.bars[Math.max(0, Math.min(last, goal))], device });
+    select({ isOther: selected?.isOther ?? false, bar: lane.bars[Math.max(0, Math.min(last, goal))], lane: name });
   }
 
   /** The lane above or below: those of the other program lie between. */
@@ -290,15 +290,15 @@ export function makeApp(root: HTMLElement, host: Host): App {
     if (scene === null) return;
     const { selected, rows, model, other } = scene;
     if (selected === null) return along("first");
-    const lanes = rows.flatMap(({ device }) => [
-      ...(model.lanes.get(device)?.bars.length ? [{ device, isOther: false }] : []),
-      ...(other?.lanes.get(device)?.bars.length ? [{ device, isOther: true }] : []),
+    const lanes = rows.flatMap(({ lane }) => [
+      ...(model.lanes.get(lane)?.bars.length ? [{ lane, isOther: false }] : []),
+      ...(other?.lanes.get(lane)?.bars.length ? [{ lane, isOther: true }] : []),
     ]);
-    const now = lanes.findIndex((lane) => lane.device === selected.device && lane.isOther === selected.isOther);
+    const now = lanes.findIndex(({ lane, isOther }) => lane === selected.lane && isOther === selected.isOther);
     const goal = lanes[now + step];
     if (goal === undefined) return;
     const from = modelOf(scene, selected);
-    const lane = (goal.isOther ? other! : model).lanes.get(goal.device)!;
+    const lane = (goal.isOther ? other! : model).lanes.get(goal.lane)!;
     const time = (from.starts[selected.bar] + from.ends[selected.bar]) / 2;
     select({ ...goal, bar: lane.bars[lane.nearest(time)] });
   }
@@ -310,7 +310,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const bars = hits !== null ? hits.bars : model.path;
     const bar = neighbour(bars, selected === null || selected.isOther ? null : selected.bar, step);
     if (bar === null) return say(hits !== null ? "nothing found" : "no critical path");
-    select({ isOther: false, bar, device: deviceFor(model, bar, selected?.device) });
+    select({ isOther: false, bar, lane: laneFor(model, bar, selected?.lane) });
     const at = bars.indexOf(bar) + 1;
     shell.hits.textContent = hits !== null ? `${at} of ${bars.length}` : "";
   }
@@ -345,9 +345,8 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function retable(): void {
     if (scene === null || shell.table.hidden) return;
-    const { model } = scene;
     const choose = (bar: number): void => {
-      select({ isOther: false, bar, device: model.group(bar).devices[0] });
+      select({ isOther: false, bar, lane: laneOf(bar) });
       open(false);
     };
     fillTable(shell.table, scene, tableFirst, choose, (first) => {
@@ -372,7 +371,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
 }
 
 /** The lane to show a bar in: the one wanted, if the bar is there. */
-function deviceFor(model: Model, bar: number, wanted: number | undefined): number {
-  const { devices } = model.group(bar);
-  return wanted !== undefined && devices.includes(wanted) ? wanted : devices[0];
+function laneFor(model: Model, bar: number, wanted: string | undefined): string {
+  const { lanes } = model.group(bar);
+  return wanted !== undefined && lanes.includes(wanted) ? wanted : lanes[0];
 }

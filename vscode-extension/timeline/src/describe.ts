@@ -4,22 +4,22 @@ import { element } from "./dom";
 import type { State } from "./protocol";
 import { modelOf, type Scene } from "./scene";
 import type { Shell } from "./shell";
-import { facts, named, place } from "./words";
+import { facts, named, place, streamOf } from "./words";
 
 /** Describe the selected bar, as the option of its lane and below the lanes; the text, or null for none. */
 export function describe({ chart, option, details }: Shell, scene: Scene | null): string | null {
   if (scene === null || scene.selected === null) {
     chart.removeAttribute("aria-activedescendant");
-    chart.setAttribute("aria-label", `Timeline of ${scene?.rows.length ?? 0} devices`);
+    chart.setAttribute("aria-label", `Timeline of ${new Set(scene?.rows.map((row) => row.device)).size} devices`);
     details.replaceChildren(element("p", {}, "Click an op to see its statement."));
     return null;
   }
   const { selected } = scene;
   const model = modelOf(scene, selected);
-  const lane = model.lanes.get(selected.device)!;
+  const lane = model.lanes.get(selected.lane)!;
   const { text } = model.statement(selected.bar);
   const parts = [named(model, selected.bar), facts(model, selected.bar), place(model, selected.bar)];
-  chart.setAttribute("aria-label", `device ${selected.device}${selected.isOther ? ", the other program" : ""}`);
+  chart.setAttribute("aria-label", `${streamOf(`device ${lane.device}`, lane.stream)}${selected.isOther ? ", the other program" : ""}`);
   chart.setAttribute("aria-activedescendant", option.id);
   option.setAttribute("aria-selected", "true");
   option.setAttribute("aria-posinset", String(lane.placeOf(selected.bar) + 1));

@@ -32,17 +32,17 @@ export function draw(pen: Pen, scene: Scene): void {
   pen.clip();
   pen.translate(GUTTER, AXIS - viewport.top);
   for (const row of seen) {
-    const lane = scene.model.lanes.get(row.device);
+    const lane = scene.model.lanes.get(row.lane);
     if (lane !== undefined) {
       drawWaits(pen, scene, lane, row.top, BARS);
       drawLane(pen, scene, scene.model, lane, row.top, BARS, 1);
     }
-    const otherLane = scene.other?.lanes.get(row.device);
+    const otherLane = scene.other?.lanes.get(row.lane);
     if (scene.other !== null && otherLane !== undefined) {
       drawWaits(pen, scene, otherLane, row.otherTop, OTHER);
       drawLane(pen, scene, scene.other, otherLane, row.otherTop, OTHER, 0.65);
     }
-    drawMemory(pen, scene, row);
+    if (row.stripTop !== null) drawMemory(pen, scene, row.device, row.stripTop);
   }
   drawLinks(pen, scene);
   drawCriticalSteps(pen, scene);
@@ -181,7 +181,7 @@ function ring(pen: Pen, colour: string, left: number, top: number, wide: number,
   pen.strokeRect(left + 1, top - 1, Math.max(1, wide - 2), high + 2);
 }
 
-/** Times at which the device is free but the next op waits for another device. */
+/** Times at which the stream is free but the next op waits for another one, or for the host. */
 function drawWaits(pen: Pen, scene: Scene, lane: Lane, top: number, high: number): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
@@ -248,15 +248,15 @@ function drawSelected(pen: Pen, scene: Scene): void {
   const left = Math.max(-6, (model.starts[selected.bar] - viewport.from) * factor);
   const right = Math.min(viewport.width + 6, (model.ends[selected.bar] - viewport.from) * factor);
   if (right < -4 || left > viewport.width + 4) return;
-  for (const device of model.group(selected.bar).devices) {
-    const row = rows.find((found) => found.device === device);
+  for (const lane of model.group(selected.bar).lanes) {
+    const row = rows.find((found) => found.lane === lane);
     if (row === undefined) continue;
     const [top, high] = selected.isOther ? [row.otherTop, OTHER] : [row.top, BARS];
     pen.strokeStyle = theme.ground;
     pen.lineWidth = 5;
     pen.strokeRect(left - 1, top - 2, Math.max(2, right - left + 2), high + 4);
     pen.strokeStyle = theme.focus;
-    pen.lineWidth = device === selected.device ? 3 : 1.5;
+    pen.lineWidth = lane === selected.lane ? 3 : 1.5;
     pen.strokeRect(left - 1, top - 2, Math.max(2, right - left + 2), high + 4);
   }
 }
@@ -277,11 +277,14 @@ function drawGutter(pen: Pen, scene: Scene, seen: Row[]): void {
     pen.fillRect(2, row.top, 4, BARS);
     pen.fillStyle = theme.text;
     pen.font = `600 ${FONT}`;
-    pen.fillText(`device ${row.device}`, 12, row.top + 8);
+    pen.fillText(shortened(pen, row.stream === "" ? `device ${row.device}` : row.lane, GUTTER - 24), 12, row.top + 8);
     pen.font = SMALL;
     pen.fillStyle = theme.faint;
     const total = scene.model.latency;
-    pen.fillText(`busy ${percent(total > 0 ? device.busy / total : 0)}`, 12, row.top + 21);
+    // In its first lane the device, whichever of its streams is; then each other stream.
+    const busy = row.stream === "" ? device.busy : (scene.model.lanes.get(row.lane)?.total ?? 0);
+    pen.fillText(`busy ${percent(total > 0 ? busy / total : 0)}`, 12, row.top + 21);
+    if (row.stripTop === null) continue;
     pen.fillStyle = !device.fits ? theme.over : theme.faint;
     const overhead = device.overhead > 0 ? `+ ${bytes(device.overhead)} ` : "";
     pen.fillText(`peak ${bytes(device.peak)}`, 12, row.stripTop + 8);
@@ -293,6 +296,14 @@ function drawGutter(pen: Pen, scene: Scene, seen: Row[]): void {
     pen.fillRect(GUTTER - 9, row.stripTop + STRIP - part, 5, part);
   }
   pen.restore();
+}
+
+/** As much of a text as has room, in pixels. */
+function shortened(pen: Pen, text: string, room: number): string {
+  if (pen.measureText(text).width <= room) return text;
+  let length = text.length - 1;
+  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > room) length -= 1;
+  return `${text.slice(0, length)}…`;
 }
 
 function drawAxis(pen: Pen, scene: Scene): void {

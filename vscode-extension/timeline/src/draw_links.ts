@@ -1,8 +1,8 @@
-// What runs between lanes: messages, and the steps of the critical path from one device to another.
+// What runs between lanes: messages, and the steps of the critical path from one lane to another.
 
 import type { Pen } from "./draw";
 import { BARS, type Row } from "./layout";
-import { type Group, type Model, upTo } from "./model";
+import { type Group, laneName, type Model, upTo } from "./model";
 import type { Scene } from "./scene";
 
 /** Links that begin in one column of pixels beyond these are drawn as one. */
@@ -60,7 +60,7 @@ export function drawLinks(pen: Pen, scene: Scene): void {
   pen.globalAlpha = 1;
 }
 
-/** The critical path where it goes over to another device. */
+/** The critical path where it goes over to another lane. */
 export function drawCriticalSteps(pen: Pen, scene: Scene): void {
   const { viewport, theme, model, rows } = scene;
   const { from, to, width } = viewport;
@@ -84,10 +84,11 @@ export function drawCriticalSteps(pen: Pen, scene: Scene): void {
     drawn = at === column ? drawn + 1 : 1;
     column = at;
     if (i === 0) continue;
-    const before = model.group(path[i - 1]).devices;
-    const now = model.group(path[i]).devices;
-    if (before.some((device) => now.includes(device))) continue;
-    const [a, b] = [places.get(before[0]), places.get(now[0])];
+    const [before, now] = [model.group(path[i - 1]), model.group(path[i])];
+    if (before.lanes.some((lane) => now.lanes.includes(lane))) continue;
+    // From one stream of a device to another, if both are on one.
+    const common = before.devices.find((device) => now.devices.includes(device));
+    const [a, b] = [before, now].map(({ devices, stream }) => places.get(laneName(common ?? devices[0], stream)));
     if (a === undefined || b === undefined) continue;
     count += 1;
     pen.moveTo(at, a.top + (b.top > a.top ? BARS : 0));
@@ -122,19 +123,19 @@ function longestOf(model: Model): number {
   return found;
 }
 
-function placesOf(rows: Row[]): Map<number, Row> {
-  return new Map(rows.map((row) => [row.device, row]));
+function placesOf(rows: Row[]): Map<string, Row> {
+  return new Map(rows.map((row) => [row.lane, row]));
 }
 
-function addLink(path: Path2D, heads: Path2D | null, group: Group, places: Map<number, Row>, at: number): void {
-  const rows = group.devices.map((device) => places.get(device)).filter((row): row is Row => row !== undefined);
+function addLink(path: Path2D, heads: Path2D | null, group: Group, places: Map<string, Row>, at: number): void {
+  const rows = group.lanes.map((lane) => places.get(lane)).filter((row): row is Row => row !== undefined);
   if (rows.length < 2) return;
   const first = Math.min(...rows.map((row) => row.top));
   const last = Math.max(...rows.map((row) => row.top));
   path.moveTo(at, first + BARS);
   path.lineTo(at, last);
   if (heads === null) return;
-  const root = group.root === null ? undefined : places.get(group.root);
+  const root = group.root === null ? undefined : places.get(laneName(group.root, group.stream));
   for (const row of rows) {
     if (root === undefined) {
       heads.rect(at - 2, row.top + BARS / 2 - 2, 4, 4);

@@ -1,7 +1,7 @@
 // The strip below each lane: the memory in use over time, against the capacity.
 
 import type { Pen } from "./draw";
-import { STRIP, type Row } from "./layout";
+import { STRIP } from "./layout";
 import type { Model } from "./model";
 import type { Curve } from "./protocol";
 import type { Scene } from "./scene";
@@ -9,14 +9,14 @@ import { pixel, Strip } from "./strip";
 
 let area: Strip; // made with the first drawing: there may be no page yet
 
-/** The memory of a device, this program's as an area, the other's as a line. */
-export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
+/** The memory of a device, this program's as an area, the other's as a line; so far from the top. */
+export function drawMemory(pen: Pen, scene: Scene, device: number, top: number): void {
   const { viewport, theme } = scene;
-  const own = curveOf(scene.model, row.device);
-  const other = scene.other === null ? null : curveOf(scene.other, row.device);
+  const own = curveOf(scene.model, device);
+  const other = scene.other === null ? null : curveOf(scene.other, device);
   pen.strokeStyle = theme.line;
   pen.lineWidth = 1;
-  pen.strokeRect(-1, row.stripTop + 0.5, viewport.width + 2, STRIP - 1);
+  pen.strokeRect(-1, top + 0.5, viewport.width + 2, STRIP - 1);
   const most = Math.max(...[own, other].map((curve) => curve?.peak_bytes ?? 0));
   const capacity = Math.max(...[own, other].map((curve) => curve?.capacity_bytes ?? 0));
   const full = topOf(most, capacity);
@@ -24,17 +24,17 @@ export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
     area ??= new Strip(STRIP);
     area.begin(viewport.width);
     const colour = pixel(own.peak_bytes > own.capacity_bytes ? theme.overParts : theme.memoryParts);
-    trace(scene, own, row, full, (left, right, height) => {
-      area.put(left, right, colour, Math.round(height - row.stripTop));
+    trace(scene, own, top, full, (left, right, height) => {
+      area.put(left, right, colour, Math.round(height - top));
     });
-    area.paint(pen, row.stripTop, STRIP);
+    area.paint(pen, top, STRIP);
   }
   if (other !== null) {
     pen.strokeStyle = theme.text;
     pen.setLineDash([3, 2]);
     pen.beginPath();
-    pen.moveTo(-1, row.stripTop + STRIP);
-    trace(scene, other, row, full, (left, right, height) => {
+    pen.moveTo(-1, top + STRIP);
+    trace(scene, other, top, full, (left, right, height) => {
       pen.lineTo(left, height);
       pen.lineTo(right, height);
     });
@@ -42,7 +42,7 @@ export function drawMemory(pen: Pen, scene: Scene, row: Row): void {
     pen.setLineDash([]);
   }
   if (capacity > 0 && capacity <= full) {
-    const at = Math.round(row.stripTop + STRIP - (capacity / full) * (STRIP - 2)) + 0.5;
+    const at = Math.round(top + STRIP - (capacity / full) * (STRIP - 2)) + 0.5;
     pen.strokeStyle = most > capacity ? theme.over : theme.faint;
     pen.beginPath();
     pen.moveTo(0, at);
@@ -82,14 +82,14 @@ export function curveOf(model: Model, device: number): Curve | null {
 function trace(
   scene: Scene,
   curve: Curve,
-  row: Row,
+  top: number,
   full: number,
   step: (left: number, right: number, height: number) => void,
 ): void {
   const { from, to, width } = scene.viewport;
   const factor = width / (to - from);
   const { points } = curve;
-  const base = row.stripTop + STRIP;
+  const base = top + STRIP;
   const height = (nbytes: number): number => base - (nbytes / full) * (STRIP - 2);
   let i = pointAt(curve, from);
   let left = -1; // from where it has been

@@ -1,4 +1,4 @@
-// One device's bars and waits, with the sums that tell how full any stretch of time is without walking its bars.
+// The bars and waits of one stream of a device, with the sums that tell how full any stretch of time is without walking its bars.
 
 import { type Model, upTo } from "./model";
 import type { WaitRow } from "./protocol";
@@ -11,7 +11,7 @@ export interface Painter {
   column(column: number, first: number, last: number, full: number): void;
 }
 
-/** The bars of one device, one after the other: a device runs one op at a time. */
+/** The bars of one stream of a device, one after the other: a stream runs one op at a time. */
 export class Lane {
   readonly bars: Int32Array;
   readonly starts: Float64Array;
@@ -25,6 +25,7 @@ export class Lane {
 
   constructor(
     readonly device: number,
+    readonly stream: string,
     bars: number[],
     waits: WaitRow[],
     private readonly model: Model,

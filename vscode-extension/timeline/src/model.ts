@@ -1,7 +1,7 @@
 // One simulation as columns: what the answers say, in arrays that are quick to search and draw. Knows no screen.
 
 import { Lane } from "./lane";
-import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side } from "./protocol";
+import type { BarRow, BarTable, CallPlace, Curve, Position, Range, Side, WaitRow } from "./protocol";
 
 /** A statement that bars come from: an op, or a call. `text` is what is there, where that is known. */
 export interface Statement {
@@ -15,9 +15,11 @@ export interface Statement {
   bars: number[];
 }
 
-/** Devices that one op runs on. `root`: where its messages begin (`inwards`: end). */
+/** Devices that one op runs on, and their lanes. `root`: where its messages begin (`inwards`: end). */
 export interface Group {
   devices: number[];
+  stream: string;
+  lanes: string[];
   communication: string | null;
   root: number | null;
   inwards: boolean;
@@ -31,6 +33,11 @@ export interface Device {
   overhead: number;
   fits: boolean;
   memory: Curve | null;
+}
+
+/** What a lane is known by, and called: `1`, or `1 reduce` for a stream beside that of compute. */
+export function laneName(device: number, stream: string): string {
+  return stream === "" ? String(device) : `${device} ${stream}`;
 }
 
 /** Patterns that end at their root; all others with a root begin there. */
@@ -58,8 +65,10 @@ export class Model {
   readonly links: Int32Array;
   readonly linkStarts: Float64Array;
   readonly devices: Device[];
-  readonly lanes = new Map<number, Lane>();
+  /** By name: for each device that of its compute stream, then those of its other streams as far as bars are there. */
+  readonly lanes = new Map<string, Lane>();
   readonly latency: number;
+  readonly hostBound: number;
   readonly ops: number;
   readonly allEvents: number;
   readonly hardware: string;
@@ -69,6 +78,7 @@ export class Model {
   constructor(readonly side: Side) {
     const [first] = side.timeline;
     this.latency = first.latency_s;
+    this.hostBound = first.host_bound ?? 0;
     this.ops = first.ops;
     this.allEvents = first.events;
     this.hardware = first.hardware;
@@ -204,7 +214,9 @@ export class Model {
         const communication = kind.communication ?? (kind.devices.length > 1 ? "" : null);
         const root = kind.root ?? null;
         const inwards = communication !== null && INWARDS.has(communication);
-        const group = { devices: kind.devices, communication, root, inwards };
+        const { devices, stream = "" } = kind;
+        const lanes = devices.map((device) => laneName(device, stream));
+        const group = { devices, stream, lanes, communication, root, inwards };
         return numbered(groups, JSON.stringify(group), this.groups, () => group);
       });
       const limits = table.kinds.map(({ bound }) => numbered(bounds, bound, this.bounds, () => bound));
@@ -225,13 +237,22 @@ export class Model {
   }
 
   private makeLanes(): void {
-    const own = new Map<number, number[]>(this.devices.map(({ device }) => [device, []]));
+    const streams = new Map(this.devices.map(({ device }) => [device, new Set([""])]));
+    for (const { devices, stream } of this.groups) for (const device of devices) streams.get(device)?.add(stream);
+    const own = new Map<string, number[]>();
+    for (const [device, names] of streams) for (const stream of names) own.set(laneName(device, stream), []);
     for (let bar = 0; bar < this.count; bar += 1) {
-      for (const device of this.groups[this.groupOf[bar]].devices) own.get(device)?.push(bar);
+      for (const lane of this.groups[this.groupOf[bar]].lanes) own.get(lane)?.push(bar);
     }
-    for (const { device } of this.devices) {
-      const waits = this.side.timeline.flatMap((answer) => answer.waits.filter((wait) => wait.device === device));
-      this.lanes.set(device, new Lane(device, own.get(device)!, waits, this));
+    const waits = new Map<string, WaitRow[]>([...own.keys()].map((name) => [name, []]));
+    for (const { waits: rows } of this.side.timeline) {
+      for (const wait of rows) waits.get(laneName(wait.device, wait.stream ?? ""))?.push(wait);
+    }
+    for (const [device, names] of streams) {
+      for (const stream of [...names].sort()) {
+        const name = laneName(device, stream);
+        this.lanes.set(name, new Lane(device, stream, own.get(name)!, waits.get(name)!, this));
+      }
     }
   }
 }
@@ -262,15 +283,15 @@ function tabulated(rows: BarRow[]): BarTable {
   };
   const [origins, calls, places, kinds] = Array.from({ length: 4 }, () => new Map<string, number>());
   for (const row of rows) {
-    const { duration_s, devices, bound, communication, root } = row;
-    const kind = { duration_s, devices, bound, communication, root };
+    const { duration_s, devices, bound, communication, root, stream } = row;
+    const kind = { duration_s, devices, bound, communication, root, stream };
     made.event.push(row.event);
     made.origin.push(numbered(origins, `${row.statement} ${row.function}`, made.origins, () => row));
     const callers = (row.callers ?? []).map((place) => numbered(places, keyOf(place), made.places!, () => place));
     const way = `${row.calls.join("\n")}|${callers.join()}`;
     if (!calls.has(way)) made.callers!.push(callers);
     made.call.push(numbered(calls, way, made.calls, () => row.calls));
-    const key = `${duration_s}|${devices.join()}|${bound}|${communication}|${root}`;
+    const key = `${duration_s}|${devices.join()}|${bound}|${communication}|${root}|${stream}`;
     made.kind.push(numbered(kinds, key, made.kinds, () => kind));
     made.start_s.push(row.start_s);
     made.slack_s!.push(row.slack_s ?? NaN);

@@ -20,7 +20,7 @@ export function pick(scene: Scene, x: number, y: number): Found | null {
   if (row === null) return null;
   const time = viewport.from + ((x - GUTTER) / viewport.width) * viewport.span;
   const within = (top: number, high: number): boolean => height >= top - 1 && height <= top + high;
-  if (within(row.stripTop, STRIP)) {
+  if (row.stripTop !== null && within(row.stripTop, STRIP)) {
     const curve = curveOf(scene.model, row.device);
     if (curve === null || time > scene.model.latency) return null;
     const i = pointAt(curve, time);
@@ -29,10 +29,10 @@ export function pick(scene: Scene, x: number, y: number): Found | null {
   const isOther = scene.other !== null && within(row.otherTop, OTHER);
   if (!isOther && !within(row.top, BARS)) return null;
   const model = isOther ? scene.other! : scene.model;
-  const lane = model.lanes.get(row.device);
+  const lane = model.lanes.get(row.lane);
   if (lane === undefined) return null;
   const at = lane.at(time, (viewport.span / viewport.width) * 2);
-  if (at >= 0) return { kind: "bar", selection: { isOther, bar: lane.bars[at], device: row.device } };
+  if (at >= 0) return { kind: "bar", selection: { isOther, bar: lane.bars[at], lane: row.lane } };
   const wait = lane.waitAt(time);
   return wait === null ? null : { kind: "wait", wait, model };
 }

@@ -37,6 +37,8 @@ export interface BarRow {
   communication?: string | null;
   /** The device that a pattern begins at, or ends at. */
   root?: number | null;
+  /** Absent or empty: that of compute. */
+  stream?: string;
 }
 
 /** Bars as columns. `origin`, `call` and `kind` count in the lists of the first three. */
@@ -52,6 +54,7 @@ export interface BarTable {
     bound: string;
     communication?: string | null;
     root?: number | null;
+    stream?: string;
   }[];
   event: number[];
   origin: number[];
@@ -66,7 +69,10 @@ export interface WaitRow {
   start_s: number;
   duration_s: number;
   before: number;
+  /** The event waited for; -1: the host, which has yet to issue the op. */
   blocker: number;
+  /** Which stream of the device idles; absent or empty: that of compute. */
+  stream?: string;
 }
 
 export interface DeviceRow {
@@ -86,6 +92,8 @@ export interface TimelineAnswer {
   hardware: string;
   function: string;
   latency_s: number;
+  /** The share of (devices × latency) that is spent waiting for hosts alone. */
+  host_bound?: number | null;
   ops: number;
   events: number;
   devices: DeviceRow[];

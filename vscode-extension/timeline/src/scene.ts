@@ -6,11 +6,12 @@ import type { Hits } from "./search";
 import type { Theme } from "./theme";
 import type { Viewport } from "./viewport";
 
-/** A bar of this program or the other, as one device's lane shows it. */
+/** A bar of this program or the other, as one lane shows it. */
 export interface Selection {
   isOther: boolean;
   bar: number;
-  device: number;
+  /** The lane's name. */
+  lane: string;
 }
 
 export interface Scene {

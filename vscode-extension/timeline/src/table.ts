@@ -21,7 +21,7 @@ export function listed(scene: Scene): number[] {
   return bars.sort((a, b) => model.starts[a] - model.starts[b] || a - b);
 }
 
-/** Fill the section: the devices, then a page of ops. `choose` is called with the bar that is picked. */
+/** Fill the section: the devices with their streams, then a page of ops. `choose` is called with the bar that is picked. */
 export function fillTable(
   section: HTMLElement,
   scene: Scene,
@@ -42,19 +42,18 @@ export function fillTable(
 }
 
 function devices(model: Model): HTMLTableElement {
-  const rows = model.devices.map(({ device, busy, peak, overhead, capacity }) => {
-    const lane = model.lanes.get(device)!;
+  const rows = [...model.lanes].map(([name, lane]) => {
     const waits = lane.waits.reduce((sum, wait) => sum + wait.duration_s, 0);
+    const device = lane.stream === "" ? model.devices.find((found) => found.device === lane.device)! : null;
+    const busy = device?.busy ?? lane.total; // of the device, whichever of its streams is
     return element(
       "tr",
       {},
-      element("th", { scope: "row" }, String(device)),
+      element("th", { scope: "row" }, name),
       number(String(lane.bars.length)),
       number(`${duration(busy)} (${percent(model.latency > 0 ? busy / model.latency : 0)})`),
       number(duration(waits)),
-      number(bytes(peak)),
-      number(bytes(overhead)),
-      number(bytes(capacity)),
+      ...[device?.peak, device?.overhead, device?.capacity].map((size) => number(size === undefined ? "" : bytes(size))),
     );
   });
   return table("devices", ["device", "bars", "busy", "waits", "peak memory", "overhead", "capacity"], rows);
@@ -63,12 +62,13 @@ function devices(model: Model): HTMLTableElement {
 function ops(model: Model, bars: number[], caption: string, choose: (bar: number) => void): HTMLTableElement {
   const rows = bars.map((bar) => {
     const { op, label } = model.statement(bar);
+    const { devices, stream } = model.group(bar);
     return element(
       "tr",
       {},
       element("th", { scope: "row" }, button(op, `Select ${op} ${label}`, () => choose(bar))),
       element("td", {}, label === op ? "" : label),
-      number(deviceNames(model.group(bar).devices).replace(/^devices? /, "")),
+      number(`${deviceNames(devices).replace(/^devices? /, "")}${stream === "" ? "" : ` ${stream}`}`),
       number(duration(model.starts[bar])),
       number(duration(model.ends[bar] - model.starts[bar])),
       number(Number.isNaN(model.slack[bar]) ? "" : duration(model.slack[bar])),

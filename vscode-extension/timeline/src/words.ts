@@ -13,8 +13,8 @@ export function percent(share: number): string {
 /** A bar in short: `MatMul %h on device 1`. */
 export function named(model: Model, bar: number): string {
   const { op, label } = model.statement(bar);
-  const { devices } = model.group(bar);
-  const place = `on ${deviceNames(devices)}`;
+  const { devices, stream } = model.group(bar);
+  const place = `on ${streamOf(deviceNames(devices), stream)}`;
   return label === op ? `${op} ${place}` : `${op} ${label} ${place}`;
 }
 
@@ -27,6 +27,11 @@ export function deviceNames(devices: readonly number[]): string {
 
 // As hover says it.
 const BOUNDS: Record<string, string> = { compute: "arithmetic", memory: "memory bandwidth", link: "link bandwidth" };
+
+/** A stream of devices, in sentences: `device 1` for that of compute, `device 1, stream reduce`. */
+export function streamOf(devices: string, stream: string): string {
+  return stream === "" ? devices : `${devices}, stream ${stream}`;
+}
 
 /** When a bar runs, and what holds it up. */
 export function facts(model: Model, bar: number): string {
@@ -49,10 +54,14 @@ export function place(model: Model, bar: number): string {
   return callers.length > 0 ? `${line}in @${name}, called by ${callers.join(" / ")}` : `${line}in @${name}`;
 }
 
+/** In place of the event that is waited for. */
+const HOST = -1;
+
+/** How long a stream waits, and for what. */
 export function waiting(model: Model, wait: WaitRow): string[] {
   const blocker = model.barOf(wait.blocker);
-  const what = blocker < 0 ? "another device" : named(model, blocker);
-  return [`device ${wait.device} waits ${duration(wait.duration_s)}`, `for ${what}`];
+  const what = wait.blocker === HOST ? "the host" : blocker < 0 ? "an op that is not shown" : named(model, blocker);
+  return [`${streamOf(`device ${wait.device}`, wait.stream ?? "")} waits ${duration(wait.duration_s)}`, `for ${what}`];
 }
 
 export function memoryAt(curve: Curve, nbytes: number): string[] {
@@ -69,7 +78,8 @@ export function memoryAt(curve: Curve, nbytes: number): string[] {
 
 /** A program in one line. */
 export function summary(model: Model): string {
-  return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, model.hardware].join(" · ");
+  const host = model.hostBound > 0 ? [`${model.hostBound < 0.005 ? "<1%" : percent(model.hostBound)} host-bound`] : [];
+  return [duration(model.latency), `${model.ops.toLocaleString("en")} ops`, ...host, model.hardware].join(" · ");
 }
 
 /** Two programs in one line. */

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./load.mjs";
-import { inColumns, random, schedule, small } from "./samples.mjs";
+import { inColumns, random, schedule, small, streaming } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, topOf, upTo } =
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
@@ -194,6 +194,36 @@ test("each height belongs to the row that is there", () => {
   }
   assert.deepEqual(rowsOf(model, other).map((row) => row.device), [1, 2, 3, 4, 5]);
   assert.equal(rowAt([], 5), null);
+});
+
+test("each stream of a device has a lane, beneath that of compute and above the memory", () => {
+  for (const message of [streaming(), inColumns(streaming())]) {
+    const model = new Model(message);
+    const bars = [...model.lanes].map(([name, lane]) => [name, [...lane.bars]]);
+    assert.deepEqual(bars, [["1", [0, 2, 3]], ["1 reduce", [1]], ["2", []], ["2 reduce", [1]]]);
+    for (const { starts, ends } of model.lanes.values()) {
+      for (let i = 1; i < starts.length; i += 1) assert.ok(ends[i - 1] <= starts[i], "no bar hides another one");
+    }
+    assert.deepEqual(model.lanes.get("2 reduce").waits.map((wait) => wait.before), [1]);
+    assert.deepEqual(model.lanes.get("2").waits, []);
+    for (const other of [null, new Model(small())]) {
+      const rows = rowsOf(model, other);
+      assert.deepEqual(rows.map((row) => [row.lane, row.stripTop !== null]), [["1", false], ["1 reduce", true], ["2", false], ["2 reduce", true]]);
+      for (const row of rows) for (let y = row.top; y < row.bottom; y += 1) assert.equal(rowAt(rows, y), row);
+    }
+    assert.equal(named(model, 1), "MPIAllreduce %b on devices 1, 2, stream reduce");
+  }
+  assert.deepEqual([...new Model(small()).lanes.keys()], ["1", "2"], "of a program without streams one for each device");
+});
+
+test("a wait for the host says so, and so does the head", () => {
+  const model = new Model(streaming());
+  const said = (lane) => waiting(model, model.lanes.get(lane).waits[0]);
+  assert.deepEqual(said("1"), ["device 1 waits 1.00ms", "for the host"]);
+  assert.deepEqual(said("2 reduce"), ["device 2, stream reduce waits 1.00ms", "for MatMul %h on device 1"]);
+  assert.equal(waiting(model, { ...model.lanes.get("1").waits[0], blocker: 77 })[1], "for an op that is not shown");
+  assert.equal(summary(model), "4.00ms · 5 ops · 13% host-bound · dgx-a100");
+  assert.equal(summary(new Model(small())), "4.00ms · 5 ops · dgx-a100");
 });
 
 test("units and words", () => {

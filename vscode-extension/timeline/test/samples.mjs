@@ -112,6 +112,28 @@ export function small({ uri = "file:///a.dir", name = "a.dir", op = "Relu", scal
   };
 }
 
+/**
+ * Two devices that sum on a stream while they compute: `%b` beside `%a` and `%c`, which waits for the host.
+ * Device 2 computes nothing until then.
+ */
+export function streaming() {
+  const message = small();
+  const [timeline] = message.timeline;
+  const [first, second, , last] = timeline.bars;
+  const sum = { op: "MPIAllreduce", label: "%b", devices: [1, 2], communication: "allreduce", bound: "link", stream: "reduce" };
+  timeline.bars = [
+    { ...first, stream: "" },
+    { ...timeline.bars[2], ...sum, event: 1, start_s: 1e-3, duration_s: 3e-3, root: null },
+    { ...second, event: 2, stream: "" },
+    { ...last, devices: [1], stream: "" },
+  ];
+  timeline.critical_path = [0, 1];
+  timeline.host_bound = 0.125;
+  const wait = { before: 1, blocker: 0, start_s: 0, duration_s: 1e-3, device: 2, stream: "reduce" };
+  timeline.waits = [wait, { before: 3, blocker: -1, start_s: 2e-3, duration_s: 1e-3, device: 1, stream: "" }];
+  return message;
+}
+
 /** A program that calls a function of two ops twice, from the lines of `calls`. */
 export function calling() {
   const message = small();
@@ -136,11 +158,11 @@ export function inColumns(message) {
     };
     const table = { event: [], origin: [], call: [], kind: [], start_s: [], slack_s: [] };
     for (const bar of bars) {
-      const { op, label, function: name, statement, range, duration_s, devices, bound, communication, root } = bar;
+      const { op, label, function: name, statement, range, duration_s, devices, bound, communication, root, stream } = bar;
       table.event.push(bar.event);
       table.origin.push(number(origins, { op, label, function: name, statement, range }));
       table.call.push(number(calls, [bar.calls, (bar.callers ?? []).map((place) => number(places, place))]));
-      table.kind.push(number(kinds, { duration_s, devices, bound, communication, root }));
+      table.kind.push(number(kinds, { duration_s, devices, bound, communication, root, stream }));
       table.start_s.push(bar.start_s);
       table.slack_s.push(bar.slack_s);
     }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { drawn, launch, missing, webview } from "./browser.mjs";
-import { calling, inColumns, small } from "./samples.mjs";
+import { calling, inColumns, small, streaming } from "./samples.mjs";
 
 const GUTTER = 132;
 const LANES = 24;
@@ -68,6 +68,44 @@ describe("the view in a browser", { skip: missing }, () => {
       await canvas.hover({ position: at(share, height) });
       await tip.getByText(text).waitFor();
     }
+    await done(view);
+  });
+
+  test("what runs on a stream is in a lane of its own", async () => {
+    const view = await opened(inColumns(streaming()));
+    const { page } = view;
+    const canvas = page.locator("canvas");
+    const tip = page.locator("#tip");
+    const told = [[0.3, FIRST, "Relu %a on device 1"], [0.3, FIRST + 30, "MPIAllreduce %b on devices 1, 2, stream reduce"]];
+    for (const [share, height, text] of [...told, [0.6, FIRST, "for the host"], [0.5, 75, "in use of 4.00GB"]]) {
+      await canvas.hover({ position: at(share, height) });
+      await tip.getByText(text).waitFor();
+    }
+    await page.locator("#chart").focus();
+    const labels = [];
+    for (const key of ["Home", "ArrowDown", "ArrowDown"]) {
+      await page.keyboard.press(key);
+      labels.push(await page.locator("#chart").getAttribute("aria-label"));
+    }
+    assert.deepEqual(labels, ["device 1", "device 1, stream reduce", "device 2, stream reduce"]);
+    await page.keyboard.press("t");
+    const heads = page.locator("#table table").first().locator("tbody th");
+    assert.deepEqual(await heads.allTextContents(), ["1", "1 reduce", "2", "2 reduce"]);
+    assert.match(await page.locator("#summary").textContent(), /13% host-bound/);
+    await done(view);
+  });
+
+  test("a program with streams beside one without", async () => {
+    const view = await opened({ ...streaming(), other: small({ uri: "file:///old.dir", name: "old.dir" }) });
+    const { page } = view;
+    const labels = [];
+    for (const key of ["Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"]) {
+      await page.keyboard.press(key);
+      labels.push(await page.locator("#chart").getAttribute("aria-label"));
+    }
+    const streams = [1, 2].map((device) => `device ${device}, stream reduce`);
+    const others = [1, 2].map((device) => `device ${device}, the other program`);
+    assert.deepEqual(labels, ["device 1", others[0], streams[0], others[1], streams[1]]);
     await done(view);
   });
 
