@@ -123,7 +123,7 @@ def test_a_thousand_microbatches_are_a_power_of_the_round():
     assert_same(subject, plan, (1200, 2400))
 
 
-def test_a_batch_that_is_used_as_a_whole_is_told_by_the_whole():
+def test_a_batch_that_is_used_as_a_whole_is_simulated_whole():
     """Here one device takes what the stages need no more, as large as the batch is: an op outside the pipeline."""
     subject = Subject("two", WHOLE, load("dgx2-v100"))
     for plan in Space(2, (480,), (24, 60), ("gpipe",)).plans():
