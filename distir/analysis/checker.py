@@ -40,7 +40,7 @@ FINISHED = Types(Module())
 
 
 @dataclass(slots=True)
-class Report:
+class FunctionReport:
     """What is wrong in the function that is being interpreted."""
 
     function: Function | None = None
@@ -71,7 +71,7 @@ class Checker(Types):
         default_factory=dict[tuple[str, tuple[Value, ...]], list[Diagnostic]]
     )
     """What is wrong in each instance."""
-    report: Report = field(default_factory=Report)
+    report: FunctionReport = field(default_factory=FunctionReport)
 
     @cached_property
     def replicas(self) -> Replicas:
@@ -133,7 +133,7 @@ class Checker(Types):
         known = self.known(name, vs)
         if known is not None:
             return known
-        outer, report = self.report, Report(self.module.functions[name])
+        outer, report = self.report, FunctionReport(self.module.functions[name])
         self.report = report
         try:
             instance = yield self.made(name, vs)

@@ -32,7 +32,7 @@ MEMO_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class EarlierInstance:
     """An instance of an earlier version."""
 
     instance: Instance
@@ -50,7 +50,7 @@ class Revised(Checker):
 
     before: InitVar[Checker] = field(kw_only=True)
     """Of the version before."""
-    earlier: dict[Key, Kept] = field(default_factory=dict[Key, Kept])
+    earlier: dict[Key, EarlierInstance] = field(default_factory=dict[Key, EarlierInstance])
     """Released as soon as the new version has been typed as far as the old one was."""
 
     def __post_init__(self, before: Checker) -> None:
@@ -67,12 +67,12 @@ class Revised(Checker):
             room -= k.instance.size
             if room < 0:
                 break
-            self.earlier[key] = Kept(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
+            self.earlier[key] = EarlierInstance(k.instance, k.problems, k.is_plain, k.unsure, k.affected | changed)
         for key, instance in found:
             if key not in before.problems:
                 continue  # it is being typed
             facts = before.structure.names[key[0]]
-            self.earlier[key] = Kept(instance, before.problems[key], facts.is_plain, facts.unsure, changed)
+            self.earlier[key] = EarlierInstance(instance, before.problems[key], facts.is_plain, facts.unsure, changed)
 
     def known(self, name: str, vs: tuple[Value, ...]) -> Instance | None:
         """An instance that need not be interpreted; what an earlier version had is not made from others."""
@@ -104,7 +104,7 @@ class _Revision:
     """Makes an instance of a new version of a function from one of the old version, for the same arguments."""
 
     checker: Checker
-    old: Kept
+    old: EarlierInstance
     function: Function
     changed: set[str] = field(default_factory=set[str])
     unsure: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ from distir.ir import DISCARD, Apply, Broken, Call, Function, Return, Statement,
 
 
 @dataclass(slots=True)
-class Names:
+class FunctionNames:
     """What a function defines, uses and calls. By name, so that moving statements changes little."""
 
     function: Function
@@ -60,11 +60,11 @@ class Names:
         return self.repeated | self.early | self.undefined
 
 
-def gather(function: Function) -> Names:
+def gather(function: Function) -> FunctionNames:
     """Read a whole function."""
     defined: dict[str, int] = {}
     uses: dict[str, int] = {}
-    found = Names(function, defined, uses, {}, {}, set(), set())
+    found = FunctionNames(function, defined, uses, {}, {}, set(), set())
     for param in function.params:
         if param.name in defined:
             found.repeated.add(param.name)
@@ -88,7 +88,7 @@ def gather(function: Function) -> Names:
     return found
 
 
-def revised(old: Names, function: Function) -> Names:
+def revised(old: FunctionNames, function: Function) -> FunctionNames:
     """The names of the next version of a function."""
     if function is old.function:
         return old
@@ -144,11 +144,11 @@ def defining(body: Sequence[Statement], wanted: Set[str]) -> Iterator[int]:
 class _Revision:
     """Makes the names of the next version from those of the one before."""
 
-    def __init__(self, old: Names, function: Function, edit: Change) -> None:
+    def __init__(self, old: FunctionNames, function: Function, edit: Change) -> None:
         self.old, self.edit = old, edit
         self.before = [old.function.body[index] for index in edit.gone()]
         self.after = [function.body[index] for index in edit.fresh()]
-        self.found = Names(
+        self.found = FunctionNames(
             function,
             old.defined.copy(),
             old.uses.copy(),
@@ -164,7 +164,7 @@ class _Revision:
             old.hints.copy(),
         )
 
-    def names(self) -> Names:
+    def names(self) -> FunctionNames:
         old, found = self.old, self.found
         gone, fresh = _defined(self.before), _defined(self.after)
         touched = {*gone, *fresh}
@@ -282,7 +282,7 @@ def _add(counts: dict[str, int], name: str, by: int) -> None:
         del counts[name]
 
 
-def _count(found: Names, statement: Statement, by: int) -> None:
+def _count(found: FunctionNames, statement: Statement, by: int) -> None:
     if DISCARD in results(statement):
         found.discards += by
     if isinstance(statement, (Apply, Call)) and statement.stream:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distir.analysis.revision_names import Names, defining, gather, mentioning, revised
+from distir.analysis.revision_names import FunctionNames, defining, gather, mentioning, revised
 from distir.analysis.size import MOST_OPS, too_many
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import devices as device_codes
@@ -51,7 +51,7 @@ class Structure:
     recursive: frozenset[str]
     order: tuple[str, ...]
     """All functions, each after those that it calls."""
-    names: Mapping[str, Names]
+    names: Mapping[str, FunctionNames]
     """By function: its names."""
     heads: Mapping[str, Head]
     """By function: what is wrong with its parameters."""
@@ -59,7 +59,7 @@ class Structure:
 
 def structure(module: Module, earlier: Structure | None = None) -> Structure:
     """Check the structure of every function. `earlier`: that of another version of the module, which saves time."""
-    before: Mapping[str, Names] = earlier.names if earlier is not None else {}
+    before: Mapping[str, FunctionNames] = earlier.names if earlier is not None else {}
     known = {f.name: revised(before[f.name], f) if f.name in before else gather(f) for f in module}
     if earlier is not None and _same_calls(before, known):
         recursive, order = earlier.recursive, earlier.order
@@ -81,7 +81,7 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     return Structure((*found, *_sizes(known, recursive, order)), recursive, order, known, heads)
 
 
-def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnostic]:
+def unused(function: Function, facts: FunctionNames | None = None) -> Iterator[Diagnostic]:
     """Results that no statement uses. Silent where a statement could not be read, for it might use them."""
     facts = facts or gather(function)
     if facts.broken:
@@ -99,7 +99,7 @@ def unused(function: Function, facts: Names | None = None) -> Iterator[Diagnosti
                 yield Diagnostic(lints.UNUSED_VALUE, site, f"`%{name}` is never used", help=hint)
 
 
-def _same_calls(before: Mapping[str, Names], now: Mapping[str, Names]) -> bool:
+def _same_calls(before: Mapping[str, FunctionNames], now: Mapping[str, FunctionNames]) -> bool:
     return before.keys() == now.keys() and all(
         before[name] is facts or before[name].calls.keys() == facts.calls.keys() for name, facts in now.items()
     )
@@ -172,7 +172,7 @@ def _is_dimension(value: Constant, type: Type) -> bool:
     return not isinstance(type, TensorType) or type.shape is None or value < len(type.shape)
 
 
-def _names(function: Function, facts: Names) -> Iterator[Diagnostic]:
+def _names(function: Function, facts: FunctionNames) -> Iterator[Diagnostic]:
     body, defined = function.body, facts.defined
     missing: dict[str, str | None] = {}
     places = {*mentioning(body, facts.early | facts.undefined, 0, len(body)), *defining(body, facts.repeated)}
@@ -195,7 +195,7 @@ def _names(function: Function, facts: Names) -> Iterator[Diagnostic]:
                 yield Diagnostic(codes.REDEFINED_VALUE, site, f"`%{name}` is defined twice", (first,))
 
 
-def _first(function: Function, facts: Names, name: str) -> tuple[int | None, int]:
+def _first(function: Function, facts: FunctionNames, name: str) -> tuple[int | None, int]:
     """Where a name is defined first: the statement, and which of its results; or which parameter."""
     index = facts.defined[name]
     if index < 0:
@@ -208,7 +208,7 @@ def _undefined(function: Function, index: int, operand: int, message: str, near:
     return Diagnostic(codes.UNDEFINED_VALUE, site, message, help=f"did you mean `%{near}`?" if near else None)
 
 
-def _hint(facts: Names, name: str, index: int) -> str | None:
+def _hint(facts: FunctionNames, name: str, index: int) -> str | None:
     """The value most like `name` of those defined before the first statement that uses it."""
     if name not in facts.hints:
         before = [other for other, at in facts.defined.items() if at < index]
@@ -249,7 +249,7 @@ def _streams(module: Module, function: Function) -> Iterator[Diagnostic]:
             yield Diagnostic(device_codes.BAD_STREAM, site, message, help=hint)
 
 
-def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:
+def _return(function: Function, facts: FunctionNames) -> Iterator[Diagnostic]:
     last = function.body[-1] if function.body else None
     if facts.returns == 1 and isinstance(last, Return):
         return
@@ -264,7 +264,7 @@ def _return(function: Function, facts: Names) -> Iterator[Diagnostic]:
         yield Diagnostic(codes.RETURN_PLACE, site, f"`@{function.name}` does not end in `return`")
 
 
-def _sizes(known: Mapping[str, Names], recursive: frozenset[str], order: Iterable[str]) -> Iterator[Diagnostic]:
+def _sizes(known: Mapping[str, FunctionNames], recursive: frozenset[str], order: Iterable[str]) -> Iterator[Diagnostic]:
     """Functions that have too many ops with all calls written out, while none that they call has."""
     sizes: dict[str, int] = {}
     for name in order:

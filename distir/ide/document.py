@@ -11,7 +11,7 @@ from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Function, Param
 from distir.ops import Value, canonical
-from distir.simulate.revision import Plan, go_on, replan
+from distir.simulate.revision import RevisionPlan, go_on, replan
 from distir.simulate.setup import SetupError, fitting, preferred
 from distir.simulate.show import Occurrence, occurrences
 from distir.simulate.simulation import BindError, Simulation, arguments
@@ -52,8 +52,8 @@ class Document:
     program: Program
     setup: Setup
     version: int = 0
-    earlier: Plan | None = None
-    _outcome: Plan | Exception | None = field(default=None, init=False)
+    earlier: RevisionPlan | None = None
+    _outcome: RevisionPlan | Exception | None = field(default=None, init=False)
     _arguments: Arguments | None = field(default=None, init=False)
     _other: Document | None = field(default=None, init=False)
     """What `seen_from` gave last for a function that shares its name with an earlier one."""
@@ -93,7 +93,7 @@ class Document:
     def simulation(self) -> Simulation | None:
         """The simulated entry function; None if it cannot be simulated, see `unsimulated`."""
         self.simulate()
-        return self._outcome.simulation if isinstance(self._outcome, Plan) else None
+        return self._outcome.simulation if isinstance(self._outcome, RevisionPlan) else None
 
     @property
     def unsimulated(self) -> Exception | None:
@@ -150,11 +150,11 @@ class Document:
         following._arguments = self._arguments
         return following
 
-    def _last_plan(self) -> Plan | None:
+    def _last_plan(self) -> RevisionPlan | None:
         """The last simulation of this version or an earlier one."""
-        return self._outcome if isinstance(self._outcome, Plan) else self.earlier
+        return self._outcome if isinstance(self._outcome, RevisionPlan) else self.earlier
 
-    def _simulated(self, pause: Callable[[], None]) -> Plan | Exception:
+    def _simulated(self, pause: Callable[[], None]) -> RevisionPlan | Exception:
         if self.program.errors:
             return LookupError("the program has errors")
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from distir.ide.document import Document
 from distir.simulate.page.answers import (
     Bar,
+    BarKind,
     BarTable,
     CallPlace,
     DeviceLane,
-    Kind,
     Origin,
     TimelineView,
     Waiting,
@@ -18,10 +18,10 @@ from distir.simulate.page.answers import (
 __all__ = [
     "MOST_EVENTS",
     "Bar",
+    "BarKind",
     "BarTable",
     "CallPlace",
     "DeviceLane",
-    "Kind",
     "Origin",
     "TimelineView",
     "Waiting",

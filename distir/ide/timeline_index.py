@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distir.simulate.algebra.clocks import of_device
-from distir.simulate.descent import Place, Run
+from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.show import Moment, Occurrence, moment, run_of
 from distir.simulate.timeline import Timeline
@@ -50,7 +50,7 @@ class TimelineIndex:
         found = self._run(occurrence)
         if found is None or not isinstance(found.body.steps[index], Effect) or not found.groups[index]:
             return ()
-        place, clocks = Place(found, index), found.clocks(index)
+        place, clocks = EventPlace(found, index), found.clocks(index)
         start = place.start
         host = to_seconds(max(0, start - place.allowed))
         return tuple(

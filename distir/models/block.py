@@ -27,7 +27,7 @@ PARAM, BUFFER = Attributes({"param": True}), Attributes({"buffer": True})
 """The roles of weights."""
 
 
-class Block(FunctionBuilder):
+class ModelFunction(FunctionBuilder):
     """A function whose weights are parameters: of a layer after its inputs, of the entry function before them.
 
     The entry function is on a `device`, and marks its weights `{param}`.
@@ -60,7 +60,9 @@ class Block(FunctionBuilder):
             return NO_ATTRIBUTES
         return BUFFER if weight in self.buffers else PARAM
 
-    def layer(self, block: Block, weights: str, *operands: Operand, results: tuple[str, ...]) -> tuple[str, ...]:
+    def layer(
+        self, block: ModelFunction, weights: str, *operands: Operand, results: tuple[str, ...]
+    ) -> tuple[str, ...]:
         """Call the function of a layer with weights of its own, whose names begin with `weights` (`layers.3.`)."""
         for name, t in block.weights.items():
             self.weights[self.fresh(f"{weights}{name}")] = t

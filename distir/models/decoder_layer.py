@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from distir.ir import DISCARD, DTYPES, HOST, Dim, DType, Function, Literal, TensorType
-from distir.models.block import Block
+from distir.models.block import ModelFunction
 from distir.models.decoder import Decoder, Latent
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
@@ -27,7 +27,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ModelPass:
     """What is done: a forward pass, or in serving the pass over the prompt, or the next token of each sequence."""
 
     tokens: int
@@ -60,9 +60,9 @@ class Layer:
     """The function of a kind of layer, while it is written."""
 
     model: Decoder
-    f: Block
+    f: ModelFunction
     kind: Kind
-    done: Pass
+    done: ModelPass
 
     def function(self, tables: Mapping[str, TensorType]) -> Function:
         """The function of the hidden state `x`, of what positions add, and of caches, whose new state it returns."""
@@ -295,7 +295,7 @@ class Layer:
         return f.op("Add", product, each, result=f"experts_{name}_sum")
 
 
-def norm(model: Decoder, f: Block, x: str, name: str, width: int | None = None) -> str:
+def norm(model: Decoder, f: ModelFunction, x: str, name: str, width: int | None = None) -> str:
     """The family's normalisation, by default over the width of the model."""
     width = model.width if width is None else width
     if model.norm == "layer":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from distir.ir import DTYPES, HOST, Function, Literal, Module, TensorType
-from distir.models.block import Block
+from distir.models.block import ModelFunction
 from distir.models.decoder import Decoder
-from distir.models.decoder_layer import POSITION, Kind, Layer, Pass, norm
+from distir.models.decoder_layer import POSITION, Kind, Layer, ModelPass, norm
 from distir.models.rotary import Rotary, cosines_and_sines
 from distir.models.sizes import DEVICE, ModelError, batch_dimension, check_sizes, float_type
 
@@ -24,7 +24,7 @@ def decoder(model: Decoder, sequence: int | None = None, batch: int | None = Non
     sequence = model.context if sequence is None else sequence
     check_sizes(sequence=sequence)
     _check_positions("sequence", sequence, model)
-    return _program(model, Pass(sequence), batch, dtype)
+    return _program(model, ModelPass(sequence), batch, dtype)
 
 
 def prefill(
@@ -49,7 +49,7 @@ def prefill(
     _check_positions("context", context, model)
     if sequence > context:
         raise ModelError(f"expected `sequence` to be at most the context {context}, found {sequence}")
-    return _program(model, Pass(sequence, "prefill", context), batch, dtype)
+    return _program(model, ModelPass(sequence, "prefill", context), batch, dtype)
 
 
 def decode(model: Decoder, context: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
@@ -64,7 +64,7 @@ def decode(model: Decoder, context: int | None = None, batch: int | None = None,
     context = model.context if context is None else context
     check_sizes(context=context)
     _check_positions("context", context, model)
-    return _program(model, Pass(1, "decode", context), batch, dtype)
+    return _program(model, ModelPass(1, "decode", context), batch, dtype)
 
 
 def _check_positions(name: str, size: int, model: Decoder) -> None:
@@ -72,10 +72,10 @@ def _check_positions(name: str, size: int, model: Decoder) -> None:
         raise ModelError(f"expected `{name}` to be at most {model.context}, the positions there are, found {size}")
 
 
-def _program(model: Decoder, done: Pass, batch: int | None, dtype: str) -> Module:
+def _program(model: Decoder, done: ModelPass, batch: int | None, dtype: str) -> Module:
     model.check()
     names, rows = model.names, batch_dimension(batch)
-    f = Block("main", float_type(dtype), DEVICE)
+    f = ModelFunction("main", float_type(dtype), DEVICE)
     tokens = f.param("input_ids", TensorType(DTYPES["Int64"], (rows, done.tokens), DEVICE), batch=0)
     if done.phase == "decode":
         f.param("position", POSITION)
@@ -98,12 +98,12 @@ def _program(model: Decoder, done: Pass, batch: int | None, dtype: str) -> Modul
         tables["position"] = POSITION
     longest = done.capacity or done.tokens
     kinds = [Kind(model.layer_window(i, longest), model.is_routed(i)) for i in range(model.layers)]
-    layers: dict[Kind, Block] = {}
+    layers: dict[Kind, ModelFunction] = {}
     functions: list[Function] = []
     kept: list[str] = []
     for i, kind in enumerate(kinds):
         if kind not in layers:
-            layers[kind] = Block(_name(names.layer, kind, {*kinds}), f.dtype)
+            layers[kind] = ModelFunction(_name(names.layer, kind, {*kinds}), f.dtype)
             functions.append(Layer(model, layers[kind], kind, done).function(tables))
         caches = done.caches(model, kind, f.dtype, rows, DEVICE).items()
         given = [f.param(f"cache.{i}.{name}", t, batch=0, state=True) for name, t in caches]
@@ -116,14 +116,14 @@ def _program(model: Decoder, done: Pass, batch: int | None, dtype: str) -> Modul
     return Module([*functions, f.returns(_logits(model, f, hidden, embedding, done), *kept)])
 
 
-def _positions(f: Block, done: Pass) -> str:
+def _positions(f: ModelFunction, done: ModelPass) -> str:
     """The positions of the tokens, Int64 on the host."""
     if done.phase == "decode":
         return f.op("Unsqueeze", "position", Literal((0,)), result="positions")
     return f.op("Range", 0, done.tokens, 1, result="positions")
 
 
-def _logits(model: Decoder, f: Block, hidden: str, embedding: str, done: Pass) -> str:
+def _logits(model: Decoder, f: ModelFunction, hidden: str, embedding: str, done: ModelPass) -> str:
     if model.tied and done.phase != "forward":
         logits = f.op("Gemm", hidden, embedding, transB=True, result="logits")
     elif model.tied:
@@ -144,7 +144,7 @@ def _name(layer: str, kind: Kind, kinds: set[Kind]) -> str:
     return f"{layer}{sliding}{dense}"
 
 
-def _alibi(f: Block, heads: int, keys: int) -> str:
+def _alibi(f: ModelFunction, heads: int, keys: int) -> str:
     """What is added to attention's scores, `slope * position` for each head's slope (Press et al., arXiv:2108.12409).
 
     Softmax ignores what all keys of a query have in common, so that this is as good as the distance.

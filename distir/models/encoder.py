@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distir.ir import DTYPES, Function, Literal, Module, TensorType
-from distir.models.block import Block
+from distir.models.block import ModelFunction
 from distir.models.sizes import BATCH, DEVICE, ModelError, batch_dimension, check_divides, check_model_sizes, float_type
 
 EPSILON = 1e-12
@@ -41,7 +41,7 @@ class Bert:
             raise ModelError(
                 f"expected `sequence` to be at most {self.context}, as many as positions, found {sequence}"
             )
-        f = Block("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE)
         shape = (batch_dimension(batch), sequence)
         tokens = f.param("input_ids", TensorType(DTYPES["Int64"], shape, DEVICE), batch=0)
         at = "bert.embeddings."
@@ -54,7 +54,7 @@ class Bert:
         position = f.op("Range", 0, sequence, 1, result="position")
         x = f.op("Add", x, f.op("Gather", positions, position, axis=0, result="placed"), result="summed")
         x = f.layer_norm(x, f"{at}LayerNorm", self.width, EPSILON)
-        layer = Block("BertLayer", f.dtype)
+        layer = ModelFunction("BertLayer", f.dtype)
         function = self._layer(layer, sequence)
         for i in range(self.layers):
             (x,) = f.layer(layer, f"bert.encoder.layer.{i}.", x, results=(f"x{i + 1}",))
@@ -64,7 +64,7 @@ class Bert:
         bias = f.weight(f"{head}bias", self.vocabulary)
         return Module([function, f.returns(f.tied_logits(x, words, sequence, self.width, self.vocabulary, bias))])
 
-    def _layer(self, f: Block, sequence: int) -> Function:
+    def _layer(self, f: ModelFunction, sequence: int) -> Function:
         x = f.param("x", TensorType(f.dtype, (BATCH, sequence, self.width)))
         names = {"q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value"}
         mixed = attention(f, x, self.width, self.heads, {**names, "out": "attention.output.dense"})
@@ -104,7 +104,7 @@ class Vit:
         check_model_sizes(self)
         check_divides("heads", self.heads, "the width", self.width)
         check_divides("patch", self.patch, "the side of an image", self.image)
-        f = Block("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE)
         shape = (batch_dimension(batch), 3, self.image, self.image)
         pixels = f.param("pixel_values", TensorType(f.dtype, shape, DEVICE), batch=0)
         at = "vit.embeddings."
@@ -120,7 +120,7 @@ class Vit:
         each = f.op("Expand", first, sizes, result="class_token")
         whole = f.op("Concat", each, tokens, axis=1, result="embedded")
         x = f.op("Add", whole, f.weight(f"{at}position_embeddings", 1, self.context, self.width), result="x0")
-        layer = Block("ViTLayer", f.dtype)
+        layer = ModelFunction("ViTLayer", f.dtype)
         function = self._layer(layer)
         for i in range(self.layers):
             (x,) = f.layer(layer, f"vit.layers.{i}.", x, results=(f"x{i + 1}",))
@@ -128,7 +128,7 @@ class Vit:
         chosen = f.op("Gather", hidden, 0, axis=1, result="chosen")
         return Module([function, f.returns(f.linear(chosen, "classifier", self.width, self.classes, bias=True))])
 
-    def _layer(self, f: Block) -> Function:
+    def _layer(self, f: ModelFunction) -> Function:
         x = f.param("x", TensorType(f.dtype, (BATCH, self.context, self.width)))
         normal = f.layer_norm(x, "layernorm_before", self.width, EPSILON)
         names = {name: f"attention.{name}_proj" for name in ("q", "k", "v")}
@@ -139,7 +139,7 @@ class Vit:
         return f.returns(f.op("Add", x, f.linear(inner, "mlp.fc2", self.ffn, self.width, bias=True), result="y"))
 
 
-def attention(f: Block, x: str, width: int, heads: int, names: Mapping[str, str]) -> str:
+def attention(f: ModelFunction, x: str, width: int, heads: int, names: Mapping[str, str]) -> str:
     """Attention of each token to all, with biases, and the linear layer behind it."""
     q, k, v = (f.linear(x, names[name], width, width, bias=True) for name in ("q", "k", "v"))
     mixed = f.op("Attention", q, k, v, q_num_heads=heads, kv_num_heads=heads, result="mixed")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distir.ir import DISCARD, DTYPES, Dim, DType, Function, Literal, Module, TensorType
-from distir.models.block import Block
-from distir.models.decoder_layer import POSITION, Pass
+from distir.models.block import ModelFunction
+from distir.models.decoder_layer import POSITION, ModelPass
 from distir.models.sizes import BATCH, DEVICE, ModelError, batch_dimension, check_model_sizes, check_sizes, float_type
 
 EPSILON = 1e-6
@@ -44,7 +44,7 @@ class T5:
         Returns the logits of the decoder's tokens. Raises ModelError.
         """
         sequence = self.context if sequence is None else sequence
-        return self._program(Pass(sequence), sequence, batch, dtype)
+        return self._program(ModelPass(sequence), sequence, batch, dtype)
 
     def prefill(
         self,
@@ -66,7 +66,7 @@ class T5:
         check_sizes(context=context, sequence=sequence)
         if sequence > context:
             raise ModelError(f"expected `sequence` to be at most the context {context}, found {sequence}")
-        return self._program(Pass(1, "prefill", context), sequence, batch, dtype)
+        return self._program(ModelPass(1, "prefill", context), sequence, batch, dtype)
 
     def decode(self, context: int | None = None, batch: int | None = None, dtype: str = "BFloat16") -> Module:
         """A step of serving: the decoder's next token of each sequence, with caches as `prefill` has them.
@@ -79,11 +79,11 @@ class T5:
         """
         context = self.context if context is None else context
         check_sizes(context=context)
-        return self._program(Pass(1, "decode", context), context, batch, dtype)
+        return self._program(ModelPass(1, "decode", context), context, batch, dtype)
 
-    def _program(self, done: Pass, source: int, batch: int | None, dtype: str) -> Module:
+    def _program(self, done: ModelPass, source: int, batch: int | None, dtype: str) -> Module:
         check_model_sizes(self, sequence=source)
-        f = Block("main", float_type(dtype), DEVICE)
+        f = ModelFunction("main", float_type(dtype), DEVICE)
         rows = batch_dimension(batch)
         lengths = {"encoder": source, "decoder": done.tokens}
         stacks = ("decoder",) if done.phase == "decode" else ("encoder", "decoder")
@@ -105,7 +105,7 @@ class T5:
                 distance = self._distances(f, done, lengths[stack], stack)
             x = f.op("Gather", words, ids[stack], axis=0, result=f"{stack}_embedded")
             bias = self._bias(f, distance, stack)
-            layer = Block(f"T5{stack.capitalize()}Block", f.dtype)
+            layer = ModelFunction(f"T5{stack.capitalize()}Block", f.dtype)
             functions.append(self._layer(layer, done, source, stack))
             for i in range(self.layers):
                 caches = self._caches(done, f.dtype, rows, DEVICE).items() if stack == "decoder" else ()
@@ -125,14 +125,14 @@ class T5:
             logits = f.op("Gemm", last, words, transB=True, result="logits")
         return Module([*functions, f.returns(logits, *kept)])
 
-    def _caches(self, done: Pass, dtype: DType, batch: Dim, device: int | None = None) -> dict[str, TensorType]:
+    def _caches(self, done: ModelPass, dtype: DType, batch: Dim, device: int | None = None) -> dict[str, TensorType]:
         """The types of a decoder layer's caches by name: of its own tokens, and of the encoder's result."""
         if done.phase == "forward":
             return {}
         one = TensorType(dtype, (batch, done.capacity, self.heads * self.head_size), device)
         return dict.fromkeys(("keys", "values", "cross_keys", "cross_values"), one)
 
-    def _distances(self, f: Block, done: Pass, tokens: int, stack: str) -> str:
+    def _distances(self, f: ModelFunction, done: ModelPass, tokens: int, stack: str) -> str:
         """How far each key is behind each query, (queries, keys), on the host."""
         if done.phase == "decode":
             query = f.op("Reshape", "position", Literal((1, 1)), result="query")
@@ -142,7 +142,7 @@ class T5:
         column = f.op("Unsqueeze", position, (1,), result=f"{prefix}query")
         return f.op("Sub", position, column, result=f"{prefix}distance")
 
-    def _bias(self, f: Block, distance: str, stack: str) -> str:
+    def _bias(self, f: ModelFunction, distance: str, stack: str) -> str:
         """What is added to the scores of attention, (1, heads, queries, keys): learned, for buckets of distances.
 
         Half of the buckets are for one distance each, the others for ranges that grow with the distance.
@@ -179,7 +179,7 @@ class T5:
         by_head = op("Transpose", found, perm=(2, 0, 1), result="by_head")
         return f.op("Unsqueeze", by_head, (0,), result=f"{stack}_bias")
 
-    def _layer(self, f: Block, done: Pass, source: int, stack: str) -> Function:
+    def _layer(self, f: ModelFunction, done: ModelPass, source: int, stack: str) -> Function:
         """Self-attention, in the decoder attention to the encoder's result, and an MLP."""
         decoder = stack == "decoder"
         tokens = done.tokens if decoder else source
@@ -206,7 +206,7 @@ class T5:
         return f.returns(f.op("Add", x, changed, result="y"), *kept)
 
     def _attention(
-        self, f: Block, x: str, at: str, kind: str, done: Pass, caches: Sequence[str], *, causal: bool
+        self, f: ModelFunction, x: str, at: str, kind: str, done: ModelPass, caches: Sequence[str], *, causal: bool
     ) -> tuple[str, list[str]]:
         """Attention without a scale, added to what came in: to the sequence itself, or to the encoder's result.
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from distir.ir import DTYPES
-from distir.models.block import Block
+from distir.models.block import ModelFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Rotary:
         return pairs * math.log(self.context / (turns * 2 * math.pi)) / math.log(self.theta)
 
 
-def cosines_and_sines(f: Block, rotary: Rotary, position: str, pairs: int) -> None:
+def cosines_and_sines(f: ModelFunction, rotary: Rotary, position: str, pairs: int) -> None:
     """Write `cos` and `sin`, (1, sequence, pairs), which `RotaryEmbedding` takes. `position`: Int64, on the host."""
     wide = DTYPES["Float32"]
     pair = f.op("Cast", f.op("Range", 0, pairs, 1, result="pairs"), to=wide, result="pair")

@@ -19,7 +19,7 @@ from distir.ops import Reject
 from distir.search.space import Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
-from distir.simulate.extrapolation.pipeline import Figures, Pipeline, read
+from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep
 from distir.transform.all_steps import parse_steps, transform
@@ -107,7 +107,7 @@ def carried_out(subject: Subject, plan: Plan) -> Distributed:
     return Distributed(subject, plan)
 
 
-class Extrapolated:
+class ExtrapolatedPlan:
     """A plan, derived from one of another number of microbatches. Raises as `Distributed` does."""
 
     def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
@@ -115,7 +115,7 @@ class Extrapolated:
         self.more = found.more
         self.other = carried_out(subject, replace(plan, microbatches=found.microbatches))
 
-    def figures(self, batch_size: int) -> Figures | None:
+    def figures(self, batch_size: int) -> ExtrapolatedFigures | None:
         """For a batch size, which microbatches divide; None where the plan itself must be asked."""
         size = batch_size // self.microbatches * self.counted  # microbatches are as large
         try:
@@ -129,13 +129,13 @@ class Extrapolated:
             return None  # it may say other numbers than the plan itself
 
 
-def extrapolated(subject: Subject, plan: Plan) -> Extrapolated | None:
+def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
     if plan.pipeline == 1 or batch_dimension(subject.entry) is None:
         return None
     try:
         found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
-        return None if found is None else Extrapolated(subject, plan, found)
+        return None if found is None else ExtrapolatedPlan(subject, plan, found)
     except (ProgramError, StepError, Reject):
         return None
 

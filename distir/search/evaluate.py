@@ -12,7 +12,7 @@ from distir.search.distributed import carried_out, extrapolated
 from distir.search.rows import Row
 from distir.search.space import Plan
 from distir.search.subject import Subject, fixed_batch
-from distir.simulate.extrapolation.pipeline import Figures
+from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
@@ -55,7 +55,7 @@ def _with_shares(row: Row, subject: Subject) -> Row:
     return replace(row, flops_share=shares.flops, weights_share=shares.weights)
 
 
-def _simulated(row: Row, figures: Simulation | Figures, batch_size: int | None) -> Row:
+def _simulated(row: Row, figures: Simulation | ExtrapolatedFigures, batch_size: int | None) -> Row:
     latency = figures.latency_s
     devices = figures.devices.values()
     return replace(

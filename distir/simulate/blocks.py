@@ -17,7 +17,7 @@ from distir.analysis import Instance, State
 from distir.analysis.revision import change
 from distir.ir import DISCARD, UNKNOWN, Call, Function, Param, Return, Statement, names, operands, results
 from distir.simulate.body import Body
-from distir.simulate.effects import Effect, Flow
+from distir.simulate.effects import DataFlow, Effect
 from distir.simulate.late import Late, LateMapping
 from distir.simulate.leaves import Leaves
 
@@ -57,7 +57,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlined:
+class BlockedFunction:
     """A function of which the body is calls of blocks."""
 
     function: Function
@@ -66,7 +66,7 @@ class Outlined:
     calls: Function
 
     @classmethod
-    def of(cls, function: Function, blocks: Sequence[Block]) -> Outlined:
+    def of(cls, function: Function, blocks: Sequence[Block]) -> BlockedFunction:
         """The function of these blocks; its last statement, which returns, is in none of them."""
         last = function.body[-1]
         needed = set(names(operands(last)))
@@ -76,7 +76,7 @@ class Outlined:
             needed |= block.taken
         return cls(function, blocks, Function(function.name, function.params, tuple(reversed(calls))))
 
-    def revised(self, function: Function, changed: Set[str]) -> Outlined:
+    def revised(self, function: Function, changed: Set[str]) -> BlockedFunction:
         """The next version of it: blocks that an edit did not reach, and that call no `changed` function, stay."""
         found: list[Block] = []
         size = size_of_blocks(len(function.body))
@@ -92,15 +92,15 @@ class Outlined:
             else:
                 found += cut(function.body[start:end], size)
             start, old_start = end, old_end
-        return Outlined.of(function, found)
+        return BlockedFunction.of(function, found)
 
 
-def outlined(function: Function) -> Outlined | None:
+def outlined(function: Function) -> BlockedFunction | None:
     """A function cut into blocks; None for a short one."""
     size = size_of_blocks(len(function.body))
     if len(function.body) <= size or not isinstance(function.body[-1], Return):
         return None
-    return Outlined.of(function, list(cut(function.body[:-1], size)))
+    return BlockedFunction.of(function, list(cut(function.body[:-1], size)))
 
 
 def size_of_blocks(statements: int) -> int:
@@ -181,7 +181,7 @@ class _Numbered:
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
         self.order: dict[int, Leaves] = {}
-        self.flow: dict[int, Flow] = {}
+        self.flow: dict[int, DataFlow] = {}
         for index, block in enumerate(calls.steps):
             if isinstance(block, Body):
                 self._add(block, dict(enumerate(calls.arguments[index])) | dict(calls.created[index]))
@@ -207,7 +207,7 @@ class _Numbered:
             self.created[first + index] = tuple([(theirs, ours[mine]) for theirs, mine in pairs])
         for index, flow in block.flow.items():
             awaited, made = (tuple([ours[s] for s in storages]) for storages in (flow.awaited, flow.made))
-            self.flow[first + index] = Flow(flow.stream, awaited, made)
+            self.flow[first + index] = DataFlow(flow.stream, awaited, made)
         for index in block.moved:
             made = sorted([*block.taken[index], *(new for new, _ in block.moved[index])])
             self.order[first + index] = tuple([ours[s] for s in made])

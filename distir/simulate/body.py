@@ -23,7 +23,7 @@ from distir.simulate.algebra import clocks, usage
 from distir.simulate.algebra.clocks import Clock, Step, Summary, awaited, of_device, rebind
 from distir.simulate.algebra.lanes import ready
 from distir.simulate.algebra.usage import Usage, Use
-from distir.simulate.effects import Effect, Flow, Relocation
+from distir.simulate.effects import DataFlow, Effect, Relocation
 from distir.simulate.late import Late
 from distir.simulate.leaves import NO_STORAGE, Leaves
 from distir.simulate.storage import STATEMENTS_BETWEEN_PAUSES, Called, StorageMap, Storages, Unplanned
@@ -79,7 +79,7 @@ class Body:
     """The fate of the parameters' storages: those freed, and by storage of ours the one that was donated to it."""
     order: Mapping[int, Leaves] = field(default_factory=dict[int, Leaves])
     """By statement, for few: the storages that it makes, as the results come, where their numbers come otherwise."""
-    flow: Mapping[int, Flow] = field(default_factory=dict[int, Flow])
+    flow: Mapping[int, DataFlow] = field(default_factory=dict[int, DataFlow])
     """By statement: how an op is synchronised where that does not follow from its devices alone."""
     edge: Edge = CLOSED
 
@@ -373,7 +373,7 @@ class Builder:
         self.edge = edge
         self.ready = set(edge[0])
         """The storages that are ready by a clock of their own so far."""
-        self.flow: dict[int, Flow] = {}
+        self.flow: dict[int, DataFlow] = {}
 
     def build(self) -> Deep[Body]:
         """The body, statement by statement."""
@@ -447,7 +447,7 @@ class Builder:
         made = [s for s in self.found.created[index] if s in self.crossing and s not in self.ready]
         made = [s for s in made if s not in self.found.operands[index]]  # of a view, what is there already
         if stream or waits or made:
-            self.flow[index] = Flow(stream, waits, tuple(made))
+            self.flow[index] = DataFlow(stream, waits, tuple(made))
             self.ready.update(made)
 
     def _last_used(self, index: int) -> Leaves:

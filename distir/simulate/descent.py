@@ -126,7 +126,7 @@ class Run:
                 if isinstance(current.body.steps[statement], Body):
                     waiting.append(current.enter(statement))
                 else:
-                    found.append(Place(current, statement).start)
+                    found.append(EventPlace(current, statement).start)
         return min(found)
 
     def clocks(self, statement: int) -> Clocks:
@@ -204,7 +204,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventPlace:
     """An event: the run and the statement that it is."""
 
     run: Run
@@ -266,7 +266,7 @@ class Idle:
 
     stream: Clock
     start: int
-    place: Place
+    place: EventPlace
     blocker: int | None
 
     @property
@@ -295,7 +295,7 @@ class Descent:
         self._current = current
         return current if current.body is body else None
 
-    def at(self, index: int) -> Place:
+    def at(self, index: int) -> EventPlace:
         """The event of a number. Raises IndexError if there is none."""
         if not 0 <= index < self._root.body.events:
             raise IndexError(f"there is no event {index}")
@@ -306,7 +306,7 @@ class Descent:
             statement = bisect_right(current.body.first_events, index - current.first) - 1
             if not isinstance(current.body.steps[statement], Body):
                 self._current = current
-                return Place(current, statement)
+                return EventPlace(current, statement)
             current = current.enter(statement)
 
     def critical(self) -> Iterator[int]:
@@ -323,11 +323,11 @@ class Descent:
         place = self._blocker(self.at(index))
         return None if place is None else place.index
 
-    def _blocker(self, place: Place) -> Place | None:
+    def _blocker(self, place: EventPlace) -> EventPlace | None:
         start = place.start
         return self._before(place.run, place.statement, _awaited(place, start)) if start else None
 
-    def _before(self, current: Run, statement: int, devices: AbstractSet[Clock]) -> Place | None:
+    def _before(self, current: Run, statement: int, devices: AbstractSet[Clock]) -> EventPlace | None:
         """The last event before a statement that ends on one of the devices, in the callers too."""
         while (found := current.before(statement, devices)) is None:
             if current.caller is None or not devices:
@@ -336,7 +336,7 @@ class Descent:
             current, statement = current.caller
         if isinstance(current.body.steps[found], Body):
             return self.at(current.last(found, devices))
-        return Place(current, found)
+        return EventPlace(current, found)
 
     def spare(self, index: int) -> int:
         """By how many ticks an event could end later without the program ending later."""
@@ -366,13 +366,13 @@ class Descent:
                     ways.append((entered, iter(range(len(entered.begins)))))
                     break
                 else:
-                    place = Place(current, statement)
+                    place = EventPlace(current, statement)
                     yield from self._idle(place, latest)
                     latest.update(dict.fromkeys(place.streams, number))
             else:
                 ways.pop()
 
-    def _idle(self, place: Place, latest: Clocks) -> Iterator[Idle]:
+    def _idle(self, place: EventPlace, latest: Clocks) -> Iterator[Idle]:
         """The streams that idle before an event; `latest`: by stream, the last event on it."""
         clocks, start = place.run.clocks(place.statement), place.start
         streams = [stream for stream in place.streams if clocks[stream] < start]
@@ -388,7 +388,7 @@ class Descent:
             yield Idle(stream, clocks[stream], place, blocker)
 
 
-def _awaited(place: Place, start: int) -> set[Clock]:
+def _awaited(place: EventPlace, start: int) -> set[Clock]:
     """The clocks by which an event starts then and not earlier. Hosts do not count that do not wait for events."""
     clocks, move = place.run.clocks(place.statement), place.move
     if not isinstance(move, Summary):

@@ -68,7 +68,7 @@ class Effect:
         """Whether devices talk to each other meanwhile."""
         return self.work.communication is not None
 
-    def move(self, flow: Flow | None) -> Step:
+    def move(self, flow: DataFlow | None) -> Step:
         """What it does to clocks: by itself, if nothing counts but its devices."""
         if flow is None:
             if not self.issue:
@@ -87,7 +87,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class DataFlow:
     """How an op is synchronised with others by data flow, where there are several streams.
 
     `awaited`, `made`: the storages of operands that it waits for, and those of its results that others wait for.

@@ -23,16 +23,16 @@ from enum import IntEnum
 
 from distir.simulate.algebra.clocks import Clock, Clocks, of_device
 from distir.simulate.body import Body
-from distir.simulate.descent import Place, Run
+from distir.simulate.descent import EventPlace, Run
 
 
-class Kind(IntEnum):
+class StreamActivity(IntEnum):
     """What a device does; of what it does at once, the first counts."""
 
     COMPUTES, COMMUNICATES, WAITS_FOR_HOST = range(3)
 
 
-Piece = tuple[int, int, Kind]
+Piece = tuple[int, int, StreamActivity]
 """From when and until when a stream is occupied, or waits for a host, in ticks."""
 
 Pieces = Mapping[Clock, list[Piece]]
@@ -93,9 +93,9 @@ def laid_beside(streams: Iterable[list[Piece]]) -> Laid:
     """What a device does whose streams do this."""
     moments = [(at, by, kind) for pieces in streams for a, b, kind in pieces for at, by in ((a, 1), (b, -1))]
     moments.sort()
-    doing, total, before = [0] * len(Kind), [0] * len(Kind), 0
+    doing, total, before = [0] * len(StreamActivity), [0] * len(StreamActivity), 0
     for moment, by, kind in moments:
-        for at in Kind:
+        for at in StreamActivity:
             if doing[at]:
                 total[at] += moment - before
                 break
@@ -116,7 +116,7 @@ def pieces_of(body: Body, streams: Collection[Clock], hosts: bool = False) -> Pi
     return found
 
 
-def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[tuple[Clock, int, int, Kind]]:
+def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[tuple[Clock, int, int, StreamActivity]]:
     """All that takes time on streams, in program order. Calls of one kind are passed over."""
     wanted = set(streams)
     root = Run(body, defaultdict(int))
@@ -137,21 +137,21 @@ def _occupied(body: Body, streams: Collection[Clock], hosts: bool) -> Iterator[t
                 for stream in group:  # one
                     yield stream, start, start + step.summary.ticks, kind
                 continue
-            place = Place(current, statement)
+            place = EventPlace(current, statement)
             start, effect = place.start, place.effect
-            kind = Kind.COMMUNICATES if effect.communicates else Kind.COMPUTES
+            kind = StreamActivity.COMMUNICATES if effect.communicates else StreamActivity.COMPUTES
             since = place.allowed if hosts else start
             for stream in place.streams:
                 if stream in wanted:
                     if since < start:
-                        yield stream, since, start, Kind.WAITS_FOR_HOST
+                        yield stream, since, start, StreamActivity.WAITS_FOR_HOST
                     if effect.ticks:
                         yield stream, start, start + effect.ticks, kind
         else:
             ways.pop()
 
 
-def _kind(body: Body) -> Kind | None:
+def _kind(body: Body) -> StreamActivity | None:
     """What all that a body does is; None where it does several things, or where it may wait."""
     summary = body.summary
     if len(summary.devices) != 1:
@@ -160,4 +160,4 @@ def _kind(body: Body) -> Kind | None:
     communicates = summary.communication.get(device, 0)
     if communicates not in (0, summary.busy[device]):
         return None
-    return Kind.COMMUNICATES if communicates else Kind.COMPUTES
+    return StreamActivity.COMMUNICATES if communicates else StreamActivity.COMPUTES

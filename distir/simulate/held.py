@@ -38,7 +38,7 @@ NOTHING_GIVEN = Given()
 
 
 @dataclass(slots=True)
-class Held:
+class PendingOps:
     """The pending ops of a function, statement by statement."""
 
     pendings: list[Pending] = field(default_factory=list[Pending])
@@ -53,7 +53,7 @@ class Held:
     """By statement that waits for pending ops: what they use."""
 
     @classmethod
-    def of(cls, given: Given) -> Held:
+    def of(cls, given: Given) -> PendingOps:
         """At the start of a function."""
         pendings = [Pending(-1, uses) for uses in given.uses]
         return cls(pendings, len(pendings), {storage: frozenset(numbers) for storage, numbers in given.depends})
@@ -106,7 +106,7 @@ class Held:
         )
         return given, numbers, hidden
 
-    def called(self, index: int, callee: Held, numbers: Sequence[int], ours: Mapping[int, int]) -> None:
+    def called(self, index: int, callee: PendingOps, numbers: Sequence[int], ours: Mapping[int, int]) -> None:
         """A call has returned that was given these pending ops; `ours`: our storages for those of it."""
         self._settle(index, [numbers[number] for number in range(callee.given) if number in callee.settled])
         place = dict(enumerate(numbers))

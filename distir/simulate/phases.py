@@ -32,7 +32,7 @@ _WEIGHTS = re.compile(r"_weight(_\d+)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KnownPlace:
     """What is known of an op or a call; None where nothing is."""
 
     phase: str | None
@@ -53,7 +53,7 @@ NOTHING = Value(FORWARD, 0, 0)
 
 
 @dataclass(frozen=True)
-class Flow:
+class FunctionFlow:
     """One function, whatever it is called with: its values, and what its statements depend on."""
 
     function: Function
@@ -66,7 +66,7 @@ class Flow:
 class Context:
     """A function as it is called: what its parameters are."""
 
-    flow: Flow
+    flow: FunctionFlow
     backward: int = 0
     """The parameters that are gradients, as a set of bits; likewise below."""
     optimizer: int = 0
@@ -98,7 +98,7 @@ class Phases:
     def __init__(self, module: Module, body: Body) -> None:
         self._module = module
         self._body = body
-        self._flows: dict[str, Flow] = {}
+        self._flows: dict[str, FunctionFlow] = {}
 
     @cached_property
     def entry(self) -> Context:
@@ -126,14 +126,14 @@ class Phases:
         flow = self._flow(self._module.functions[call.function])
         return Context(flow, backward, optimizer, tuple(parts.items()), least, weights)
 
-    def place(self, context: Context, statement: int) -> Place:
+    def place(self, context: Context, statement: int) -> KnownPlace:
         """What is known of an op."""
         value = context.flow.statements[statement]
         phase = None
         if self._trained:
             phase = ("forward", "weights" if context.weights else "backward", "optimizer")[context.level(value)]
         parts = context.of_batch(value) if self._in_microbatches else 0
-        return Place(phase, parts.bit_length() if parts and not parts & (parts - 1) else None)
+        return KnownPlace(phase, parts.bit_length() if parts and not parts & (parts - 1) else None)
 
     @cached_property
     def _trained(self) -> bool:
@@ -178,7 +178,7 @@ class Phases:
                     seen[s.function] = self._module.functions[s.function]
                     waiting.append(seen[s.function])
 
-    def _flow(self, function: Function) -> Flow:
+    def _flow(self, function: Function) -> FunctionFlow:
         """The flow of a function; those of the functions that it calls are found before it."""
         waiting = [function]
         while waiting:
@@ -193,7 +193,7 @@ class Phases:
                 self._flows[current.name] = self._found(current)
         return self._flows[function.name]
 
-    def _found(self, function: Function) -> Flow:
+    def _found(self, function: Function) -> FunctionFlow:
         values = {param.name: Value(FORWARD, 1 << index, 0) for index, param in enumerate(function.params)}
         statements: list[Value] = []
         batch = self._batch(function)
@@ -212,7 +212,7 @@ class Phases:
                     values[name] = Value(used.level, used.params, 1 << index)
                 else:
                     values[name] = used
-        return Flow(function, values, statements)
+        return FunctionFlow(function, values, statements)
 
     def _batch(self, function: Function) -> dict[str, object]:
         """By parameter of the entry function: the dimension along which it holds examples, where all are cut alike."""

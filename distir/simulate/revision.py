@@ -1,7 +1,7 @@
 """Simulating the next version of a program: blocks that an edit reached are built again, and composed with the rest.
 
-`Plan` is what one version leaves to the next. A test compares what this gives with what simulating the program alone
-gives, and with the oracle.
+`RevisionPlan` is what one version leaves to the next. A test compares what this gives with what simulating the program
+alone gives, and with the oracle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distir.ir import DISCARD, Apply, Call, Module, types
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep, finish
 from distir.ops import Value, type_of
-from distir.simulate.blocks import Block, Outlined, instance_of, joined, outlined
+from distir.simulate.blocks import Block, BlockedFunction, instance_of, joined, outlined
 from distir.simulate.body import Bodies, Body, Edge, Fate
 from distir.simulate.effects import Effects
 from distir.simulate.held import NOTHING_GIVEN, Given
@@ -26,18 +26,18 @@ from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
 
-__all__ = ["Plan", "go_on", "replan"]
+__all__ = ["RevisionPlan", "go_on", "replan"]
 
 EFFECTS_KEPT = 50_000
 """How many effects of distinct ops are kept from version to version."""
 
 
 @dataclass(slots=True)
-class Cut:
+class BlockedModule:
     """The functions of one version of a module, those that are long cut into blocks, and the instances of all."""
 
     domain: Checker
-    functions: dict[str, Outlined | None] = field(default_factory=dict[str, "Outlined | None"])
+    functions: dict[str, BlockedFunction | None] = field(default_factory=dict[str, "BlockedFunction | None"])
     blocks: dict[str, Block] = field(default_factory=dict[str, Block])
     """By the name under which it is called."""
     instances: dict[Any, Instance] = field(default_factory=dict[Any, Instance])
@@ -54,7 +54,7 @@ class Cut:
     """By identity of an instance: the devices of its values, and of those of what it calls."""
 
     @classmethod
-    def of(cls, module: Module, domain: Checker, earlier: Cut | None, changed: Set[str]) -> Cut:
+    def of(cls, module: Module, domain: Checker, earlier: BlockedModule | None, changed: Set[str]) -> BlockedModule:
         """`changed`: the functions that have come to mean something else than in the earlier version."""
         found = cls(domain)
         if earlier is not None:
@@ -144,7 +144,7 @@ class Cut:
 class CutStorages(StorageMap):
     """The storages of functions by those of their blocks."""
 
-    cut: Cut = field(kw_only=True)
+    cut: BlockedModule = field(kw_only=True)
 
     def found(
         self,
@@ -163,7 +163,7 @@ class CutStorages(StorageMap):
 class CutBodies(Bodies):
     """The bodies of functions from those of their blocks."""
 
-    cut: Cut = field(kw_only=True)
+    cut: BlockedModule = field(kw_only=True)
 
     def build(self, found: Storages, fates: tuple[Fate, ...], wanted: tuple[bool, ...], edge: Edge) -> Deep[Body]:
         body = yield from Bodies.build(self, found, fates, wanted, edge)
@@ -172,11 +172,11 @@ class CutBodies(Bodies):
 
 
 @dataclass(slots=True)
-class Plan:
+class RevisionPlan:
     """A simulation, and what of it serves the next version."""
 
     simulation: Simulation
-    cut: Cut
+    cut: BlockedModule
     storages: CutStorages
     bodies: CutBodies
 
@@ -186,9 +186,9 @@ def replan(
     domain: Checker,
     instance: Instance,
     machine: Hardware,
-    earlier: Plan | None = None,
+    earlier: RevisionPlan | None = None,
     pause: Callable[[], None] = go_on,
-) -> Plan:
+) -> RevisionPlan:
     """Simulate an instance that has been checked, as `plan` does. Raises ProgramError.
 
     `earlier`, of another version of the program, makes no difference but in time. Afterwards the checker lets go of
@@ -200,7 +200,7 @@ def replan(
         if earlier is not None:
             calls = {name: facts.calls for name, facts in domain.structure.names.items()}
             changed = affected(earlier.simulation.module, module, calls, ())
-        cut = Cut.of(module, domain, earlier.cut if earlier is not None else None, changed)
+        cut = BlockedModule.of(module, domain, earlier.cut if earlier is not None else None, changed)
         places = _places(cut, instance, machine)
         effects = Effects(domain, machine, places)
         storages = CutStorages(domain, effects, pause=pause, cut=cut)
@@ -217,7 +217,7 @@ def replan(
         storages.pause = go_on
         _let_go(storages, bodies, finish(storages.found(instance)))
         domain.forget()
-    return Plan(Simulation(module, instance, machine, body, effects), cut, storages, bodies)
+    return RevisionPlan(Simulation(module, instance, machine, body, effects), cut, storages, bodies)
 
 
 def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
@@ -235,11 +235,11 @@ def _let_go(storages: CutStorages, bodies: CutBodies, entry: Storages) -> None:
     storages.cut.keep({id(found.instance) for found in used.values()})
 
 
-def _is_same_machine(earlier: Plan, machine: Hardware, places: dict[int, int]) -> bool:
+def _is_same_machine(earlier: RevisionPlan, machine: Hardware, places: dict[int, int]) -> bool:
     return earlier.simulation.hardware is machine and earlier.storages.effects.place == places
 
 
-def _places(cut: Cut, entry: Instance, machine: Hardware) -> dict[int, int]:
+def _places(cut: BlockedModule, entry: Instance, machine: Hardware) -> dict[int, int]:
     """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
     try:
         return machine.place(finish(cut.used_devices(entry)))

@@ -16,7 +16,7 @@ from distir.cost import show_seconds
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Statement, SymbolicDim, TensorType, Type, types
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
-from distir.simulate.descent import Place, Run
+from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import to_seconds
 from distir.simulate.simulation import Simulation
 from distir.simulate.timeline import Timeline
@@ -82,7 +82,7 @@ def moment(timeline: Timeline, occurrence: Occurrence, index: int) -> Moment | N
         return Moment(to_seconds(start), to_seconds(end - start), step.devices) if end > start else None
     if not step.devices or not step.ticks:
         return None
-    return Moment(to_seconds(Place(found, index).start), step.cost.seconds, step.devices)
+    return Moment(to_seconds(EventPlace(found, index).start), step.cost.seconds, step.devices)
 
 
 def run_of(timeline: Timeline, occurrence: Occurrence) -> Run | None:

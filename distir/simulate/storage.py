@@ -18,7 +18,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Renaming
 from distir.simulate.effects import Effect, Effects, Relocation
-from distir.simulate.held import NOTHING_GIVEN, Given, Held
+from distir.simulate.held import NOTHING_GIVEN, Given, PendingOps
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 
@@ -77,7 +77,7 @@ class Storages:
     """By statement that is on another stream than that of compute: its name."""
     streamed: bool = False
     """Whether a statement is, here or in calls."""
-    held: Held = field(default_factory=Held)
+    held: PendingOps = field(default_factory=PendingOps)
     replica: tuple[Storages, Relocation] | None = None
     """Those that these follow from, on other devices; then `statements` are those of the other instance."""
 
@@ -255,7 +255,7 @@ class StorageMap:
         _, _, given, pending = key
         sizes = own if given is None else [*given]
         sizes += pending.hidden
-        known = self.known[key] = Storages(instance, len(sizes), sizes, held=Held.of(pending))
+        known = self.known[key] = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees

@@ -36,9 +36,9 @@ from distir.simulate.algebra.clocks import (
     totals,
 )
 from distir.simulate.body import Body
-from distir.simulate.descent import Descent, Path, Place
+from distir.simulate.descent import Descent, EventPlace, Path
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.exposure import Exposure, Kind, Pieces, by_memory, exposure, laid_beside, pieces_of
+from distir.simulate.exposure import Exposure, Pieces, StreamActivity, by_memory, exposure, laid_beside, pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Event:
     effect: Effect
     start: float
     end: float
-    place: Place = field(repr=False, compare=False)
+    place: EventPlace = field(repr=False, compare=False)
 
     @property
     def path(self) -> tuple[tuple[Function, int], ...]:
@@ -159,10 +159,10 @@ class Timeline:
     @cached_property
     def communication(self) -> dict[int, float]:
         """By device: seconds in which communication occupies it, whatever else does."""
-        found = self._occupied(self._communication, [Kind.COMMUNICATES])
+        found = self._occupied(self._communication, [StreamActivity.COMMUNICATES])
         return {device: to_seconds(ticks) for device, ticks in found.items()}
 
-    def _occupied(self, sums: Clocks, kinds: Collection[Kind] = tuple(Kind)) -> dict[int, int]:
+    def _occupied(self, sums: Clocks, kinds: Collection[StreamActivity] = tuple(StreamActivity)) -> dict[int, int]:
         """By device: for how long it does what is of these kinds, of which `sums` has the total by stream."""
         found: dict[int, int] = {}
         for device, streams in self.streams.items():
@@ -288,7 +288,7 @@ class Timeline:
                 found.append(Wait(idle.device, idle.place.index, free, start - free, idle.blocker, name))
         return found
 
-    def _event(self, place: Place) -> Event:
+    def _event(self, place: EventPlace) -> Event:
         start, end = to_seconds(place.start), to_seconds(place.end)
         return Event(place.index, place.effect, start, end, place)
 

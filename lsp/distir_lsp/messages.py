@@ -37,7 +37,7 @@ class Unreadable(Exception):  # noqa: N818 - an answer, not a failure of ours
         self.error, self.id, self.is_answered = error, id, is_answered
 
 
-class Reader:
+class MessageReader:
     """Reads messages. Numbers that JSON does not have are None, as infinite ones are: to standard requests, errors."""
 
     def __init__(self) -> None:

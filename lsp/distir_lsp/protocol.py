@@ -20,7 +20,7 @@ from pygls.exceptions import (
 )
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
-from distir_lsp.messages import OWN, Reader, Unreadable
+from distir_lsp.messages import OWN, MessageReader, Unreadable
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -54,7 +54,7 @@ class Protocol(LanguageServerProtocol):
 
     def __init__(self, server: DistirServer, converter: Converter) -> None:
         super().__init__(server, converter)
-        self._reader = Reader()
+        self._reader = MessageReader()
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Steps:

@@ -168,7 +168,7 @@ def register(server: DistirServer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SimulatedVersion:
     """A version that has been simulated. `stale`: an earlier one, for the latest has errors or takes long."""
 
     document: Document
@@ -180,7 +180,7 @@ class Shown:
         return {**answer_of(self.document, found, self.positions), "stale": self.stale}
 
 
-def _compared(shown: Shown, name: str, other: Document, other_positions: Positions) -> Answer:
+def _compared(shown: SimulatedVersion, name: str, other: Document, other_positions: Positions) -> Answer:
     from distir.ide.compare import compare
 
     if other.simulation is None:
@@ -281,7 +281,7 @@ def _opened(
     return lambda: (open_document(text, name, setup), Positions(text, server.encoding)), name
 
 
-async def _simulated(server: DistirServer, uri: str) -> Shown:
+async def _simulated(server: DistirServer, uri: str) -> SimulatedVersion:
     """The latest version with its simulation, which may have to be waited for.
 
     An earlier one where the latest has errors, or is not simulated in time, or only on demand. Raises RequestRefused
@@ -296,10 +296,10 @@ async def _simulated(server: DistirServer, uri: str) -> Shown:
         if done is not None and done.program is document.program and done.setup is document.setup:
             if done.simulation is None:
                 raise RequestRefused(f"the program cannot be simulated: {done.unsimulated}")
-            return Shown(done, server.positions(uri), stale=False)
+            return SimulatedVersion(done, server.positions(uri), stale=False)
         if without or waited >= LONGEST_WAIT_S:
             if done is not None and done.simulation is not None:
-                return Shown(done, Positions(done.text, server.encoding), stale=True)
+                return SimulatedVersion(done, Positions(done.text, server.encoding), stale=True)
             raise RequestRefused(without or "the program is not simulated yet; ask again")
         await asyncio.sleep(0.01)
         waited += 0.01

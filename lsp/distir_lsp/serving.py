@@ -15,7 +15,7 @@ from distir_lsp.server import DistirServer
 from distir_lsp.watch import Watch, hung_up
 
 
-class Output(StdoutWriter):
+class ProtocolOutput(StdoutWriter):
     """The output stream. Messages after it is closed, while the server ends, are dropped without an error."""
 
     def write(self, data: bytes) -> None:
@@ -29,7 +29,7 @@ def on_standard_io(server: DistirServer) -> None:
 
     As on a port, the process must end after that: where a request does not, it is ended.
     """
-    server.protocol.set_writer(Output(sys.stdout.buffer))
+    server.protocol.set_writer(ProtocolOutput(sys.stdout.buffer))
     descriptor = sys.stdin.buffer.fileno()
 
     async def serve() -> None:

@@ -32,7 +32,7 @@ def test_warnings_alone_are_shown_and_end_with_0(distir, file):
     assert "warning[" in ended.err
 
 
-def test_a_folder_stands_for_the_programs_in_it_and_below(distir, file, tmp_path):
+def test_a_folder_means_the_programs_in_it_and_below(distir, file, tmp_path):
     file("a.dir", SMALL)
     file("deep/er/b.dir", WRONG)
     file("deep/notes.txt", "no program")

@@ -107,7 +107,7 @@ def test_a_program_that_takes_no_time_is_compared_all_the_same(distir, both):
     assert found["b"]["latency_s"] == api.simulate(api.parse(empty)).latency_s == 0
 
 
-def test_what_is_wrong_with_a_program_is_told(distir, both):
+def test_what_is_wrong_with_a_program_is_reported(distir, both):
     ended = distir("diff", *both(SMALL, SMALL.replace("(3, 2)", "(4, 2)")))
     assert (ended.code, ended.out) == (1, "")
     assert "b.dir" in ended.err

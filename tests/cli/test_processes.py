@@ -20,7 +20,7 @@ def test_exit_codes(file, tmp_path):
     assert run_process("fmt", "-", stdin=UNTIDY.encode()).out.startswith("func @main")
 
 
-def test_output_that_nobody_reads_ends_the_run_quietly(file):
+def test_output_that_nothing_reads_ends_the_run_quietly(file):
     path = file("a.dir", SMALL + ("// " + "a" * 96 + "\n") * 100_000)
     with path.open("rb") as text:
         process = start("fmt", "-", stdin=text)

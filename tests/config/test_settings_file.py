@@ -320,5 +320,5 @@ def test_any_bytes_are_read_or_reported(tmp_path_factory, content):
         ("streams = 2", "what can be set here: `hardware`, `nodes`, `entry`, `bind`, `budget`, `hints`"),
     ],
 )
-def test_a_setting_in_the_wrong_table_is_told_where_it_belongs(folder, content, advice):
+def test_a_setting_in_the_wrong_table_is_reported_with_its_place(folder, content, advice):
     assert advice in problems(folder, content)

@@ -97,7 +97,7 @@ def test_a_profile_is_read_again_when_its_file_or_one_that_it_extends_changes(tm
         load(path)
 
 
-def test_unknown_names_are_told_the_nearest_and_all():
+def test_unknown_names_are_refused_with_the_nearest_and_all():
     with pytest.raises(HardwareError) as caught:
         load("dgx-a10")
     (problem,) = caught.value.problems

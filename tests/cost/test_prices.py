@@ -105,7 +105,7 @@ def test_rows_of_a_search_say_what_they_cost(tmp_path, capsys, monkeypatch):
     assert "USD/step   USD/Mtoken" in capsys.readouterr().out
 
 
-def test_an_editor_is_told():
+def test_an_editor_gets_prices():
     from distir.ide.document import Setup, open_document
     from distir.ide.status import status
 

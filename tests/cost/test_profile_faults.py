@@ -111,7 +111,7 @@ def test_a_quantity_is_united_and_above_zero(path):
         (("groups", 0, "cuont"), 4, "count"),
     ],
 )
-def test_an_unknown_key_is_told_the_nearest(path, typo, meant):
+def test_an_unknown_key_is_refused_with_the_nearest(path, typo, meant):
     profile = change(path, typo)
     table = profile
     for key in path[:-1]:
@@ -276,7 +276,7 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
         ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
     ],
 )
-def test_a_key_in_the_wrong_table_is_told_where_it_belongs(line, place, advice):
+def test_a_key_in_the_wrong_table_is_reported_with_its_place(line, place, advice):
     with pytest.raises(HardwareError) as caught:
         parse(f'extends = "dgx-a100"\n{place}\n{line}\n', "mine")
     (problem,) = caught.value.problems

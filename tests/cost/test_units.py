@@ -124,7 +124,7 @@ def test_different_times_are_shown_apart_in_as_few_digits_as_it_takes(seconds, o
             assert shown != show_seconds_apart(other, [seconds])
 
 
-def test_late_starts_are_told_apart():
+def test_late_starts_are_distinct():
     starts = [397.012e-3, 397.019e-3, 397.22e-3, 397.22e-3]
     shown = [show_seconds_apart(start, starts) for start in starts]
     assert shown == ["397.01ms", "397.02ms", "397.2ms", "397.2ms"]

@@ -98,7 +98,7 @@ def test_a_sentence_says_what_is_printed(page, sentence, figure, form):
     assert said == format(figure(), form)
 
 
-def test_the_accuracy_that_is_told_is_that_of_the_report(pytestconfig):
+def test_the_stated_accuracy_is_that_of_the_report(pytestconfig):
     """`--bless` takes the table over."""
     table = r"^\| configurations \|.*\n(?:\|.*\n)+"
     measured = re.search(table, REPORT, re.MULTILINE).group()

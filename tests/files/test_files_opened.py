@@ -164,7 +164,7 @@ def test_external_data_of_a_model_is_not_read_from_a_pipe(tmp_path):
         found.weights["w"]
 
 
-def test_what_a_shell_hands_over_is_read(tmp_path):
+def test_what_a_shell_passes_is_read(tmp_path):
     """`distir check <(distir model mlp)`: the caller has opened the pipe already."""
     (tmp_path / "a.dir").write_text(PROGRAM)
     words = " ".join(f"'{word}'" for word in COMMAND)

@@ -54,7 +54,7 @@ def test_where_a_key_and_its_value_stand(key, shown, value):
     assert TEXT[place.value.start : place.value.end] == value
 
 
-def test_what_stands_in_a_text_is_no_table():
+def test_what_is_in_a_text_is_no_table():
     assert ("no", "table") not in parse(TEXT).places
 
 
@@ -127,7 +127,7 @@ def test_long_texts_are_read_or_refused_at_once(text):
         parse(text)
 
 
-def test_a_key_of_very_many_names_is_refused_where_it_stands():
+def test_a_key_of_very_many_names_is_refused_where_it_is():
     with pytest.raises(TomlError, match="nested too deep") as caught:
         parse("title = 'x'\n" + HOSTILE["a dotted key"])
     assert caught.value.span.start == len("title = 'x'\n")

@@ -238,7 +238,7 @@ def comparison(repository, *flags, code=0):
     return done.stdout
 
 
-def test_a_pull_request_is_told_what_it_changes(repository):
+def test_a_pull_request_gets_a_summary_of_what_it_changes(repository):
     assert "Nothing." in comparison(repository)
     (repository / "a.dir").write_text(SLOWER)
     (repository / "gone.dir").unlink()

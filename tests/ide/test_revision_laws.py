@@ -69,7 +69,7 @@ def assert_same(document, fresh):
 @pytest.mark.parametrize("program", range(len(PROGRAMS)))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits)
-def test_every_version_is_as_if_read_anew(program, steps):
+def test_every_version_is_as_if_read_again(program, steps):
     text = good = PROGRAMS[program]
     document = open_document(text, "x", SETUP)
     for version, (kind, a, b, looked_at) in enumerate(steps):
@@ -223,7 +223,7 @@ def test_findings_go_with_their_statements():
     assert levels(findings(without, document)) == []
 
 
-def test_what_is_unused_is_faded_and_what_idles_is_told():
+def test_what_is_unused_is_faded_and_what_idles_is_reported():
     text = (
         "func @main(%x: Tensor[Float32, (2048, 2048), 1], %y: Tensor[Float32, (4, 4), 2]) {\n"
         "  %a = MatMul(%x, %x)\n  %b = Relu(%y)\n  %c = Exp(%a)\n  return %a, %b\n}\n"

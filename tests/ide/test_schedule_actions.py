@@ -138,7 +138,7 @@ func @main(%x: {big}) {{
     assert changed.simulation.devices[1].peak_memory_bytes < document.simulation.devices[1].peak_memory_bytes
 
 
-def test_no_gain_can_be_told_of_programs_that_are_wrong():
+def test_no_gain_is_reported_of_programs_that_are_wrong():
     document, offset = at_cursor(example("mlp_pipeline_swapped").replace("@dense(%w1, %x_2)", "@dense(%w1<|>)"))
     assert list(schedule.faster_moves(document, Span(offset, offset))) == []
 

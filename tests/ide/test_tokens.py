@@ -40,7 +40,7 @@ def utf16(text):
     return len(text.encode("utf-16-le")) // 2
 
 
-def test_words_are_told_apart():
+def test_kinds_of_words_are_distinct():
     found = {word: (kind, modifiers) for word, kind, modifiers in decoded(viewed(PIPELINE))}
     assert found["func"][0] == "keyword"
     assert found["@main"] == ("function", {"declaration"})

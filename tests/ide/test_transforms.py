@@ -102,7 +102,7 @@ def test_an_option_that_is_no_parameter_is_refused_where_it_is_defined():
         step(choices={"colour": ("red",)})(lambda module: module)
 
 
-def test_comments_of_functions_that_are_not_transformed_are_not_told_of():
+def test_comments_of_functions_that_are_not_transformed_are_not_reported():
     text = PROGRAM + "\n// Beside.\nfunc @beside(%x: Tensor[Float32, (4,), 1]) {\n  // own\n  return %x\n}\n"
     document = open_document(text, "a.dir", replace(Setup(load()), entry="mlp"))
     assert transformed(document, "mlp", ["dp=2"]).left_out == ()

@@ -71,7 +71,7 @@ def test_no_operator_set(tmp_path):
     assert "operator set" in refused(tmp_path, proto)
 
 
-def test_ops_of_other_domains_stay_and_are_told(tmp_path):
+def test_ops_of_other_domains_stay_and_are_reported(tmp_path):
     custom = helper.make_node("FusedThing", ["x"], ["y"], domain="com.example", alpha=2.0)
     proto = model([custom], X, Y, extra_opsets=[helper.make_opsetid("com.example", 1)])
     module = imported(tmp_path, proto)

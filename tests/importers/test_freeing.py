@@ -167,7 +167,7 @@ def test_sizes_that_are_not_the_batch_stay(tmp_path):
     assert "Tensor[Float32, (B, 3), 1]" in distir.format(module)
 
 
-def test_results_of_the_whole_batch_are_told(tmp_path):
+def test_results_of_the_whole_batch_are_reported(tmp_path):
     """A mean that was written as a division by 3 stays one."""
     proto = model(
         [node("ReduceSum", "x", "s", keepdims=0), node("Div", "s count", "y")],

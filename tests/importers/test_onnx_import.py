@@ -144,7 +144,7 @@ def test_a_fixed_batch_can_be_freed(tmp_path, fixed):
         assert_agrees(module, attention_like(size), {"x": weight(size, 4, 6)})
 
 
-def test_a_batch_that_is_fixed_inside_is_told(tmp_path):
+def test_a_batch_that_is_fixed_inside_is_reported(tmp_path):
     proto = model([node("Add", "x table", "y")], {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, None)}, {"table": weight(3, 4)})
     with pytest.raises(ValueError, match="batch size 3 is fixed inside the model at `%y`"):
         imported(tmp_path, proto, batch={"x": 0})
@@ -166,7 +166,7 @@ def test_operands_that_are_left_out(tmp_path):
     assert_agrees(module, proto, {"x": weight(4)})
 
 
-def test_results_that_nobody_uses_are_left_out(tmp_path):
+def test_results_that_nothing_uses_are_left_out(tmp_path):
     proto = model(
         [node("TopK", "x k", "values places"), node("Dropout", "values", "kept mask")],
         {"x": (FLOAT, [6])},

@@ -65,7 +65,7 @@ def test_a_killed_rank_is_named_and_the_others_end(tmp_path):
     assert_nothing_is_left(tmp_path)
 
 
-def test_of_several_errors_the_first_is_told_once(tmp_path):
+def test_of_several_errors_the_first_is_reported_once(tmp_path):
     body = (
         "if rank == 2:\n    fail('no room', statement='%y = Relu(%x)', function='main')\n"
         "while not (Path(options.errors) / '2.json').exists():\n    time.sleep(0.02)\n"
@@ -119,7 +119,7 @@ time.sleep(3600)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_ranks_end_with_whoever_started_them_and_leave_no_folder(tmp_path, how):
+def test_ranks_end_with_the_process_that_started_them_and_leave_no_folder(tmp_path, how):
     (tmp_path / "run.py").write_text(SCRIPT + WATCHING)
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}

@@ -181,7 +181,7 @@ def overwriting(body):
 
 
 @pytest.mark.parametrize("case", OVERWRITING)
-def test_an_operand_is_overwritten_only_where_nobody_needs_it(case):
+def test_an_operand_is_overwritten_only_where_nothing_needs_it(case):
     body, expected = OVERWRITING[case]
     text = lower([entry(overwriting(body))]).files["program.py"]
     assert (".sub_(" in text) == expected

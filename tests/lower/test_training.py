@@ -163,7 +163,7 @@ STRATEGIES = [
 
 
 @pytest.mark.parametrize("steps", STRATEGIES, ids=" ".join)
-def test_every_strategy_hands_all_of_its_state_on(steps):
+def test_every_strategy_passes_all_of_its_state_on(steps):
     module = distir.transform(model(), *steps)
     main = module.functions["main"]
     step = training_step(entry(module), {})

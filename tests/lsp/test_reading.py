@@ -247,7 +247,7 @@ def test_a_program_with_errors_is_read_all_the_same(tmp_path):
     run(scenario())
 
 
-def test_after_a_syntax_error_what_is_told_of_the_last_simulation_is_marked(tmp_path):
+def test_after_a_syntax_error_what_is_shown_of_the_last_simulation_is_marked(tmp_path):
     async def scenario():
         async with session() as client:
             uri = open_text(client, tmp_path / "p.dir", PIPELINE)

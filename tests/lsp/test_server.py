@@ -108,7 +108,7 @@ def test_a_client_that_asks_is_sent_nothing(tmp_path):
         assert not [m for m in session.kept if m.get("method") == "textDocument/publishDiagnostics"]
 
 
-def test_a_client_that_cannot_be_told_to_ask_again_is_sent_them():
+def test_a_client_without_refresh_is_sent_them():
     with Session(capabilities={"textDocument": {"diagnostic": {}}}) as session:
         assert "diagnosticProvider" not in session.capabilities
         session.open(URI, WRONG)
@@ -171,7 +171,7 @@ def test_the_clients_settings_win(tmp_path):
         assert codes(session.diagnostics(uri)) == ["DIR506"]
 
 
-def test_the_client_is_asked_for_its_settings_and_told_what_to_watch(tmp_path):
+def test_the_client_is_asked_for_its_settings_and_to_watch_files(tmp_path):
     workspace = {"configuration": True, "didChangeWatchedFiles": {"dynamicRegistration": True}}
     with Session({**PUSHED, "workspace": workspace}, settings={"bind": {"B": 4}}) as session:
         registered = session.wait(lambda m: m.get("method") == "client/registerCapability")
@@ -380,7 +380,7 @@ def test_a_port_that_is_taken(command):
 GONE = """
 import io, sys
 from distir_lsp.server import DistirServer
-from distir_lsp.serving import Output
+from distir_lsp.serving import ProtocolOutput
 
 class Broken(io.BytesIO):
     def write(self, data):
@@ -388,7 +388,7 @@ class Broken(io.BytesIO):
 
 server = DistirServer()
 stream = Broken() if sys.argv[1] == "broken" else io.BytesIO()
-server.protocol.set_writer(Output(stream))
+server.protocol.set_writer(ProtocolOutput(stream))
 if sys.argv[1] == "closed":
     stream.close()
 server.report_server_error(LookupError("late"), None)
@@ -396,7 +396,7 @@ server.report_server_error(LookupError("late"), None)
 
 
 @pytest.mark.parametrize(("how", "lines"), [("closed", 0), ("broken", 40)])
-def test_a_client_that_is_gone_is_told_of_no_error_that_follows_from_another(how, lines):
+def test_a_client_that_is_gone_gets_no_error_that_follows_from_another(how, lines):
     run = subprocess.run(
         [sys.executable, "-c", GONE, how],
         capture_output=True,

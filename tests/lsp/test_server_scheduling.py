@@ -82,7 +82,7 @@ def test_cancelled_work_stops_where_it_pauses():
     asyncio.run(scenario())
 
 
-def test_what_fails_in_the_background_is_told():
+def test_what_fails_in_the_background_is_reported():
     async def scenario():
         await Background().run(lambda pause: 1 / 0)
 

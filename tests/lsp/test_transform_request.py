@@ -68,7 +68,7 @@ def test_steps_come_in_the_order_in_which_they_can_be_applied(tmp_path):
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
-def test_comments_stay_and_those_of_what_is_gone_are_told(tmp_path):
+def test_comments_stay_and_those_of_what_is_gone_are_reported(tmp_path):
     async def scenario():
         async with session() as client:
             uri = open_text(client, tmp_path / "mlp.dir", PROGRAM)

@@ -111,7 +111,7 @@ def test_a_server_whose_client_is_gone_ends_though_a_request_does_not(how):
         session.process.stdin = open("/dev/null", "wb")  # noqa: SIM115 - for the session to close
 
 
-def test_so_does_one_that_was_told_to_end():
+def test_so_does_one_that_was_asked_to_end():
     with Session(command=looping("aside")) as session:
         session.open(URI, SOUND)
         session.ask("textDocument/typeDefinition", asked(URI))

@@ -247,7 +247,7 @@ def test_rotary_embedding_turns_pairs_by_their_angle(operands):
     close(flat, joined(result))
 
 
-def test_rotary_embedding_turns_whole_heads_unless_told():
+def test_rotary_embedding_turns_whole_heads_unless_asked():
     x, angles = random_array("Float64", (1, 2, 3, 8)), random_array("Float64", (1, 3, 4))
     result = apply("RotaryEmbedding", x, np.cos(angles), np.sin(angles))
     np.testing.assert_allclose(np.linalg.norm(result, axis=-1), np.linalg.norm(x, axis=-1))

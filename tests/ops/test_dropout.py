@@ -69,7 +69,7 @@ def test_keys_and_positions_give_unrelated_masks():
             assert abs((one == other).mean() - 0.5) < 0.05
 
 
-def test_coordinates_beyond_the_counter_are_told_apart():
+def test_coordinates_beyond_the_counter_are_distinct():
     few = [np.arange(2)] * 6
     found = words(3, few)
     assert len(np.unique(found)) == found.size

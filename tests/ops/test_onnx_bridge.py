@@ -204,7 +204,7 @@ def test_devices():
     assert code is device_codes.DEVICE_MISMATCH
 
 
-def test_what_does_not_fit_is_told_with_the_op_and_the_types():
+def test_what_does_not_fit_is_reported_with_the_op_and_the_types():
     x = tensor(1, 3, 4, 4)
     code, message = rejects("Conv", x, tensor(2, 5, 3, 3))
     assert (code, message) == (
@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_told_with_the_op_and_the_types():
     assert rejects("GroupNormalization", x, tensor(3), tensor(3), num_groups=2)[0] is codes.BAD_VALUE
 
 
-def test_operands_that_the_reference_refuses_are_told_too():
+def test_operands_that_the_reference_refuses_are_reported_too():
     with pytest.raises(Reject, match="`BitShift` cannot be computed"):
         run(OPS["BitShift"], [np.ones(2, np.uint8)] * 2, bind(OPS["BitShift"], Attributes({"direction": "UP"})), 1)
 

@@ -217,7 +217,7 @@ def test_axes_count_from_either_end(axis, rank):
         assert (caught.value.code, caught.value.part) == (codes.BAD_VALUE, "axis")
 
 
-def test_a_letter_that_stands_for_two_sizes_is_shown_in_both_places():
+def test_a_letter_that_means_two_sizes_is_shown_in_both_places():
     blamed = rejection("MatMul", tensor(2, 3), tensor(4, 5))
     assert blamed.message == "`MatMul` operands disagree on dimension `k`: expected 3, found 4"
     assert blamed.part == Part("operand", 1)

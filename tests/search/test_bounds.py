@@ -64,7 +64,7 @@ def test_some_are_passed_over(machine):
     assert len(replace(search, method="bounded").table()) < len(search.table())
 
 
-def test_a_product_that_nobody_needs_bounds_nothing():
+def test_a_product_that_nothing_needs_bounds_nothing():
     subject = Subject("unused", UNUSED, MACHINES["dgx2-v100"])
     load_of_it = _load(subject, 64)
     for row in Search(subject, Space(4, (64,), (2, 4)), workers=HERE).table():

@@ -68,7 +68,7 @@ def test_each_group_of_devices_has_its_communicator(machine, steps, groups):
     assert {o.communicators for o in overheads(machine, *words)} == {groups * GB // 2}
 
 
-def test_one_device_that_stands_for_all_has_their_communicators(machine):
+def test_one_device_that_represents_all_has_their_communicators(machine):
     whole = overheads(machine, "dtp=2,2,2", microbatches=2)
     some = overheads(machine, "dtp=2,2,2", microbatches=2, representative=True)
     assert {o.communicators for o in whole} == {o.communicators for o in some}

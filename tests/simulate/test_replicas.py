@@ -124,7 +124,7 @@ def test_devices_of_another_kind_take_their_own_time(devices):
     assert effects[0].ticks == effects[1].ticks != effects[2].ticks
 
 
-def test_an_op_that_is_defined_anew_names_devices_as_it_now_says():
+def test_an_op_that_is_defined_again_names_devices_as_it_now_says():
     """What is known of an op goes with its definition, not with its name."""
     text = "func @stage(%x) {\n  %y = Moved[device = 1](%x)\n  return %y\n}\n" + stages(2, (1, 2))
     try:

@@ -36,7 +36,7 @@ def test_both_outputs_of_a_split_are_named():
 
 @quick
 @given(modules())
-def test_each_name_is_that_of_a_result_of_the_statement_that_is_told(module):
+def test_each_name_is_that_of_a_result_of_the_reported_statement(module):
     module = right(module)
     simulation = simulate(module, machine())
     for memory in {simulation.memory_of(device) for device in simulation.devices}:

@@ -58,7 +58,7 @@ def test_views_and_tuples_take_no_memory():
     assert len(simulation.timeline()) == 0
 
 
-def test_a_constant_takes_no_memory_wherever_it_stands():
+def test_a_constant_takes_no_memory_wherever_it_is():
     text = f"""func @f(%c, %x) {{ %y = Mul(%x, %c)\n return %c, %y }}
     func @main(%x: {X}) {{
       %c = Constant[value = 2.0]()
@@ -283,7 +283,7 @@ def test_functions_are_found_by_name():
         run(text, function="c")
 
 
-def test_a_program_of_too_many_devices_is_told_a_machine_that_has_them():
+def test_a_program_of_too_many_devices_is_offered_a_machine_that_has_them():
     def on(device):
         return f"func @main(%x: {X.replace(', 1]', f', {device}]')}) {{\n  %y = Relu(%x)\n  return %y\n}}\n"
 
@@ -294,7 +294,7 @@ def test_a_program_of_too_many_devices_is_told_a_machine_that_has_them():
     assert fails(on(10**9), "dgx-a100").help is None
 
 
-def test_a_program_of_too_much_memory_is_told_a_machine_that_has_it():
+def test_a_program_of_too_much_memory_is_offered_a_machine_that_has_it():
     text = "func @main(%x: Tensor[Float32, (N, 262144), {d}]) {{\n  %y = Relu(%x)\n  return %y\n}}\n"
     (found,) = run(text.format(d=1), "dgx-a100", bind={"N": 60_000}).findings()
     assert found.help == "`h200` is large enough: 8 devices of 141GB"

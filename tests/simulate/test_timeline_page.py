@@ -169,7 +169,7 @@ def test_columns_count_as_scripts_do():
     assert line[start:end].decode("utf-16-le") == "%y = Relu(%x)"
 
 
-def test_the_page_holds_what_an_editor_is_told():
+def test_the_page_holds_what_an_editor_gets():
     from distir_lsp.answers import as_json
     from distir_lsp.positions import Positions
 

@@ -70,7 +70,7 @@ def test_a_transform_leaves_comments_with_their_statements_parameters_and_functi
     assert text.startswith("// Of the file.\n\n// In front")
 
 
-def test_comments_of_what_is_inlined_stay_with_its_statements_and_those_of_what_is_gone_are_told():
+def test_comments_of_what_is_inlined_stay_with_its_statements_and_those_of_what_is_gone_are_reported():
     text, left_out = after("inline")
     assert text.startswith("// Of the file.\n\n// In front of @layer.\n")
     assert "  // above %h\n  %h = MatMul(%x, %w) // behind %h\n" in text

@@ -85,7 +85,7 @@ def test_keywords_are_attributes_and_claims_belong_to_one_name():
     assert [claim and str(claim) for claim in grad.claims] == [None, "D2"]
 
 
-def test_elided_bodies_are_told_apart_from_mistakes():
+def test_elided_bodies_are_distinct_from_mistakes():
     syntax = parse("func @denseGrad(%wb, %x, %da) { ... }\n\nfunc @lossGrad(%p, %y) { ... }\n")
     assert [d.code.number for d in syntax.diagnostics] == ["DIR106", "DIR106"]
     assert [len(f.params) for f in syntax.module] == [3, 2]

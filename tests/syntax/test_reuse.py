@@ -111,7 +111,7 @@ def test_so_it_is_after_several_edits_at_once(data, lines, near):
             assert everything(syntax) == everything(parse(text))
 
 
-def test_what_stands_between_edits_is_the_same_object():
+def test_what_is_between_edits_is_the_same_object():
     before = parse(LONG)
     text = LONG.replace("%v1 = Relu", "%v1 = Exponential").replace("%v58 = Relu(%x)", "%v58 = Exp(%x) // newer")
     after = parse(text, previous=before)
@@ -130,7 +130,7 @@ def test_what_did_not_change_is_the_same_object():
     assert f != g
 
 
-def test_another_spelling_reads_anew():
+def test_another_spelling_reads_again():
     before = parse(PROGRAM)
     after = parse(PROGRAM, spelling=lambda op, args, attrs: (args[:0], attrs), previous=before)
     assert after.functions[0].function.body[0].args == ()

@@ -118,7 +118,7 @@ def test_an_open_bracket_does_not_swallow_what_follows():
         "func @f(%x) {\n  %y = Concat([%x,\n  %y Relu(%x)\n  return %y\n}\n",
     ],
 )
-def test_what_stands_in_an_open_bracket_is_not_a_second_mistake(text):
+def test_what_is_in_an_open_bracket_is_not_a_second_mistake(text):
     assert len(parse(text).diagnostics) <= 2
 
 

@@ -110,7 +110,7 @@ def test_an_imported_llama(imported, precision, words):
     assert found.equal, [r for r in found.results if not r.equal]
 
 
-def test_replicas_without_a_weight_of_their_own_are_told_the_norm():
+def test_replicas_without_a_weight_of_their_own_receive_the_norm():
     step = clipped("mlp")
     replicas = transform(step, "dp=16", "zero=2")
     assert verify(step, replicas).equal

@@ -47,7 +47,7 @@ def test_gradients_of_random_programs_are_slopes_of_the_loss(program, seed):
 # The functions that are written.
 
 
-def test_a_deep_model_has_one_twin():
+def test_a_deep_model_has_one_backward_function():
     model = gpt2(layers=12, width=8, heads=2, sequence=2, batch=1, vocabulary=3, positions=2)
     step = distir.transform(model, "grad")
     calls = [s.function for s in step.entry().body if isinstance(s, Call)]
@@ -55,7 +55,7 @@ def test_a_deep_model_has_one_twin():
     assert calls == ["layer"] * 12 + ["layerGrad"] * 12
 
 
-def test_the_twin_of_a_dense_layer_is_what_a_person_would_write():
+def test_the_backward_function_of_a_dense_layer_is_what_a_person_would_write():
     step = distir.transform(parsed(MLP), "grad")
     text = distir.format(step)
     assert (
@@ -76,7 +76,7 @@ func @denseGrad(%w, %x, %a, %da) {
     assert "%dw1 = @denseGrad_1(%x, %as, %das)" in text  # nobody wants the gradient of the data
 
 
-def test_a_function_that_is_kept_from_is_extended_once():
+def test_a_function_that_gives_residuals_is_extended_once():
     step = distir.transform(parsed(NESTED), "grad")
     middle = step.functions["middle"]
     assert middle.returned[:2] == parsed(NESTED).functions["middle"].returned

@@ -262,7 +262,7 @@ func @main(%x: Tensor[Float32, (64, 32), 1], %dy: Tensor[Float32, (64, 16), 1], 
     assert found.timeline().event(1).effect.work.bytes == 4 * (64 * 32 + 64 * 16) + 2 * size
 
 
-def test_a_transpose_for_whoever_takes_strides_is_a_view():
+def test_a_transpose_for_consumers_that_take_strides_is_a_view():
     module = module_of("""
 func @scores(%q, %k) {
   %s = MatMul(%q, %k)

@@ -231,7 +231,7 @@ func @main(%x: Tensor[Float64, (4, 2), 1]) {
     assert "??" in distir.format(after)
 
 
-def test_inline_puts_what_a_callee_hands_through_in_its_place():
+def test_inline_puts_what_a_callee_returns_unchanged_in_its_place():
     text = """
 func @f(%pair, %x) {
   %a, %b = UnpackTuple(%pair)

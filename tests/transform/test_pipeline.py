@@ -321,7 +321,7 @@ def test_a_tied_weight_is_sent_once_and_so_is_its_gradient():
     assert len(made.functions["main"].params) == len(module.functions["main"].params), "one copy of each weight"
 
 
-def test_a_weight_that_nobody_updates_is_on_every_device_that_needs_it():
+def test_a_weight_that_nothing_updates_is_on_every_device_that_needs_it():
     made = pipeline(small_gpt2(), 2, 2)
     names = [p.name for p in made.functions["main"].params]
     assert {"wte.weight.1", "wte.weight.2"} <= set(names)
@@ -552,7 +552,7 @@ def test_what_mixes_the_examples_before_all_layers_is_refused():
     assert (found.code.number, found.site.index) == ("DIR641", 0)
 
 
-def test_the_same_in_a_call_is_told_at_the_call():
+def test_the_same_in_a_call_is_reported_at_the_call():
     text = """
 func @mix(%x) {
   %y = Softmax[axis = 0](%x)

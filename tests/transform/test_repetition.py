@@ -23,7 +23,7 @@ def lengths(draw):
 
 @quick
 @given(schedules, sizes, st.integers(1, 6), st.integers(2, 5), lengths())
-def test_what_is_told_once_is_the_same_order(schedule, devices, groups, least, length):
+def test_what_is_written_once_is_the_same_order(schedule, devices, groups, least, length):
     name, virtual = schedule
     _, events = merged(name, devices, devices * groups, virtual, length)
     timetable = folded(events, least)

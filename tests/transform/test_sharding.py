@@ -379,7 +379,7 @@ def test_a_module_that_does_not_check_is_not_split():
 # What goes into calls, and out of them
 
 
-def test_partial_sums_that_a_call_hands_on_are_not_taken_before_it():
+def test_partial_sums_that_a_call_passes_on_are_not_taken_before_it():
     """The half of a backward pass that is for weights gets some gradients from the other: once per microbatch."""
     module = transform(small_gpt2(4), "grad")
     once = split(module, "pp=2 microbatches=2 schedule=1f1b", "dp=2")

@@ -76,7 +76,7 @@ def test_weights_are_those_that_a_stage_holds():
 @pytest.mark.parametrize(
     "steps", [["pp=2", "microbatches=2"], ["dtp=1,1,2", "microbatches=2"], ["dtp=2,1,2", "microbatches=2"]]
 )
-def test_the_shares_are_said_whoever_asks_and_how_often(steps):
+def test_the_shares_are_said_for_every_question(steps):
     step = with_a_large_head()
     for _ in range(2):
         with listening() as said:

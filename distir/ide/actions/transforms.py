@@ -55,7 +55,7 @@ def offers(document: Document, span: Span) -> list[Offer]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StepParameter:
     """What a step takes: `kind` as its parameter is annotated; `required`, or else `default`.
 
     `choices`: the words that it is limited to; None where it is typed.
@@ -74,8 +74,8 @@ class KnownStep:
 
     name: str
     documentation: str
-    value: Choice | None
-    options: tuple[Choice, ...]
+    value: StepParameter | None
+    options: tuple[StepParameter, ...]
 
 
 def known_steps() -> tuple[KnownStep, ...]:
@@ -83,11 +83,11 @@ def known_steps() -> tuple[KnownStep, ...]:
     from distir.transform import STEPS
     from distir.transform.steps import Option, in_order
 
-    def choice(option: Option) -> Choice:
+    def choice(option: Option) -> StepParameter:
         default = option.default
         stated = "" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
         words = ("true", "false") if option.kind == "bool" else option.choices
-        return Choice(option.name, option.kind, option.required, stated, None if words is None else tuple(words))
+        return StepParameter(option.name, option.kind, option.required, stated, None if words is None else tuple(words))
 
     return tuple(
         KnownStep(s.name, s.documentation, choice(s.value) if s.value else None, tuple(map(choice, s.options.values())))

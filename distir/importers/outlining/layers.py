@@ -20,7 +20,7 @@ SHORTEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ListedModule:
     """An entry of a list of modules: its path (`model.layers.3`) and its class."""
 
     path: str
@@ -32,7 +32,7 @@ class Layer:
         return self.path.rpartition(".")[0], self.cls
 
 
-Owners = list[Layer | None]
+Owners = list[ListedModule | None]
 """By statement: the layer that it belongs to."""
 
 
@@ -64,11 +64,11 @@ def _owners(body: Sequence[Statement], scopes: Scopes) -> Owners:
     """By statement its layer: the outermost of which another one of its stack has the same ops, else the outermost."""
     entries = [_entries(statement, scopes) for statement in body]
     labels = labels_of(body)
-    ops: dict[Layer, Counter[int]] = {}
+    ops: dict[ListedModule, Counter[int]] = {}
     for statement, label, layers in zip(body, labels, entries, strict=True):
         for layer in layers if isinstance(statement, Apply) else ():
             ops.setdefault(layer, Counter())[label] += 1
-    stacks: dict[tuple[str, str], list[Layer]] = {}
+    stacks: dict[tuple[str, str], list[ListedModule]] = {}
     for layer, found in ops.items():
         if found.total() >= SHORTEST:
             stacks.setdefault(layer.stack, []).append(layer)
@@ -83,10 +83,10 @@ def _owners(body: Sequence[Statement], scopes: Scopes) -> Owners:
     return _filled(owners, entries)
 
 
-def _entries(statement: Statement, scopes: Scopes) -> list[Layer]:
+def _entries(statement: Statement, scopes: Scopes) -> list[ListedModule]:
     """The entries of lists that a statement is in, from the outermost."""
     scope = next((scopes[name] for name in results(statement) if name in scopes), ())
-    return [Layer(path, cls) for path, cls in scope if cls and path.rpartition(".")[2].isdigit()]
+    return [ListedModule(path, cls) for path, cls in scope if cls and path.rpartition(".")[2].isdigit()]
 
 
 def _filled(owners: Owners, entries: Sequence[object]) -> Owners:
@@ -95,7 +95,7 @@ def _filled(owners: Owners, entries: Sequence[object]) -> Owners:
     for i in range(len(owners) - 2, -1, -1):
         if not entries[i]:
             after[i] = after[i + 1]
-    before: Layer | None = None
+    before: ListedModule | None = None
     for i, owner in enumerate(owners):
         if entries[i]:
             before = owner
@@ -125,7 +125,9 @@ def _hoist(body: Sequence[Statement], owners: Owners) -> None:
             shared += [m for n in _used(body[maker]) if (m := makers.get(n)) is not None and owners[m] == inside]
 
 
-def _of_layer(name: str, layer: Layer | None, makers: Mapping[str, int], owners: Owners, own: Sequence[bool]) -> bool:
+def _of_layer(
+    name: str, layer: ListedModule | None, makers: Mapping[str, int], owners: Owners, own: Sequence[bool]
+) -> bool:
     """Whether a value has to do with the weights of a layer, or of one before it."""
     maker = makers.get(name)
     if maker is None:
@@ -167,10 +169,10 @@ def _gathered(body: Sequence[Statement], owners: Owners) -> tuple[list[Statement
     return [body[i] for i in order], [owners[i] for i in order]
 
 
-def _alike(body: Sequence[Statement], owners: Owners) -> Iterator[list[Layer]]:
+def _alike(body: Sequence[Statement], owners: Owners) -> Iterator[list[ListedModule]]:
     """Layers that do the same, in the order of the first of them."""
     labels = labels_of(body)
-    kinds: dict[object, list[Layer]] = {}
+    kinds: dict[object, list[ListedModule]] = {}
     for layer in dict.fromkeys(owner for owner in owners if owner is not None):
         start, length = owners.index(layer), owners.count(layer)
         if sum(isinstance(s, Apply) for s in body[start : start + length]) >= SHORTEST:

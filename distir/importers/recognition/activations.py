@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from distir.importers.onnx_nodes import shortest
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply
 
 Term = tuple[str, ...]
@@ -22,7 +22,7 @@ DEEPEST = 8
 """Beyond that, what is read is no activation."""
 
 
-def _polynomial(program: Program, name: object, between: set[str], depth: int = DEEPEST) -> Polynomial:
+def _polynomial(program: MatchedFunction, name: object, between: set[str], depth: int = DEEPEST) -> Polynomial:
     """A value as a polynomial of others; `between`: the values on the way, to which those are added that are read."""
     fixed = program.number(name)
     if fixed is not None:
@@ -84,7 +84,7 @@ def _cubic(x: str) -> Polynomial:
 
 
 @rule("Mul", "Div", "Add")
-def gelu(program: Program, root: Apply) -> str | None:
+def gelu(program: MatchedFunction, root: Apply) -> str | None:
     """`x / 2 * (1 + erf(x / sqrt(2)))`, or with the approximation by `tanh`."""
     between: set[str] = set()
     whole = _polynomial(program, root.results[0], between)
@@ -106,7 +106,7 @@ def gelu(program: Program, root: Apply) -> str | None:
 
 
 @rule("Mul", "Div")
-def swish(program: Program, root: Apply) -> str | None:
+def swish(program: MatchedFunction, root: Apply) -> str | None:
     """`x * sigmoid(alpha * x)`."""
     gate = program.maker(root.args[1])
     if root.op == "Div":
@@ -122,7 +122,7 @@ def swish(program: Program, root: Apply) -> str | None:
     return None
 
 
-def _over_one_and_exponential(program: Program, root: Apply) -> str | None:
+def _over_one_and_exponential(program: MatchedFunction, root: Apply) -> str | None:
     """`x / (1 + exp(-alpha * x))`."""
     x = str(root.args[0])
     between: set[str] = set()
@@ -142,7 +142,7 @@ def _alpha(factor: float) -> dict[str, float]:
 
 
 @rule("Div")
-def softmax(program: Program, root: Apply) -> str | None:
+def softmax(program: MatchedFunction, root: Apply) -> str | None:
     """`exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension."""
     exponential, total = program.maker(root.args[0]), program.maker(root.args[1])
     if exponential is None or total is None or exponential.op != "Exp" or total.op != "ReduceSum":

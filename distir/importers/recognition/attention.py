@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.importers.onnx_nodes import shortest
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import DTYPES, Apply, Constant, Dim, DType, Shape
 
 LOWEST = -1e9
@@ -31,11 +31,11 @@ class _View:
     order: tuple[int | None, ...]
     factor: float = 1.0
 
-    def shape(self, program: Program) -> Shape | None:
+    def shape(self, program: MatchedFunction) -> Shape | None:
         found = program.shape(self.name)
         return None if found is None else tuple(1 if i is None else found[i] for i in self.order)
 
-    def written(self, program: Program) -> str:
+    def written(self, program: MatchedFunction) -> str:
         """The tensor, without the number."""
         kept = tuple(i for i in self.order if i is not None)
         name = self.name
@@ -71,7 +71,7 @@ class _Scores:
 
 
 @rule("MatMul", "Einsum")
-def attention(program: Program, root: Apply) -> str | None:
+def attention(program: MatchedFunction, root: Apply) -> str | None:
     """`softmax(scores) @ v`."""
     for weights, v, order in _mixtures(program, root):
         for scores in _weights(program, weights):
@@ -80,7 +80,7 @@ def attention(program: Program, root: Apply) -> str | None:
     return None
 
 
-def _written(program: Program, root: Apply, scores: _Scores, v: _View, order: tuple[int, ...]) -> str | None:
+def _written(program: MatchedFunction, root: Apply, scores: _Scores, v: _View, order: tuple[int, ...]) -> str | None:
     shapes = [view.shape(program) for view in (scores.q, scores.k, v)]
     q, k, values = shapes
     dtypes = {program.dtype(view.name) for view in (scores.q, scores.k, v)}
@@ -115,7 +115,7 @@ def _written(program: Program, root: Apply, scores: _Scores, v: _View, order: tu
 
 
 def _heads(
-    program: Program, scores: _Scores, v: _View, q: Shape, k: Shape
+    program: MatchedFunction, scores: _Scores, v: _View, q: Shape, k: Shape
 ) -> tuple[list[str], dict[str, Constant]] | None:
     """Queries, keys and values as the op wants them: of rank 4, or without heads of rank 3."""
     views = (scores.q, scores.k, v)
@@ -128,7 +128,9 @@ def _heads(
     return None
 
 
-def _of_groups(program: Program, views: Sequence[_View], q: Shape) -> tuple[list[str], dict[str, Constant]] | None:
+def _of_groups(
+    program: MatchedFunction, views: Sequence[_View], q: Shape
+) -> tuple[list[str], dict[str, Constant]] | None:
     """Queries by the group of heads that share keys and values: (batch, groups, heads, sequence, size)."""
     count = [size for size in q[1:3] if isinstance(size, int)]
     sizes = [size if isinstance(size, int) else -1 for size in q]
@@ -142,7 +144,7 @@ def _of_groups(program: Program, views: Sequence[_View], q: Shape) -> tuple[list
     return [queries, *(program.squeezed(view.written(program), 2) for view in views[1:])], {}
 
 
-def _reshaped(program: Program, name: str, sizes: Sequence[int]) -> str:
+def _reshaped(program: MatchedFunction, name: str, sizes: Sequence[int]) -> str:
     made = program.maker(name)
     if made is not None and made.op == "Reshape":  # what it was before, where that has the shape already
         before = program.shape(made.args[0]) or ()
@@ -154,7 +156,7 @@ def _reshaped(program: Program, name: str, sizes: Sequence[int]) -> str:
 # the product of weights and values
 
 
-def _mixtures(program: Program, root: Apply) -> Iterator[tuple[str, _View, tuple[int, ...]]]:
+def _mixtures(program: MatchedFunction, root: Apply) -> Iterator[tuple[str, _View, tuple[int, ...]]]:
     """Weights, values, and the order of the result's dimensions, where those of weights and values come first."""
     left, right = (str(arg) for arg in root.args[:2]) if len(root.args) == 2 else ("", "")
     rank = len(program.shape(left) or ())
@@ -185,11 +187,11 @@ def _einsum_of_values(made: Apply, swapped: bool) -> tuple[str, str, str] | None
     return (a, b, out) if fits and set(out) == {*a[:-1], *own} else None
 
 
-def _view(program: Program, name: str, rank: int) -> _View:
+def _view(program: MatchedFunction, name: str, rank: int) -> _View:
     return _composed(program, name, tuple(range(rank)))
 
 
-def _composed(program: Program, name: str, order: tuple[int | None, ...]) -> _View:
+def _composed(program: MatchedFunction, name: str, order: tuple[int | None, ...]) -> _View:
     """A view of what a value is a view of: transposed, or times a number."""
     factor = 1.0
     while (made := program.maker(name)) is not None:
@@ -204,7 +206,7 @@ def _composed(program: Program, name: str, order: tuple[int | None, ...]) -> _Vi
     return _View(name, order, factor)
 
 
-def _times_number(program: Program, made: Apply | None) -> tuple[str, float] | None:
+def _times_number(program: MatchedFunction, made: Apply | None) -> tuple[str, float] | None:
     """What is multiplied with a number, and the number."""
     if made is None or made.op not in ("Mul", "Div"):
         return None
@@ -221,7 +223,7 @@ def _times_number(program: Program, made: Apply | None) -> tuple[str, float] | N
 # weights and scores
 
 
-def _weights(program: Program, name: str) -> Iterator[_Scores]:
+def _weights(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     """Weights: a softmax, perhaps without its last column, perhaps in other elements."""
     made = program.maker(name)
     if made is None:
@@ -238,7 +240,7 @@ def _weights(program: Program, name: str) -> Iterator[_Scores]:
         yield from (found for found in _softmax(program, name, made) if found.sinks is None)
 
 
-def _softmax(program: Program, name: str, made: Apply) -> Iterator[_Scores]:
+def _softmax(program: MatchedFunction, name: str, made: Apply) -> Iterator[_Scores]:
     if made.op in ("Cast", "Identity"):
         inner = program.maker(made.args[0])
         if inner is not None:
@@ -249,7 +251,7 @@ def _softmax(program: Program, name: str, made: Apply) -> Iterator[_Scores]:
         yield from (found.through(name) for found in _logits(program, str(made.args[0])))
 
 
-def _but_the_last(program: Program, name: str, made: Apply) -> bool:
+def _but_the_last(program: MatchedFunction, name: str, made: Apply) -> bool:
     """Whether a value is another one without the last element of its last dimension."""
     before, after = program.shape(made.args[0]), program.shape(name)
     if before is None or after is None or before[:-1] != after[:-1]:
@@ -262,7 +264,7 @@ def _but_the_last(program: Program, name: str, made: Apply) -> bool:
     return starts is not None and not any(starts) and steps is not None and set(steps) == {1}
 
 
-def _logits(program: Program, name: str) -> Iterator[_Scores]:
+def _logits(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     """What a softmax is taken of: scores, perhaps with a sink as their last column, perhaps less their largest."""
     made = program.maker(name)
     if made is None:
@@ -287,7 +289,7 @@ def _logits(program: Program, name: str) -> Iterator[_Scores]:
     yield from _masked(program, name)
 
 
-def _sinks(program: Program, name: str) -> str | None:
+def _sinks(program: MatchedFunction, name: str) -> str | None:
     """A score for each head, where a value is that for each query: (batch, heads, queries, 1)."""
     shape = program.shape(name)
     if shape is None or len(shape) != 4 or shape[-1] != 1:
@@ -312,7 +314,7 @@ def _sinks(program: Program, name: str) -> str | None:
     return program.apply("Reshape", name, program.sizes([shape[1]], name))
 
 
-def _masked(program: Program, name: str) -> Iterator[_Scores]:
+def _masked(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     """Masked logits: masks are added, or put in their place; the first one first."""
     made = program.maker(name)
     if made is not None and made.op == "Cast":
@@ -343,14 +345,14 @@ def _masked(program: Program, name: str) -> Iterator[_Scores]:
     yield from _capped(program, name)
 
 
-def _plain(program: Program, condition: str, fill: float, negated: bool) -> tuple[str, float, bool]:
+def _plain(program: MatchedFunction, condition: str, fill: float, negated: bool) -> tuple[str, float, bool]:
     """A condition without `Not`."""
     while (made := program.maker(condition)) is not None and made.op == "Not":
         condition, negated = str(made.args[0]), not negated
     return condition, fill, negated
 
 
-def _capped(program: Program, name: str) -> Iterator[_Scores]:
+def _capped(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     """`cap * tanh(scores / cap)`, or no softcap."""
     made = program.maker(name)
     step = _times_number(program, made)
@@ -365,7 +367,7 @@ def _capped(program: Program, name: str) -> Iterator[_Scores]:
     yield from _scaled(program, name)
 
 
-def _scaled(program: Program, name: str) -> Iterator[_Scores]:
+def _scaled(program: MatchedFunction, name: str) -> Iterator[_Scores]:
     made = program.maker(name)
     step = _times_number(program, made)
     if step is not None:
@@ -378,7 +380,7 @@ def _scaled(program: Program, name: str) -> Iterator[_Scores]:
         yield from (found.through(name) for found in _products(program, made))
 
 
-def _products(program: Program, made: Apply) -> Iterator[_Scores]:
+def _products(program: MatchedFunction, made: Apply) -> Iterator[_Scores]:
     """Queries times keys."""
     if made.op == "MatMul":
         left, right = (str(arg) for arg in made.args)
@@ -416,7 +418,7 @@ def _einsum_of_scores(made: Apply, swapped: bool) -> tuple[str, str, str] | None
 # masks
 
 
-def _mask(program: Program, scores: _Scores, rank: int) -> tuple[bool, str]:
+def _mask(program: MatchedFunction, scores: _Scores, rank: int) -> tuple[bool, str]:
     """One mask for all steps of masking, "" for none; and whether there is one that says the same."""
     mask, dtype = "", program.dtype(scores.q.name)
     if dtype is None:
@@ -438,7 +440,7 @@ def _mask(program: Program, scores: _Scores, rank: int) -> tuple[bool, str]:
     return True, mask
 
 
-def _of_all_heads(program: Program, mask: str, shape: Shape) -> tuple[bool, str]:
+def _of_all_heads(program: MatchedFunction, mask: str, shape: Shape) -> tuple[bool, str]:
     """A mask of (batch, groups, heads, queries, keys) without the groups, where it is the same for all heads."""
     padded: tuple[Dim, ...] = (*(1,) * (5 - len(shape)), *shape)
     if padded[1:3] != (1, 1) or len(shape) != 5:
@@ -446,7 +448,7 @@ def _of_all_heads(program: Program, mask: str, shape: Shape) -> tuple[bool, str]
     return True, program.squeezed(mask, 1)
 
 
-def _with_step(program: Program, mask: str, step: _Masking, dtype: DType) -> str:
+def _with_step(program: MatchedFunction, mask: str, step: _Masking, dtype: DType) -> str:
     """A mask after one more step."""
     condition = step.mask
     if step.fill is None and step.negated:
@@ -472,7 +474,7 @@ def _with_step(program: Program, mask: str, step: _Masking, dtype: DType) -> str
 
 
 @rule("Attention")
-def of_shared_heads(program: Program, root: Apply) -> str | None:
+def of_shared_heads(program: MatchedFunction, root: Apply) -> str | None:
     """Keys and values whose heads are repeated for groups of queries: the op does that."""
     q, k, v = (str(arg) for arg in root.args[:3])
     shape = program.shape(q)
@@ -488,7 +490,7 @@ def of_shared_heads(program: Program, root: Apply) -> str | None:
     return program.apply("Attention", *operands, like=root.results[0], **root.attrs)
 
 
-def _once(program: Program, name: str) -> _View | None:
+def _once(program: MatchedFunction, name: str) -> _View | None:
     """What a tensor of (batch, heads, sequence, size) is, of which each head is repeated."""
     view = _composed(program, name, (0, 1, 2, 3))
     repeated, heads = view.name, view.order[1]
@@ -522,7 +524,7 @@ def _once(program: Program, name: str) -> _View | None:
 
 
 @rule("Attention")
-def causal(program: Program, root: Apply) -> str | None:
+def causal(program: MatchedFunction, root: Apply) -> str | None:
     """A mask that hides what comes later, or also what is long ago."""
     if len(root.args) < 4 or not root.args[3] or root.attrs.get("is_causal"):
         return None
@@ -558,7 +560,7 @@ def _behind(size: int, window: int) -> Any:
     return (ahead <= 0) & (ahead > -window)
 
 
-def _seen(program: Program, mask: str) -> Any:
+def _seen(program: MatchedFunction, mask: str) -> Any:
     """Which keys each query sees, by a mask that depends on no input and hides fully or not at all."""
     found = program.computed(mask, LARGEST_MASK)
     if found is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from distir.importers.onnx_nodes import shortest
 from distir.importers.recognition.patterns import Match, Pattern, mean, number, op, value
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply, Attributes, Constant
 
 x, w = value("x"), value("w")
@@ -35,18 +35,18 @@ VARIANCE = _over_root(CENTRED, mean(_square(CENTRED)))
 
 
 @rule("Mul", "Div")
-def root_mean_square(program: Program, root: Apply) -> str | None:
+def root_mean_square(program: MatchedFunction, root: Apply) -> str | None:
     """`x / sqrt(mean(x * x) + epsilon)`."""
     return _normalised(program, "RMSNormalization", ROOT_MEAN_SQUARE.of(program, root))
 
 
 @rule("Mul", "Div")
-def mean_and_variance(program: Program, root: Apply) -> str | None:
+def mean_and_variance(program: MatchedFunction, root: Apply) -> str | None:
     """`(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)`."""
     return _normalised(program, "LayerNormalization", VARIANCE.of(program, root))
 
 
-def _normalised(program: Program, name: str, found: Match | None) -> str | None:
+def _normalised(program: MatchedFunction, name: str, found: Match | None) -> str | None:
     shape = program.shape(found["x"]) if found else None
     if not found or shape is None or found["axis"] < -len(shape):
         return None
@@ -60,7 +60,7 @@ def _normalised(program: Program, name: str, found: Match | None) -> str | None:
     return program.apply(name, found["x"], scale, like=found["x"], **attrs)
 
 
-def _ones(program: Program, shape: tuple[int, ...], like: str) -> str:
+def _ones(program: MatchedFunction, shape: tuple[int, ...], like: str) -> str:
     one = program.constant(1.0, program.dtype(like), like)
     return program.apply("Expand", one, program.sizes(shape, like), like=like)
 
@@ -75,7 +75,7 @@ class _Normalisation:
     attrs: Attributes
 
 
-def _normalisation(program: Program, name: object) -> _Normalisation | None:
+def _normalisation(program: MatchedFunction, name: object) -> _Normalisation | None:
     made = program.maker(name)
     if made is None or made.op not in ("RMSNormalization", "LayerNormalization") or len(made.args) != 2:
         return None
@@ -84,7 +84,7 @@ def _normalisation(program: Program, name: object) -> _Normalisation | None:
 
 
 @rule("Mul")
-def scaled(program: Program, root: Apply) -> str | None:
+def scaled(program: MatchedFunction, root: Apply) -> str | None:
     """A normalisation without a scale, times one."""
     for name, scale in (root.args, root.args[::-1]):
         made = _normalisation(program, name)
@@ -97,7 +97,7 @@ def scaled(program: Program, root: Apply) -> str | None:
 
 
 @rule("Add")
-def shifted(program: Program, root: Apply) -> str | None:
+def shifted(program: MatchedFunction, root: Apply) -> str | None:
     """A normalisation by mean and variance, with an addend."""
     for name, addend in (root.args, root.args[::-1]):
         made = _normalisation(program, name)
@@ -110,7 +110,7 @@ def shifted(program: Program, root: Apply) -> str | None:
 
 
 @rule("Cast")
-def in_wide_elements(program: Program, root: Apply) -> str | None:
+def in_wide_elements(program: MatchedFunction, root: Apply) -> str | None:
     """Normalised in wider elements than there are before and after: the op itself does that."""
     made = _normalisation(program, root.args[0])
     before = None if made is None else program.maker(made.x)
@@ -128,7 +128,7 @@ def in_wide_elements(program: Program, root: Apply) -> str | None:
     return program.apply(made.op, source, ones, like=source, **made.attrs)
 
 
-def _is_one(program: Program, name: object) -> bool:
+def _is_one(program: MatchedFunction, name: object) -> bool:
     """Whether all elements of a value are known to be 1."""
     made = program.maker(name)
     if made is not None and made.op in ("Expand", "CastLike", "Cast"):

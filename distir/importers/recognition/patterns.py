@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from distir.importers.recognition.rewriting import Program
+from distir.importers.recognition.rewriting import MatchedFunction
 from distir.ir import Apply
 
 COMMUTATIVE = ("Add", "Mul")
@@ -43,14 +43,14 @@ class Match:
 class Pattern:
     """What a value may be."""
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         """All ways in which a value is what the pattern says."""
         raise NotImplementedError
 
     def __or__(self, other: Pattern) -> Pattern:
         return _Either((self, other))
 
-    def of(self, program: Program, root: Apply) -> Match | None:
+    def of(self, program: MatchedFunction, root: Apply) -> Match | None:
         """How the result of a statement is what the pattern says, where nothing in between is needed elsewhere."""
         found = self.ways(program, root.results[0], Match())
         return next((m for m in found if program.inner(root, m.between)), None)
@@ -60,7 +60,7 @@ class Pattern:
 class _Either(Pattern):
     patterns: tuple[Pattern, ...]
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         for pattern in self.patterns:
             yield from pattern.ways(program, name, so_far)
 
@@ -69,7 +69,7 @@ class _Either(Pattern):
 class _Value(Pattern):
     name: str
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         found = so_far.bound(self.name, name)
         if found is not None and program.number(name) is None:
             yield found
@@ -79,7 +79,7 @@ class _Value(Pattern):
 class _Number(Pattern):
     expected: float | str
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         number = program.number(name)
         if number is None:
             return
@@ -97,7 +97,7 @@ class _Op(Pattern):
     op: str
     operands: tuple[Pattern, ...]
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         made = program.maker(name)
         if made is None or made.op != self.op or len(made.args) != len(self.operands):
             return
@@ -107,7 +107,7 @@ class _Op(Pattern):
             yield from _all(program, list(zip(self.operands, args, strict=True)), here)
 
 
-def _all(program: Program, pairs: list[tuple[Pattern, Any]], so_far: Match) -> Iterator[Match]:
+def _all(program: MatchedFunction, pairs: list[tuple[Pattern, Any]], so_far: Match) -> Iterator[Match]:
     if not pairs:
         yield so_far
         return
@@ -123,7 +123,7 @@ class _Mean(Pattern):
 
     operand: Pattern
 
-    def ways(self, program: Program, name: str, so_far: Match) -> Iterator[Match]:
+    def ways(self, program: MatchedFunction, name: str, so_far: Match) -> Iterator[Match]:
         made, shape = program.maker(name), program.shape(name)
         if made is not None and made.op == "Reshape" and shape is not None and shape[-1:] == (1,):
             inner = program.maker(made.args[0])  # a mean without its dimension, which is restored

@@ -32,7 +32,7 @@ class Making(Protocol):
         ...
 
 
-Rewrite = Callable[["Program", Apply], str | Mapping[str, str] | None]
+Rewrite = Callable[["MatchedFunction", Apply], str | Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def rule(*ops: str) -> Callable[[Rewrite], Rule]:
 
 def rewritten(into: Making, returned: Iterable[str], rules: Sequence[Rule]) -> None:
     """Apply rules to the statements of a translation that what is `returned` depends on."""
-    program = Program(into, tuple(returned))
+    program = MatchedFunction(into, tuple(returned))
     by_op: dict[str, list[Rule]] = {}
     for one in rules:
         for op in one.ops:
@@ -72,7 +72,7 @@ def rewritten(into: Making, returned: Iterable[str], rules: Sequence[Rule]) -> N
             statement = found
 
 
-class Program:
+class MatchedFunction:
     """A function in the making, as rules see it: who makes a value, what is known of it, how often it is used."""
 
     def __init__(self, into: Making, returned: tuple[str, ...]) -> None:

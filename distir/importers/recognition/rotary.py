@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply, Shape
 
 LARGEST = 1024
@@ -30,7 +30,7 @@ SEEN_THROUGH = {
 
 
 @rule("Add", "Concat", "Reshape")
-def rotary(program: Program, root: Apply) -> str | None:
+def rotary(program: MatchedFunction, root: Apply) -> str | None:
     """Each pair of elements of a head turned by the angle of its position."""
     shape = program.shape(root.results[0])
     if shape is None or len(shape) != 4 or not isinstance(shape[-1], int) or not 2 <= shape[-1] <= LARGEST:
@@ -41,7 +41,7 @@ def rotary(program: Program, root: Apply) -> str | None:
     return next(filter(None, readings), None)
 
 
-def _read(program: Program, root: Apply, shape: Shape, halves: bool) -> str | None:
+def _read(program: MatchedFunction, root: Apply, shape: Shape, halves: bool) -> str | None:
     rows = _Rows(program, halves)
     whole = rows.of(root.results[0])
     if whole is None or len(whole.shape) != 1:
@@ -57,7 +57,7 @@ def _read(program: Program, root: Apply, shape: Shape, halves: bool) -> str | No
     return None
 
 
-def _written(program: Program, x: str, cos: str, sin: str, interleaved: bool, turning: int) -> str | None:
+def _written(program: MatchedFunction, x: str, cos: str, sin: str, interleaved: bool, turning: int) -> str | None:
     """The op, with rows of cosines and sines as it wants them, and heads before tokens."""
     shape = program.shape(x)
     laid = [_laid(program, cache, shape or ()) for cache in (cos, sin)]
@@ -75,7 +75,7 @@ def _written(program: Program, x: str, cos: str, sin: str, interleaved: bool, tu
     return program.apply("Transpose", turned, perm=(0, 2, 1, 3), like=x)
 
 
-def _laid(program: Program, cache: str, heads: Shape) -> int | None:
+def _laid(program: MatchedFunction, cache: str, heads: Shape) -> int | None:
     """Which dimension of the heads the tokens are, as a table of angles that broadcasts with them says."""
     shape = program.shape(cache)
     if shape is None or not 2 <= len(shape) <= 4:
@@ -88,7 +88,7 @@ def _laid(program: Program, cache: str, heads: Shape) -> int | None:
     return 1 if padded[2] == 1 and padded[1] == heads[1] else None
 
 
-def _cache(program: Program, name: str, rank: int, tokens: int | None) -> str:
+def _cache(program: MatchedFunction, name: str, rank: int, tokens: int | None) -> str:
     """A table of angles with the dimensions (batch, tokens, pairs)."""
     shape = program.shape(name) or ()
     heads = {1: 2, 2: 1}[tokens or 2]
@@ -143,7 +143,7 @@ def _negative(cell: Cell) -> Cell:
     return tuple((term, -n) for term, n in cell)
 
 
-def _cuts_and_joins(program: Program, name: str) -> bool:
+def _cuts_and_joins(program: MatchedFunction, name: str) -> bool:
     """Whether what gives a value takes heads apart and joins them again: else it needs no closer look."""
     pending, seen, ops = [(name, 0)], set[str](), set[str]()
     while pending:
@@ -169,7 +169,7 @@ class _Row:
 class _Rows:
     """Values by the elements of their rows, as sums of products of elements of other values."""
 
-    program: Program
+    program: MatchedFunction
     halves: bool
     """Whether a dimension that is parted in two is one of halves, not of two heads."""
     known: dict[str, _Row | None] = field(default_factory=dict[str, "_Row | None"])
@@ -265,12 +265,12 @@ class _Rows:
         return results - {x}
 
 
-def _results(program: Program, name: str) -> tuple[str, ...]:
+def _results(program: MatchedFunction, name: str) -> tuple[str, ...]:
     made = program.maker(name)
     return () if made is None else tuple(filter(None, made.results))
 
 
-def _of_the_parts(program: Program, name: str, half: int) -> str | None:
+def _of_the_parts(program: MatchedFunction, name: str, half: int) -> str | None:
     """Cosines of angles that were written twice, as cosines of the angles themselves."""
     chain: list[Apply] = []
     while (made := program.maker(name)) is not None and made.op in ("Cos", "Sin", "Cast", "Mul", "Unsqueeze"):
@@ -294,7 +294,7 @@ def _of_the_parts(program: Program, name: str, half: int) -> str | None:
     return name
 
 
-def _rank(program: Program, name: object) -> int:
+def _rank(program: MatchedFunction, name: object) -> int:
     return len(program.shape(name) or ())
 
 

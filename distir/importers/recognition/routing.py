@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from distir.importers.onnx_nodes import shortest
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply, Constant, Shape
 
 EPSILON = 1e-20
@@ -30,7 +30,7 @@ class _Router:
 
 
 @rule("Unpermute")
-def router(program: Program, root: Apply) -> dict[str, str] | None:
+def router(program: MatchedFunction, root: Apply) -> dict[str, str] | None:
     """The weights and the experts by which the results of experts are added up."""
     dispatch = program.maker(root.args[1])
     if dispatch is None or dispatch.op != "Dispatch" or len(root.args) < 3:
@@ -46,7 +46,7 @@ def router(program: Program, root: Apply) -> dict[str, str] | None:
     return None
 
 
-def _written(program: Program, weights: str, experts: str, found: _Router) -> dict[str, str] | None:
+def _written(program: MatchedFunction, weights: str, experts: str, found: _Router) -> dict[str, str] | None:
     whole = program.maker(weights)
     if whole is None or not program.inner(whole, found.between - {experts}, found.experts):
         return None
@@ -56,7 +56,7 @@ def _written(program: Program, weights: str, experts: str, found: _Router) -> di
     return dict(zip((weights, experts), new, strict=True))
 
 
-def _before_cast(program: Program, logits: str, weights: str) -> str:
+def _before_cast(program: MatchedFunction, logits: str, weights: str) -> str:
     """The logits, before they were cast to wider elements if the weights have theirs: the op computes in these."""
     made = program.maker(logits)
     if made is None or made.op != "Cast" or program.dtype(logits) == program.dtype(weights):
@@ -64,7 +64,7 @@ def _before_cast(program: Program, logits: str, weights: str) -> str:
     return str(made.args[0])
 
 
-def _viewed(program: Program, name: str, *ops: str) -> Iterator[str]:
+def _viewed(program: MatchedFunction, name: str, *ops: str) -> Iterator[str]:
     """A value, and what it is another view of by these ops."""
     yield name
     while (made := program.maker(name)) is not None and made.op in ops:
@@ -74,24 +74,24 @@ def _viewed(program: Program, name: str, *ops: str) -> Iterator[str]:
         yield name
 
 
-def _is_choice(program: Program, made: Apply) -> bool:
+def _is_choice(program: MatchedFunction, made: Apply) -> bool:
     """Whether a statement gives the greatest elements along the last dimension, and where they are."""
     last = len(program.shape(made.args[0]) or ()) - 1
     greatest = made.op == "TopK" and len(made.results) == 2 and made.attrs.get("largest", True)
     return bool(greatest) and made.attrs.get("axis", -1) in (-1, last) and program.listed(made) is not None
 
 
-def _count(program: Program, made: Apply) -> int:
+def _count(program: MatchedFunction, made: Apply) -> int:
     """How many elements a choice gives."""
     (count,) = program.listed(made) or (0,)
     return count
 
 
-def _along_last(program: Program, made: Apply) -> bool:
+def _along_last(program: MatchedFunction, made: Apply) -> bool:
     return made.attrs.get("axis", -1) in (-1, len(program.shape(made.args[0]) or ()) - 1)
 
 
-def _weights(program: Program, name: str, found: _Router) -> bool:
+def _weights(program: MatchedFunction, name: str, found: _Router) -> bool:
     """Whether a value is the weights of the chosen experts: scaled, divided by their sum, or a softmax of their own."""
     found.attrs["top_k"] = _count(program, found.experts)
     made = program.maker(name)
@@ -109,12 +109,12 @@ def _weights(program: Program, name: str, found: _Router) -> bool:
     return narrowed is None or _widened(program, found.logits, narrowed)
 
 
-def _next(program: Program, made: Apply, found: _Router) -> Apply | None:
+def _next(program: MatchedFunction, made: Apply, found: _Router) -> Apply | None:
     found.between.add(str(made.args[0]))
     return program.maker(made.args[0])
 
 
-def _widened(program: Program, logits: str, narrowed: Apply) -> bool:
+def _widened(program: MatchedFunction, logits: str, narrowed: Apply) -> bool:
     """Whether logits were cast to wider elements from those that the weights are cast to."""
     made = program.maker(logits)
     before = None if made is None or made.op != "Cast" else program.dtype(made.args[0])
@@ -123,7 +123,7 @@ def _widened(program: Program, logits: str, narrowed: Apply) -> bool:
     return exact and before == narrowed.attrs.get("to") and before.bytes < wide.bytes  # type: ignore[union-attr]
 
 
-def _softmax_of_chosen(program: Program, made: Apply, found: _Router) -> bool:
+def _softmax_of_chosen(program: MatchedFunction, made: Apply, found: _Router) -> bool:
     """Whether it is the softmax of the greatest logits: of all, divided by the sum of the chosen."""
     if made.op != "Softmax" or made.args[0] != found.experts.results[0] or not _along_last(program, made):
         return False
@@ -132,7 +132,7 @@ def _softmax_of_chosen(program: Program, made: Apply, found: _Router) -> bool:
     return True
 
 
-def _of_scores(program: Program, made: Apply, found: _Router) -> bool:
+def _of_scores(program: MatchedFunction, made: Apply, found: _Router) -> bool:
     """Whether it is the scores of the chosen, perhaps divided by their sum."""
     chosen = made
     divided = made.op == "Div"
@@ -154,7 +154,7 @@ def _of_scores(program: Program, made: Apply, found: _Router) -> bool:
     return True
 
 
-def _over_sum(program: Program, made: Apply, found: _Router) -> float | None:
+def _over_sum(program: MatchedFunction, made: Apply, found: _Router) -> float | None:
     """What is added to the sum by which a value is divided, where that is its own along the last dimension."""
     total, epsilon = program.maker(made.args[1]), 0.0
     found.between.add(str(made.args[1]))
@@ -168,7 +168,7 @@ def _over_sum(program: Program, made: Apply, found: _Router) -> float | None:
     return epsilon if program.axes(total) == (len(program.shape(made.args[0]) or ()) - 1,) else None
 
 
-def _taken(program: Program, made: Apply, found: _Router) -> str | None:
+def _taken(program: MatchedFunction, made: Apply, found: _Router) -> str | None:
     """The scores of all experts, of which a statement gives those of the chosen."""
     experts = found.experts
     if made is experts:
@@ -180,7 +180,7 @@ def _taken(program: Program, made: Apply, found: _Router) -> str | None:
     return scores if _chosen_by(program, str(experts.args[0]), scores, found) else None
 
 
-def _scores(program: Program, name: str, found: _Router) -> bool:
+def _scores(program: MatchedFunction, name: str, found: _Router) -> bool:
     """Whether a value is the softmax or the sigmoid of logits."""
     made = program.maker(name)
     if made is not None and made.op == "Where":  # the scores of other groups are 0
@@ -200,7 +200,7 @@ def _scores(program: Program, name: str, found: _Router) -> bool:
     return True
 
 
-def _chosen_by(program: Program, name: str, scores: str, found: _Router) -> bool:
+def _chosen_by(program: MatchedFunction, name: str, scores: str, found: _Router) -> bool:
     """Whether a value ranks experts by their scores: perhaps with a bias, perhaps those of the best groups only."""
     if name == scores:
         return True
@@ -223,7 +223,7 @@ def _chosen_by(program: Program, name: str, scores: str, found: _Router) -> bool
     return True
 
 
-def _in_groups(program: Program, made: Apply, found: _Router, fill: float) -> str | None:
+def _in_groups(program: MatchedFunction, made: Apply, found: _Router, fill: float) -> str | None:
     """The values of which those of all but the best groups are replaced by `fill`."""
     condition, *ways = map(str, made.args)
     inside = program.maker(condition)
@@ -247,7 +247,7 @@ def _in_groups(program: Program, made: Apply, found: _Router, fill: float) -> st
     return values
 
 
-def _groups_of_mask(program: Program, made: Apply | None, found: _Router, shape: Shape | None) -> Apply | None:
+def _groups_of_mask(program: MatchedFunction, made: Apply | None, found: _Router, shape: Shape | None) -> Apply | None:
     """The choice of groups that a mask over experts shows: ones put into zeros, for each expert of a group."""
     for op in ("Reshape", "Expand", "Unsqueeze"):
         while made is not None and made.op == "Cast":
@@ -269,7 +269,7 @@ def _groups_of_mask(program: Program, made: Apply | None, found: _Router, shape:
     return best
 
 
-def _is_all(program: Program, name: str, number: float, found: _Router) -> bool:
+def _is_all(program: MatchedFunction, name: str, number: float, found: _Router) -> bool:
     """Whether all elements of a value are this number."""
     made = program.maker(name)
     if made is not None and made.op == "Expand":
@@ -279,7 +279,7 @@ def _is_all(program: Program, name: str, number: float, found: _Router) -> bool:
     return known is not None and all(value == number for value in known.values)
 
 
-def _ranked(program: Program, name: str, found: _Router) -> Apply | None:
+def _ranked(program: MatchedFunction, name: str, found: _Router) -> Apply | None:
     """The view of scores by group whose greatest ones are added up to rank the groups."""
     made = program.maker(name)
     found.between.add(name)

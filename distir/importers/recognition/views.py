@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from distir.importers.recognition.rewriting import Program, rule
+from distir.importers.recognition.rewriting import MatchedFunction, rule
 from distir.ir import Apply
 
 
 @rule("Transpose")
-def transposed(program: Program, root: Apply) -> str | None:
+def transposed(program: MatchedFunction, root: Apply) -> str | None:
     """A transposition of a transposition."""
     made = program.maker(root.args[0])
     if made is None or made.op != "Transpose":

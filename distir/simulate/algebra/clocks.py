@@ -42,7 +42,7 @@ Row = tuple[tuple[Clock, int], ...]
 """Clocks waited for, and how many ticks after each of them."""
 
 
-class Event(Protocol):
+class ClockEvent(Protocol):
     """An op on the timeline: it waits for its devices, and occupies them together for so many ticks."""
 
     @property
@@ -88,11 +88,11 @@ class Summary:
     """By device: the number of the last event that ends on it, counted from the body's first."""
     events: int
     """How many there are."""
-    inline: tuple[Event, ...] | None
+    inline: tuple[ClockEvent, ...] | None
     """The block's events, where running them takes no longer than the rows do."""
 
 
-Step = Event | Summary
+Step = ClockEvent | Summary
 
 
 def compose(steps: Sequence[Step], inner: Collection[Clock] = ()) -> Summary:
@@ -163,7 +163,7 @@ def _renamed(summary: Summary, names: Mapping[Clock, Clock]) -> Summary:
     def by_device(found: Clocks) -> Clocks:
         return {names[device]: number for device, number in found.items()}
 
-    def event(one: Event) -> Event:
+    def event(one: ClockEvent) -> ClockEvent:
         return Occupation(tuple([names[device] for device in one.devices]), one.ticks, one.communicates)
 
     return Summary(
@@ -277,9 +277,9 @@ def _add(total: Clocks, more: Clocks, times: int) -> None:
         total[device] = total.get(device, 0) + times * ticks
 
 
-def _inline(steps: Sequence[Step], cost: int) -> tuple[Event, ...] | None:
+def _inline(steps: Sequence[Step], cost: int) -> tuple[ClockEvent, ...] | None:
     """The ops of a body, if to run them takes no longer than `cost` devices of rows do."""
-    found: list[Event] = []
+    found: list[ClockEvent] = []
     for step in steps:
         if not isinstance(step, Summary):
             found.append(step)

@@ -43,14 +43,14 @@ MANY = 128
 """From so many rounds on, their power is found sooner than they are run: by measurement, on 2 to 16 devices."""
 
 
-class Figures(NamedTuple):
+class ExtrapolatedFigures(NamedTuple):
     """How long a program takes, in seconds, and what its devices do, by their numbers."""
 
     latency_s: float
     devices: Mapping[int, DeviceUse]
 
 
-class Block(NamedTuple):
+class StatementBlock(NamedTuple):
     """What a statement does: its step, and its use of memory."""
 
     step: Effect | Body | None
@@ -71,9 +71,9 @@ class Blocks:
     """The statements of one simulation of a pipeline as blocks, to be composed anew."""
 
     known: Simulation
-    own: Sequence[Block]
+    own: Sequence[StatementBlock]
     """Of the entry function's statements."""
-    rounds: Mapping[int, Sequence[Block]]
+    rounds: Mapping[int, Sequence[StatementBlock]]
     """By identity of a round's body: of its statements."""
     between: Mapping[int, Use]
     """By special statement, the use of memory by those between it and the special one before; -1: after the last."""
@@ -125,7 +125,7 @@ class Pipeline:
         arguments: Sequence[Value],
         count: int,
         more: Mapping[str, int],
-    ) -> Figures | None:
+    ) -> ExtrapolatedFigures | None:
         """The figures of the pipeline for `count` microbatches, of the same size, whose parameters are `arguments`.
 
         `known`: the simulation of this pipeline, with named dimensions of these `sizes`. `more`: by function that is a
@@ -137,7 +137,7 @@ class Pipeline:
             return None
         blocks = self._as_blocks(known)
         by_name = dict(zip((p.name for p in self.entry.params), arguments, strict=True))
-        other: dict[int, Block] = {index: self._cut(known, index, count, by_name) for index in self.cuts}
+        other: dict[int, StatementBlock] = {index: self._cut(known, index, count, by_name) for index in self.cuts}
         for index in self.joins:
             joined = self._joined(known, index, count, sizes)
             if joined is None:
@@ -151,7 +151,7 @@ class Pipeline:
         if found.clocks is not None:
             vars(body)["summaries"] = found.clocks
         simulation = known.like(body)
-        return Figures(simulation.latency_s, simulation.devices)
+        return ExtrapolatedFigures(simulation.latency_s, simulation.devices)
 
     def _as_blocks(self, known: Simulation) -> Blocks:
         found = self._known.get(id(known))
@@ -160,7 +160,7 @@ class Pipeline:
             found = self._known[id(known)] = Blocks.of(known, self.rows.values(), special)
         return found
 
-    def _cut(self, known: Simulation, index: int, count: int, whole: Mapping[str, Value]) -> Block:
+    def _cut(self, known: Simulation, index: int, count: int, whole: Mapping[str, Value]) -> StatementBlock:
         statement = self.entry.body[index]
         assert isinstance(statement, Apply)
         attrs = Attributes({**statement.attrs, "num_outputs": count})
@@ -171,7 +171,7 @@ class Pipeline:
         (memory, size) = known.planned.sizes[known.planned.taken[index][-1]]
         return _block(effect, [(memory, count * size)], ())
 
-    def _joined(self, known: Simulation, index: int, count: int, sizes: Mapping[str, int]) -> Block | None:
+    def _joined(self, known: Simulation, index: int, count: int, sizes: Mapping[str, int]) -> StatementBlock | None:
         statement, body = self.entry.body[index], known.planned
         assert isinstance(statement, Apply)
         part = typing.substitute(type_of(known.instance.state[next(iter(names(statement.args)))]), sizes)
@@ -183,7 +183,9 @@ class Pipeline:
         memory, each = body.sizes[given[-1]]
         return _block(effect, [size], [(memory, count * each)])
 
-    def _with_more(self, blocks: Blocks, other: Mapping[int, Block], more: Mapping[str, int]) -> Extrapolated | None:
+    def _with_more(
+        self, blocks: Blocks, other: Mapping[int, StatementBlock], more: Mapping[str, int]
+    ) -> Extrapolated | None:
         """With one of the rounds, neither the first nor the last in its row, so many times more."""
         again: dict[int, int] = {}
         for function, times in more.items():
@@ -204,7 +206,7 @@ class Pipeline:
             steps[index:index] = [steps[index]] * again[index]
         return Extrapolated(steps, total.total, clocks)
 
-    def _with_fewer(self, blocks: Blocks, other: Mapping[int, Block], count: int) -> Extrapolated | None:
+    def _with_fewer(self, blocks: Blocks, other: Mapping[int, StatementBlock], count: int) -> Extrapolated | None:
         """Without the last microbatches, but for what the very last does as such: the last one left does it."""
         known = blocks.known
         memories = [known.memory_of(device) for device in known.devices]
@@ -294,16 +296,16 @@ def _is_row(indices: Sequence[int]) -> bool:
     return len(indices) >= LEAST and all(b == a + 1 for a, b in pairwise(indices))
 
 
-def _blocks(body: Body) -> list[Block]:
+def _blocks(body: Body) -> list[StatementBlock]:
     """By statement. Most statements do what others do, each for another layer or microbatch."""
     sizes = [*body.sizes]
-    known: dict[object, Block] = {}
-    found: list[Block] = []
+    known: dict[object, StatementBlock] = {}
+    found: list[StatementBlock] = []
     for step, taken, given in zip(body.steps, body.taken, body.given, strict=True):
         key = (id(step), tuple([sizes[s] for s in taken]), tuple([sizes[s] for s in given]))
         block = known.get(key)
         if block is None:
-            block = known[key] = Block(step, step.memory) if isinstance(step, Body) else _block(step, *key[1:])
+            block = known[key] = StatementBlock(step, step.memory) if isinstance(step, Body) else _block(step, *key[1:])
         found.append(block)
     return found
 
@@ -320,10 +322,10 @@ def _with_powers(steps: Sequence[Effect | Body | None], again: Mapping[int, int]
     return found
 
 
-def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> Block:
+def _block(step: Effect | None, taken: usage.Sized, given: usage.Sized) -> StatementBlock:
     use = Usage()
     use.op(taken, step.temporary if step is not None else (), given)
-    return Block(step, use.total)
+    return StatementBlock(step, use.total)
 
 
 def _parameters(known: Simulation, arguments: Sequence[Value]) -> list[tuple[int, int]]:

@@ -99,7 +99,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BarKind:
     """What bars of one kind have in common."""
 
     duration_s: float
@@ -121,7 +121,7 @@ class BarTable:
     calls: tuple[tuple[str, ...], ...]
     callers: tuple[tuple[int, ...], ...]
     places: tuple[CallPlace, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[BarKind, ...]
     event: array[int]
     origin: array[int]
     call: array[int]
@@ -301,7 +301,7 @@ def _table(
     calls: dict[tuple[tuple[str, int], ...], int] = {}
     callers: list[tuple[int, ...]] = []
     places: dict[tuple[str, int], int] = {}
-    kinds: dict[Kind, int] = {}
+    kinds: dict[BarKind, int] = {}
     known: dict[tuple[int, str], int] = {}  # kinds by their effects, which live as long as the timeline, and streams
     listed: list[Origin] = []
     event_of, origin_of, call_of, kind_of = (array("q") for _ in range(4))
@@ -360,9 +360,9 @@ def _way(event: Event) -> tuple[tuple[str, int], ...]:
     return (*way[:-1], (way[-1][0], NOWHERE))
 
 
-def _kind(effect: Effect, stream: str) -> Kind:
+def _kind(effect: Effect, stream: str) -> BarKind:
     communication = effect.work.communication
-    return Kind(
+    return BarKind(
         effect.cost.seconds,
         effect.devices,
         effect.cost.bound,

@@ -75,7 +75,7 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Recomputed:
     """What is recomputed: all inside the first `full` blocks, `group` at a time; attention cores of `selective` ones.
 
     The latter follow the former. None: all blocks. Or values of the other blocks: those of the first `rungs` of the
@@ -98,19 +98,19 @@ def _layers(number: int | None) -> str:
     return "" if number is None else f" layers={number}"
 
 
-def _read(value: str, layers: int) -> tuple[Choice, int | None]:
+def _read(value: str, layers: int) -> tuple[Recomputed, int | None]:
     """What is to be recomputed, or a size in bytes. Raises StepError."""
     text, some = str(value), layers or None
     if layers < 0:
         raise StepError(f"`layers` expected 1 or more, found {layers}")
     if text in FULL:
-        return Choice(full=some), None
+        return Recomputed(full=some), None
     if text == "selective":
-        return Choice(selective=some), None
+        return Recomputed(selective=some), None
     if text.isdecimal():
         if int(text) < 1:
             raise StepError(f"expected 1 block or more, found {text}")
-        return Choice(full=some, group=int(text)), None
+        return Recomputed(full=some, group=int(text)), None
     try:
         target = parse_bytes(text)
     except UnitError:
@@ -118,7 +118,7 @@ def _read(value: str, layers: int) -> tuple[Choice, int | None]:
         raise StepError(message) from None
     if layers:
         raise StepError(f"a memory size chooses the layers itself: leave out `layers={layers}`")
-    return Choice(), target
+    return Recomputed(), target
 
 
 def _check_one_device(module: Module, entry: Function, analysis: Analysis) -> None:
@@ -151,7 +151,7 @@ class _Recomputation:
         calls = {i for block in self.step.blocks for i in block if isinstance(self.entry.body[i], Call)}
         return ladder(self.module, self.entry, self.analysis, self.step.turn, calls, machine)
 
-    def carried_out(self, choice: Choice, rungs: Sequence[Rung] = ()) -> Module | None:
+    def carried_out(self, choice: Recomputed, rungs: Sequence[Rung] = ()) -> Module | None:
         """The module with that recomputed; None if a part of the choice changes nothing. `rungs`: the ladder."""
         state = self.analysis.states[self.entry.name]
         host = {n for n, v in state.items() if v is not None and types.device_of(type_of(v)) == HOST}
@@ -180,7 +180,7 @@ class _Recomputation:
         if full:
             inside |= inside_runs(entry, self.step, choice.group, full, host)
         if not inside:
-            return module if module is not self.module or choice == Choice() else None
+            return module if module is not self.module or choice == Recomputed() else None
         found = recomputed(entry, self.step.turn, inside)
         if found is None:
             return None
@@ -197,9 +197,9 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     _check_sizes(plan.entry)
     plain = simulate(plan.module, hardware, plan.entry.name)
     rungs = plan.ladder(plain)
-    known: dict[Choice, tuple[float, int, Module] | None] = {}
+    known: dict[Recomputed, tuple[float, int, Module] | None] = {}
 
-    def tried(choice: Choice) -> tuple[float, int, Module] | None:
+    def tried(choice: Recomputed) -> tuple[float, int, Module] | None:
         """Seconds, bytes, and the program; None for what changes nothing."""
         if choice not in known:
             made = plan.carried_out(choice, rungs)
@@ -211,7 +211,7 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
                 known[choice] = simulation.latency_s, peak, made
         return known[choice]
 
-    def fits(choice: Choice) -> bool:
+    def fits(choice: Recomputed) -> bool:
         found = tried(choice)
         return found is not None and found[1] <= target
 
@@ -233,15 +233,15 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message)])
 
 
-def _told(choice: Choice, rungs: Sequence[Rung], found: tuple[float, int, Module], before: float) -> str:
+def _told(choice: Recomputed, rungs: Sequence[Rung], found: tuple[float, int, Module], before: float) -> str:
     """What is recomputed, and what it costs."""
-    if choice == Choice():
+    if choice == Recomputed():
         return "fits as it is"
     more = f", {(found[0] / before - 1):.1%} longer" if before else ""
     return f"recomputes {_said(choice, rungs)}: {show_bytes(found[1])}, {show_seconds(found[0])}{more}"
 
 
-def _said(choice: Choice, rungs: Sequence[Rung]) -> str:
+def _said(choice: Recomputed, rungs: Sequence[Rung]) -> str:
     """A choice in words."""
     said = [str(choice)] if choice.full != 0 or choice.selective != 0 or not choice.rungs else []
     taken = rungs[: choice.rungs]
@@ -254,19 +254,21 @@ def _said(choice: Choice, rungs: Sequence[Rung]) -> str:
     return " and ".join(said)
 
 
-Family = list[Choice]
+Family = list[Recomputed]
 """Choices that each recompute more than the one before."""
 
 
 def _families(blocks: int, rungs: Sequence[Rung]) -> Iterator[Family]:
-    yield [Choice()]
-    yield [Choice(rungs=k, places=n % len(r.calls)) for k, r in enumerate(rungs, 1) for n in range(1, len(r.calls) + 1)]
-    yield [Choice(selective=n) for n in range(1, blocks)] + [Choice(selective=None)]
-    yield [Choice(full=n) for n in range(1, blocks)] + [Choice(full=None)]
-    yield [Choice(full=n, selective=None) for n in range(1, blocks)]
+    yield [Recomputed()]
+    yield [
+        Recomputed(rungs=k, places=n % len(r.calls)) for k, r in enumerate(rungs, 1) for n in range(1, len(r.calls) + 1)
+    ]
+    yield [Recomputed(selective=n) for n in range(1, blocks)] + [Recomputed(selective=None)]
+    yield [Recomputed(full=n) for n in range(1, blocks)] + [Recomputed(full=None)]
+    yield [Recomputed(full=n, selective=None) for n in range(1, blocks)]
     for k in _some(len(rungs)):
-        yield [Choice(full=n, rungs=k) for n in range(1, blocks)]
-    for choice in [Choice(full=None, group=group) for group in _groups(blocks)]:
+        yield [Recomputed(full=n, rungs=k) for n in range(1, blocks)]
+    for choice in [Recomputed(full=None, group=group) for group in _groups(blocks)]:
         yield [choice]
 
 
@@ -275,7 +277,7 @@ def _some(count: int) -> list[int]:
     return sorted({max(1, count * part // 4) for part in range(1, 5)}) if count else []
 
 
-def _narrowed(family: Family, fits: Callable[[Choice], bool]) -> None:
+def _narrowed(family: Family, fits: Callable[[Recomputed], bool]) -> None:
     """Try members until it is known which is the first that fits: by halves, as each recomputes more."""
     low, high = 0, len(family) - 1
     if not family or not fits(family[high]):
@@ -310,7 +312,7 @@ def _check_sizes(entry: Function) -> None:
             raise ProgramError([Diagnostic(simulation_codes.UNBOUND, site, message, (), hint)])
 
 
-def _nothing_inside(plan: _Recomputation, choice: Choice) -> ProgramError:
+def _nothing_inside(plan: _Recomputation, choice: Recomputed) -> ProgramError:
     if choice.selective != 0:
         fused = any(isinstance(s, Apply) and s.op == "Attention" for f in plan.module for s in f.body)
         reason = "keeps no scores of attention for the backward pass"

@@ -15,7 +15,7 @@ from distir.analysis import Checker, State
 from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ops import type_of
 from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
-from distir.transform.fusion.parts import Part, part_of
+from distir.transform.fusion.parts import KernelPart, part_of
 
 MOST_MEMBERS = 64
 """As many statements as torch.compile fuses (`max_fusion_size`)."""
@@ -29,7 +29,7 @@ values that are made early are held for long."""
 
 
 @dataclass(eq=False)
-class Group:
+class KernelGroup:
     """Statements that are one kernel, by number in order. `place`: where it stands."""
 
     members: list[int]
@@ -56,9 +56,9 @@ class Grouping:
     state: State
     epilogues: bool
     """Whether matrix products take what is done with each element of their results."""
-    parts: dict[int, tuple[Part, int]] = field(default_factory=dict[int, tuple[Part, int]])
+    parts: dict[int, tuple[KernelPart, int]] = field(default_factory=dict[int, tuple[KernelPart, int]])
     """By statement that may be in a kernel: what it brings, and its device."""
-    owner: dict[int, Group] = field(default_factory=dict[int, Group])
+    owner: dict[int, KernelGroup] = field(default_factory=dict[int, KernelGroup])
     """The group of a statement that is in one."""
     moved: dict[int, Place] = field(default_factory=dict[int, "Place"])
     """Where statements stand that were in one."""
@@ -80,7 +80,7 @@ class Grouping:
                 part, device = found
                 self.parts[index] = found
                 rows = None if part.rows is None else (part.rows, part.inner)
-                self.owner[index] = Group([index], index, device, _stream(statement), part.elements, rows)
+                self.owner[index] = KernelGroup([index], index, device, _stream(statement), part.elements, rows)
             for device in self._devices(statement):
                 self.on_device.setdefault(device, []).append(index)
         self._accumulate()
@@ -102,17 +102,19 @@ class Grouping:
             place = self._between(members, members)
             if place is not None and all(part.elements == product[0].elements for part in parts):
                 self.parts[index] = product
-                group = Group(members, place, product[1], _stream(statement), product[0].elements, None, closed=True)
+                group = KernelGroup(
+                    members, place, product[1], _stream(statement), product[0].elements, None, closed=True
+                )
                 self.owner.update((i, group) for i in members)
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[KernelGroup]:
         """The kernels, in order."""
         return sorted({id(g): g for g in self.owner.values()}.values(), key=lambda group: group.place)
 
-    def order(self) -> list[int | Group]:
+    def order(self) -> list[int | KernelGroup]:
         """The statements that stay and the groups, in their new order."""
-        alone: list[tuple[Place, int | Group]] = [
+        alone: list[tuple[Place, int | KernelGroup]] = [
             (self.moved.get(i, (i, 0, i)), i) for i in range(len(self.body)) if i not in self.owner
         ]
         return [what for _, what in sorted([*alone, *(((g.place, 0, 0), g) for g in self.groups)], key=_first)]
@@ -130,7 +132,7 @@ class Grouping:
         given = (n for i in order for n in results(self.body[i]) if not inside.issuperset(self.users.get(n, ())))
         return list(dict.fromkeys(taken)), [name for name in dict.fromkeys(given) if name != DISCARD]
 
-    def _part(self, statement: Statement) -> tuple[Part, int] | None:
+    def _part(self, statement: Statement) -> tuple[KernelPart, int] | None:
         found = placed_part(statement, self.domain, self.state)
         if found is None or not isinstance(statement, Apply) or (found[0].kind == "product" and not self.epilogues):
             return None
@@ -182,7 +184,7 @@ class Grouping:
                     found |= self._merge(a, b)
         return found
 
-    def _merge(self, a: Group, b: Group) -> bool:
+    def _merge(self, a: KernelGroup, b: KernelGroup) -> bool:
         """Make two groups one, if one kernel computes both; the second follows the first."""
         apart = a.closed or b.closed or (a.device, a.stream) != (b.device, b.stream)
         if apart or len(a.members) + len(b.members) > MOST_MEMBERS or not self._fits(a, b):
@@ -192,11 +194,11 @@ class Grouping:
         if place is None:
             return False
         whole = a if a.rows is not None or a.elements == b.elements else b
-        merged = Group(members, place, a.device, a.stream, whole.elements, a.rows or b.rows)
+        merged = KernelGroup(members, place, a.device, a.stream, whole.elements, a.rows or b.rows)
         self.owner.update((index, merged) for index in members)
         return True
 
-    def _fits(self, a: Group, b: Group) -> bool:
+    def _fits(self, a: KernelGroup, b: KernelGroup) -> bool:
         """Whether loops over the same elements, or rows, compute both; what the first gives, the second takes."""
         given, inside = self.outside(a.members)[1], set(b.members)
         passed = [name for name in given if not inside.isdisjoint(self.users.get(name, ()))]
@@ -216,10 +218,10 @@ class Grouping:
             return b.rows is None and all(name in sums and self._elements(name) == b.elements for name in passed)
         return alone  # computed where it is used
 
-    def _product(self, group: Group) -> bool:
+    def _product(self, group: KernelGroup) -> bool:
         return self.epilogues and any(self.parts[i][0].kind == "product" for i in group.members)
 
-    def _rereads(self, group: Group) -> bool:
+    def _rereads(self, group: KernelGroup) -> bool:
         """Whether all of a row may follow from its sums: they are contiguous, and not too long."""
         if group.rows is None:
             return True
@@ -227,7 +229,7 @@ class Grouping:
         is_known = isinstance(rows, int) and isinstance(group.elements, int)
         return inner and (not is_known or group.elements <= rows * LONGEST_ROW)  # type: ignore[operator]
 
-    def _follows_a_sum(self, group: Group, value: str) -> bool:
+    def _follows_a_sum(self, group: KernelGroup, value: str) -> bool:
         """Whether a value follows from a reduction in the group."""
         waiting, seen, inside = [value], set[int](), set(group.members)
         while waiting:
@@ -259,12 +261,12 @@ class Grouping:
                 for index in list(group.members):
                     self._leave(group, index, 0)
 
-    def _leave(self, group: Group, index: int, side: int) -> None:
+    def _leave(self, group: KernelGroup, index: int, side: int) -> None:
         group.members.remove(index)
         del self.owner[index]
         self.moved[index] = (group.place, side, index)
 
-    def _view_at_an_end(self, group: Group) -> tuple[int, int] | None:
+    def _view_at_an_end(self, group: KernelGroup) -> tuple[int, int] | None:
         inside = set(group.members)
         for index in group.members:
             if self.parts[index][0].kind == "view":
@@ -275,7 +277,7 @@ class Grouping:
         return None
 
 
-def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[Part, int] | None:
+def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[KernelPart, int] | None:
     """What a statement brings into a kernel, and on which device; None if it is none of one device."""
     if not isinstance(statement, Apply):
         return None

@@ -23,7 +23,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops.loops import MOVES, SHAPES
-from distir.transform.fusion.groups import Group, Grouping
+from distir.transform.fusion.groups import Grouping, KernelGroup
 
 MOST_NAMED = 5
 """How many ops a kernel's name lists."""
@@ -44,7 +44,7 @@ class Kernels:
     taken: FunctionBuilder
     known: dict[object, Function] = field(default_factory=dict[object, Function])
 
-    def call(self, grouping: Grouping, group: Group) -> Call:
+    def call(self, grouping: Grouping, group: KernelGroup) -> Call:
         """A group as the call of a kernel."""
         body = [grouping.body[i] for i in sorted(group.members)]
         taken, given = grouping.outside(group.members)

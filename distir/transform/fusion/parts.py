@@ -14,7 +14,7 @@ from distir.ops.loops import LOSSES, Kind, kind_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KernelPart:
     """What an op brings into a kernel. `rows`: how many there are; None without a reduction.
 
     `inner`: rows are contiguous, so that values of all of a row may follow from its sums.
@@ -26,7 +26,7 @@ class Part:
     inner: bool = True
 
 
-def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence[Type]) -> Part | None:
+def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence[Type]) -> KernelPart | None:
     """What a statement brings into a kernel for operands and results of these types; None if it is none."""
     op = OPS.get(statement.op)
     kind = kind_of(op) if op is not None else None
@@ -37,22 +37,22 @@ def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence
     if size is None:
         return None
     if kind in ("pointwise", "move", "view", "product"):
-        return Part(kind, size)
+        return KernelPart(kind, size)
     scores = operands[rows_of(op)]
     if not isinstance(scores, TensorType) or scores.shape is None or scores.elements is None:
         return None
     whole, shape = scores.elements, scores.shape
     if kind == "reduction" and statement.op not in LOSSES:
-        return Part(kind, whole, size, inner=_is_inner(shape, made[0].shape or ()))
+        return KernelPart(kind, whole, size, inner=_is_inner(shape, made[0].shape or ()))
     if statement.op == "MSELoss":
-        return Part(kind, whole, size)
+        return KernelPart(kind, whole, size)
     axis = 1
     if "axis" in op.attributes:
         stated = bind(op, statement.attrs).get("axis")
         axis = (stated if isinstance(stated, int) else -1) % len(shape)
     trailing = op.family == "norm" or "Normalization" in op.name
     rows = dims.product(shape[:axis] if trailing else (*shape[:axis], *shape[axis + 1 :]))
-    return None if rows is None else Part(kind, whole, rows, inner=trailing or axis == len(shape) - 1)
+    return None if rows is None else KernelPart(kind, whole, rows, inner=trailing or axis == len(shape) - 1)
 
 
 def _is_inner(shape: Sequence[Dim | None], result: Sequence[Dim | None]) -> bool:

@@ -31,7 +31,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.pipeline.frames import TOTAL, Frame, Key, Site
+from distir.transform.pipeline.frames import TOTAL, Frame, FrameSite, Key
 from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
@@ -63,7 +63,7 @@ class _Writer:
         self.reading = placement.reading
         self.entry = self.reading.entry
         self.functions = {f.name: f for f in functions}
-        self.site = Site(placement, self.functions)
+        self.site = FrameSite(placement, self.functions)
         self.hosts = self.site.hosts
         self.main = FunctionBuilder(self.entry.name)
         self.frame = Frame(self.site, self.main, self._whole)

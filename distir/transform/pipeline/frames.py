@@ -35,7 +35,7 @@ TOTAL = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrameFunction:
     """A function of passes and messages. Microbatches count from the first one that it mentions."""
 
     function: Function
@@ -47,7 +47,7 @@ class Block:
     """By device: terms that are still to be added to their sums when it is done."""
 
 
-class Site:
+class FrameSite:
     """What all frames of a pipeline share."""
 
     def __init__(self, placement: Placement, functions: dict[str, Function]) -> None:
@@ -84,7 +84,7 @@ class Site:
 class Frame:
     """A function under way: what values are called in it."""
 
-    def __init__(self, site: Site, builder: FunctionBuilder, missing: Callable[[Key], str]) -> None:
+    def __init__(self, site: FrameSite, builder: FunctionBuilder, missing: Callable[[Key], str]) -> None:
         self.site, self.placement, self.builder, self.missing = site, site.placement, builder, missing
         self.called: dict[Key, str] = {}
         self.pending: dict[int, list[Key]] = {}
@@ -206,7 +206,7 @@ class Frame:
         for number in range(done, count):
             self._call(block, first + number * step)
 
-    def _block(self, hint: str, first: int, write: Callable[[Frame], None]) -> Block:
+    def _block(self, hint: str, first: int, write: Callable[[Frame], None]) -> FrameFunction:
         """A function of what `write` writes, with microbatches counted from `first`, as it is called next."""
         taken, number = hint, 1
         while taken in self.site.functions:
@@ -227,13 +227,13 @@ class Frame:
         gives = tuple(key for key, name in inner.called.items() if name not in params and inner._wanted(key))
         function = builder.returns(*(inner.called[key] for key in gives))
         self.site.functions[function.name] = function
-        return Block(function, tuple(takes), gives, inner.reads, inner.pending)
+        return FrameFunction(function, tuple(takes), gives, inner.reads, inner.pending)
 
     def _wanted(self, key: Key) -> bool:
         """Whether a value is used after what has been written so far."""
         return key[1] == TOTAL or self.reads[key] < self.site.uses[key[0], key[2]]
 
-    def _call(self, block: Block, step: int) -> None:
+    def _call(self, block: FrameFunction, step: int) -> None:
         """Call a function for microbatches `step` further."""
         args = [
             self.find(further, block.reads[key])

@@ -22,7 +22,7 @@ Clocks = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class StatementTask:
     """What a statement does to the clocks of its devices; nothing where it has none."""
 
     devices: tuple[int, ...]
@@ -49,7 +49,7 @@ class Task:
 class Tasks:
     """All statements but `return`, by number."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[StatementTask]
     before: Sequence[frozenset[int]]
     """By task: those whose results it uses."""
     after: Sequence[tuple[int, ...]]
@@ -102,7 +102,7 @@ def tasks_of(simulation: Simulation) -> Tasks:
 
 def tasks_in(function: Function, timeline: Timeline) -> Tasks:
     """The tasks of a function, by the timeline of one run of its body."""
-    known = dict[int, Task]()
+    known = dict[int, StatementTask]()
     for body in distinct(timeline.body):  # the simulation keeps its bodies, so each id stays its own
         if body is not timeline.body:
             known[id(body)] = _composed([_task(step, known) for step in body.timed])
@@ -125,19 +125,19 @@ def _before(function: Function) -> list[frozenset[int]]:
     return found
 
 
-def _task(step: Effect | Body | None, known: dict[int, Task]) -> Task:
+def _task(step: Effect | Body | None, known: dict[int, StatementTask]) -> StatementTask:
     if step is None:
-        return Task((), 0.0)
+        return StatementTask((), 0.0)
     if isinstance(step, Effect):
-        return Task(step.devices, step.cost.seconds)
+        return StatementTask(step.devices, step.cost.seconds)
     return known[id(step)]
 
 
-def _composed(tasks: Sequence[Task]) -> Task:
+def _composed(tasks: Sequence[StatementTask]) -> StatementTask:
     """Tasks one after the other, as one."""
     devices = tuple(sorted({device for task in tasks for device in task.devices}))
     if len(devices) <= 1:
-        return Task(devices, sum(task.seconds for task in tasks))
+        return StatementTask(devices, sum(task.seconds for task in tasks))
     columns: list[Clocks] = []
     for start in devices:  # the clocks after it, if only this one has started
         clocks = dict.fromkeys(devices, NEVER)
@@ -146,4 +146,4 @@ def _composed(tasks: Sequence[Task]) -> Task:
             task.run(clocks)
         columns.append(clocks)
     rows = tuple(tuple(column[device] for column in columns) for device in devices)
-    return Task(devices, max(map(max, rows)), rows)
+    return StatementTask(devices, max(map(max, rows)), rows)

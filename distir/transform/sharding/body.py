@@ -91,7 +91,7 @@ class Callees(Protocol):
         ...
 
 
-class Body(Rewriting):
+class ShardedBody(Rewriting):
     """The body of a function for arguments in certain states, as items."""
 
     def __init__(

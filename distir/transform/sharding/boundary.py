@@ -16,7 +16,7 @@ Boundary = Mapping[int, Sides]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class BoundarySummary:
     """A function's boundary: the classes of each dimension of its parameters and results."""
 
     params: Boundary
@@ -26,7 +26,7 @@ class Summary:
     """Classes of which at most one can be split: a value has them, or an op."""
 
 
-def summary_of(function: Function, settled: Settled) -> Summary:
+def summary_of(function: Function, settled: Settled) -> BoundarySummary:
     """The boundary of a function whose dimensions are known."""
     number: dict[int, int] = {}
     by_name: dict[str, list[tuple[Place, Pieces]]] = {}
@@ -45,4 +45,4 @@ def summary_of(function: Function, settled: Settled) -> Summary:
     params, results = boundary(p.name for p in function.params), boundary(function.returned)
     seen = (frozenset(number[of] for of in group if of in number) for group in settled.conflicts)
     conflicts = frozenset(group for group in seen if len(group) > 1)
-    return Summary(params, results, tuple(settled.traits[of] for of in number), conflicts)
+    return BoundarySummary(params, results, tuple(settled.traits[of] for of in number), conflicts)

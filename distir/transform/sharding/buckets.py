@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from distir.ir import Apply, Attributes, TupleType, types
 from distir.ir import results as results_of
 from distir.ops import type_of
-from distir.transform.sharding.body import Body
+from distir.transform.sharding.body import ShardedBody
 from distir.transform.sharding.items import Collective, Each, Item, Joint
 from distir.transform.sharding.state import whole_like
 
 
-def bucketed(body: Body, bucket_bytes: int) -> list[Item]:
+def bucketed(body: ShardedBody, bucket_bytes: int) -> list[Item]:
     """The items with sums joined until a message holds `bucket_bytes` bytes or more."""
     made = {name: index for index, item in enumerate(body.items) for name in _made(item)}
     sums = [i for i, item in enumerate(body.items) if isinstance(item, Collective) and item.op == "MPIAllreduce"]
@@ -45,7 +45,7 @@ def bucketed(body: Body, bucket_bytes: int) -> list[Item]:
     return written
 
 
-def _joined(body: Body, sums: Sequence[Collective]) -> list[Item]:
+def _joined(body: ShardedBody, sums: Sequence[Collective]) -> list[Item]:
     """One sum of a tuple of what was summed one by one."""
     args = tuple(item.arg for item in sums)
     value = TupleType(tuple(type_of(body.value(arg)) for arg in args))
@@ -65,12 +65,12 @@ def _made(item: Item) -> tuple[str, ...]:
     return item.results if isinstance(item, Joint) else (item.result,)
 
 
-def _devices(body: Body, item: Item) -> frozenset[int]:
+def _devices(body: ShardedBody, item: Item) -> frozenset[int]:
     """The devices of what is summed, before each of them became several."""
     assert isinstance(item, Collective)
     return frozenset(types.devices(type_of(body.value(item.arg))))
 
 
-def _nbytes(body: Body, name: str) -> int:
+def _nbytes(body: ShardedBody, name: str) -> int:
     size = types.nbytes(type_of(body.value(name)))
     return size if isinstance(size, int) else 0

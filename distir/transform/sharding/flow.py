@@ -15,7 +15,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
-from distir.transform.sharding.boundary import Sides, Summary, summary_of
+from distir.transform.sharding.boundary import BoundarySummary, Sides, summary_of
 from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
 from distir.transform.sharding.leaves import (
     Leaf,
@@ -41,7 +41,7 @@ class Flow:
     def __init__(self, domain: Checker, likeliest: bool = False) -> None:
         self._domain = domain
         self.likeliest = likeliest
-        self._summaries: dict[tuple[str, tuple[Value, ...]], Summary] = {}
+        self._summaries: dict[tuple[str, tuple[Value, ...]], BoundarySummary] = {}
         self._settled: dict[tuple[str, tuple[Value, ...]], Settled] = {}
 
     def entry(self, function: Function) -> Settled:
@@ -64,7 +64,7 @@ class Flow:
         settled.name({name: body.same[name] for name in asked})
         return settled
 
-    def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[Summary]:
+    def summary(self, function: Function, vs: tuple[Value, ...]) -> Deep[BoundarySummary]:
         """What a caller sees of a function."""
         place = self._domain.replicas.key(function.name, vs)
         key = (function.name, vs) if place is None else place[0]
@@ -86,7 +86,7 @@ class _Body:
         """By value: an earlier one with the same dimensions, and no more of its own. Not where all are asked for."""
         self._forms: dict[Form, tuple[str, ...]] = {}
         """By form of a statement: the results of the first one that has it. A pipeline calls each stage many times."""
-        self._repeated: dict[Form, tuple[Summary, Sequence[int], int]] = {}
+        self._repeated: dict[Form, tuple[BoundarySummary, Sequence[int], int]] = {}
         """By form of a call: the callee, a node for each of its classes, and how often it is called again."""
 
     def follow(self) -> Deep[None]:
@@ -305,7 +305,7 @@ class _Body:
             summary, own, times = self._repeated[form]
             self._repeated[form] = summary, own, times + 1
             return
-        summary: Summary = yield self.flow.summary(self.domain.module.functions[statement.function], vs)
+        summary: BoundarySummary = yield self.flow.summary(self.domain.module.functions[statement.function], vs)
         args = [self.same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args]
         own = [self.classes.new() for _ in summary.classes]
         for node, traits in zip(own, summary.classes, strict=True):

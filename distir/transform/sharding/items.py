@@ -36,7 +36,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class LocalSlice:
     """Every device takes its own part of what all of them hold whole, along `axis`."""
 
     result: str
@@ -61,7 +61,7 @@ class Joint:
     args: tuple[Arg, ...]
 
 
-Item = Each | Collective | Cut | Ranked | Joint
+Item = Each | Collective | LocalSlice | Ranked | Joint
 
 
 def is_plain(item: Item, statement: Apply | Call) -> bool:
@@ -144,7 +144,7 @@ class Expansion:
                 self.body.append(Apply((result,), GROUPED[op].name, (arg,), group))
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
-            case Cut(result, arg, axis):
+            case LocalSlice(result, arg, axis):
                 parts = Attributes({"axis": axis, "num_outputs": self.mesh.size})
                 for rank, name in enumerate(self.names(result)):
                     kept = tuple(name if i == rank else DISCARD for i in range(self.mesh.size))

@@ -15,7 +15,7 @@ from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Stateme
 from distir.ir.deep import Deep, finish
 from distir.ops import Value
 from distir.transform.sharding.batch import Places
-from distir.transform.sharding.body import Body, Callee, names_devices
+from distir.transform.sharding.body import Callee, ShardedBody, names_devices
 from distir.transform.sharding.buckets import bucketed
 from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.items import Each, Expansion, alike
@@ -125,9 +125,9 @@ class Partition:
             tuple(body.value(arg) for arg in function.returned),
         )
 
-    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Deep[Body]:
+    def _body(self, function: Function, vs: tuple[Value, ...], states: Sequence[State]) -> Deep[ShardedBody]:
         instance = self.analysis.domain.instance(function.name, vs)
-        body = Body(self, self.analysis.domain, self.mesh.size, function, instance, states)
+        body = ShardedBody(self, self.analysis.domain, self.mesh.size, function, instance, states)
         yield from body.run()
         return body
 
@@ -194,7 +194,7 @@ class Partition:
         stated = zip(function.result_types, given, strict=True)
         return tuple(open_part_of(t, s, self.mesh.size, kept) for t, s in stated)
 
-    def _expanded(self, name: str, params: Sequence[Param], body: Body, returned: Sequence[Arg]) -> Function:
+    def _expanded(self, name: str, params: Sequence[Param], body: ShardedBody, returned: Sequence[Arg]) -> Function:
         """The function that takes every parameter, and gives every result, once for each device."""
         single = {p.name for p in params if is_host(p.type)} | body.single
         expansion = Expansion(self.mesh, single, body.names())

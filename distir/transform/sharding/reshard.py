@@ -23,7 +23,7 @@ from distir.ir import (
 )
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
-from distir.transform.sharding.items import Collective, Cut, Each, Item
+from distir.transform.sharding.items import Collective, Each, Item, LocalSlice
 from distir.transform.sharding.state import (
     PARTIAL,
     WHOLE,
@@ -185,7 +185,7 @@ class Resharding:
     def _cut(self, arg: Arg, hint: str, value: Value, state: Split) -> Arg:
         if not state.blocks:
             name = self.fresh(f"{hint}_part")
-            self.items.append(Cut(name, arg, state.axis))
+            self.items.append(LocalSlice(name, arg, state.axis))
             self.define(name, value, state)
             return name
         if state.is_repeated:

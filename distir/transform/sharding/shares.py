@@ -22,7 +22,7 @@ _NOTHING = "nothing would be gained"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ParameterShares:
     """Parameters of which each device holds all, or some blocks, for one reason: `share` of the weights' bytes."""
 
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class Shares:
     flops: float | None
     weights: float
     ops: Mapping[str, tuple[float, float]]
-    whole: tuple[Whole, ...]
+    whole: tuple[ParameterShares, ...]
 
     @property
     def lines(self) -> list[str]:
@@ -95,7 +95,9 @@ def shares(
         if total and (beyond := ((share := several.get(op, 0) / written / count) - 1 / size) * count / total) >= HEAVY
     }
     found = [
-        Whole(tuple(n for n, _ in of), _ratio(sum(b for _, b in of), held), _ratio(max(b for _, b in of), held), reason)
+        ParameterShares(
+            tuple(n for n, _ in of), _ratio(sum(b for _, b in of), held), _ratio(max(b for _, b in of), held), reason
+        )
         for reason, of in whole.items()
     ]
     return Shares(

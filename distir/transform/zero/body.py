@@ -10,12 +10,14 @@ from itertools import zip_longest
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import ASSIGN, Group, Uses, check_unused, needed_whole, uses_of
+from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, needed_whole, uses_of
 from distir.transform.zero.norms import with_norms
 from distir.transform.zero.partition import Along, Owner, Partition
 
 
-def rewritten(entry: Function, groups: Sequence[Group], partitions: Sequence[Partition], stage: int) -> list[Statement]:
+def rewritten(
+    entry: Function, groups: Sequence[WeightGroup], partitions: Sequence[Partition], stage: int
+) -> list[Statement]:
     """The statements of the entry function, all but its `return`, after a stage of ZeRO: 1, 2 or 3."""
     edits = _Edits(uses_of(entry), namer(entry))
     for group, partition in zip(groups, partitions, strict=True):
@@ -51,7 +53,7 @@ class _Edits:
         return body
 
 
-def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> None:
+def _reduce(edits: _Edits, group: WeightGroup, partition: Partition, early: bool) -> None:
     """Sum the gradients where they are needed only; `early`: as soon as they are there."""
     summed = edits.uses.entry.body[group.reduce]
     stream = summed.stream if isinstance(summed, Apply) else ""
@@ -69,7 +71,7 @@ def _reduce(edits: _Edits, group: Group, partition: Partition, early: bool) -> N
         edits.replaced[group.reduce] = reduce
 
 
-def _update_by_owner(edits: _Edits, group: Group, owner: Owner, stage: int) -> None:
+def _update_by_owner(edits: _Edits, group: WeightGroup, owner: Owner, stage: int) -> None:
     """One device updates the weight. Before stage 3 it sends it to the others, which put it in the old one's memory."""
     for indices in (group.updates, group.writes):
         edits.dropped.update(index for rank, index in enumerate(indices) if rank != owner.rank)
@@ -89,7 +91,7 @@ def _needed(edits: _Edits, name: str, stage: int) -> bool:
     return any(stage < 3 or place != last for place in edits.uses.mentioned.get(name, ()))
 
 
-def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> None:
+def _update_in_parts(edits: _Edits, group: WeightGroup, along: Along, stage: int) -> None:
     """Every device updates its part of the weight; before stage 3 they exchange them."""
     entry = edits.uses.entry
     parts: list[str] = []
@@ -111,7 +113,7 @@ def _update_in_parts(edits: _Edits, group: Group, along: Along, stage: int) -> N
         edits.after[max(group.writes)].append(together)
 
 
-def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Apply:
+def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -> Apply:
     """A replica's own part of a weight that it holds whole."""
     assert isinstance(group.type, TensorType)
     dim = (group.type.shape or ())[along.axis]
@@ -121,7 +123,7 @@ def _part(name: str, weight: str, group: Group, along: Along, rank: int) -> Appl
     return Apply((name,), "Slice", (weight, *bounds))
 
 
-def _fetch(edits: _Edits, group: Group, partition: Partition) -> None:
+def _fetch(edits: _Edits, group: WeightGroup, partition: Partition) -> None:
     """Send weights in front of each use; what was sent dies with it.
 
     All replicas run the same program, so that their first uses belong together, then their second ones, and so on.

@@ -48,7 +48,7 @@ COPYING = frozenset({"MPIBroadcast", "Send"})
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OptimizerState:
     """What an optimizer keeps of a weight: parameters of the entry function, and their new values. One per replica."""
 
     params: tuple[str, ...]
@@ -56,7 +56,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaGroup:
     """The devices that hold the same. `stride`: where only the first of `size` is written down, which represents all.
 
     `devices`: those that are written down.
@@ -67,7 +67,7 @@ class Replicas:
     stride: int | None = None
 
     @classmethod
-    def of(cls, devices: tuple[int, ...], reduce: Apply) -> Replicas:
+    def of(cls, devices: tuple[int, ...], reduce: Apply) -> ReplicaGroup:
         """Those that a statement sums over, where its operands are on these devices."""
         size, stride = reduce.attrs.get("size"), reduce.attrs.get("stride", 1)
         if reduce.op == SUMS[0] or not isinstance(size, int) or not isinstance(stride, int):
@@ -82,12 +82,12 @@ class Replicas:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WeightGroup:
     """One weight on all of its data-parallel devices; every tuple has one item per replica that is written down."""
 
     type: Type
     """The weight's on the first device."""
-    replicas: Replicas
+    replicas: ReplicaGroup
     weights: tuple[str, ...]
     gradients: tuple[str, ...]
     """What each replica finds for its part of the batch."""
@@ -101,7 +101,7 @@ class Group:
     """The statements that give the updated weights: the same, or those that take them from the master weights."""
     new: tuple[str, ...]
     """The updated weights."""
-    kept: tuple[Kept, ...]
+    kept: tuple[OptimizerState, ...]
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ def uses_of(entry: Function) -> Uses:
     return Uses(entry, mentioned, defined, Counter(names(entry.returned)))
 
 
-def groups_of(module: Module, entry: Function) -> list[Group]:
+def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
     """The weights that data-parallel devices hold copies of, in the order of the parameters.
 
     `entry` is the module's entry function, or one that means the same. Where one device represents all replicas, its
@@ -150,7 +150,7 @@ def groups_of(module: Module, entry: Function) -> list[Group]:
         raise _no_groups(entry)
     uses = uses_of(entry)
     weights = {p.name: p.type for p in entry.params if p.name in origins and "buffer" not in p.roles}
-    found: list[Group] = []
+    found: list[WeightGroup] = []
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op in SUMS:
             group = _group(uses, origins, weights, index, statement)
@@ -168,7 +168,7 @@ def is_representative(entry: Function) -> bool:
 
 def _group(
     uses: Uses, origins: Mapping[str, Hashable], weights: Mapping[str, Type], index: int, reduce: Apply
-) -> Group | None:
+) -> WeightGroup | None:
     """The weight whose gradient a statement sums, if it is that of a weight, and of one weight only."""
     entry = uses.entry
     gradients = tuple(arg for arg in reduce.args if isinstance(arg, str))
@@ -200,9 +200,9 @@ def _group(
         if result or has_masters
     )
     _check_returned(uses, [new, *(k.results for k in kept)])
-    return Group(
+    return WeightGroup(
         weights[copies[0]],
-        Replicas.of(devices, reduce),
+        ReplicaGroup.of(devices, reduce),
         copies,
         gradients,
         reduce.results,
@@ -250,7 +250,7 @@ def _kept(
     operand: int,
     result: int,
     users: Collection[int],
-) -> Kept:
+) -> OptimizerState:
     """`users`: the statements that may take the new value, besides the `return`."""
     params: list[str] = []
     results: list[str] = []
@@ -265,7 +265,7 @@ def _kept(
         check_unused(uses, statement.results[result], users)
     if len({origins[name] for name in params}) > 1:
         raise needed_whole(uses.entry, updates[0], params[0])
-    return Kept(tuple(params), tuple(results))
+    return OptimizerState(tuple(params), tuple(results))
 
 
 def _check_returned(uses: Uses, results: Sequence[Sequence[str]]) -> None:
@@ -335,7 +335,7 @@ def _no_updates(entry: Function) -> ProgramError:
     )
 
 
-def unequal(entry: Function, weight: str, replicas: Replicas) -> ProgramError:
+def unequal(entry: Function, weight: str, replicas: ReplicaGroup) -> ProgramError:
     """The refusal to let one replica represent all, where not all hold as much of a weight."""
     site = next(Site(entry.name, None, Part("param_type", i)) for i, p in enumerate(entry.params) if p.name == weight)
     message = f"{replicas.size} replicas would hold different parts of `%{weight}`, so none can represent all"

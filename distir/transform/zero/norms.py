@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from distir.ir import Apply, Attributes, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
 from distir.transform.operands import with_operands
-from distir.transform.zero.groups import NORM, SUMS, Group, Replicas
+from distir.transform.zero.groups import NORM, SUMS, ReplicaGroup, WeightGroup
 from distir.transform.zero.partition import Owner, Partition
 
 
@@ -26,7 +26,7 @@ class _Term:
 
     what: Hashable
     rank: int
-    replicas: Replicas
+    replicas: ReplicaGroup
     there: bool
 
     @property
@@ -77,7 +77,7 @@ class _Norms:
 
 
 def with_norms(
-    body: Sequence[Statement], groups: Sequence[Group], partitions: Sequence[Partition], namer: FunctionBuilder
+    body: Sequence[Statement], groups: Sequence[WeightGroup], partitions: Sequence[Partition], namer: FunctionBuilder
 ) -> list[Statement]:
     """The statements with the squares of partitioned gradients added up over the replicas."""
     gradients: dict[str, _Term] = {}

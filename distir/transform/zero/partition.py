@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distir.ir import Apply, Function, TensorType, Type, types
 from distir.ops import OPS
 from distir.ops.signature import Segment, TensorPattern
-from distir.transform.zero.groups import Group, Replicas, unequal
+from distir.transform.zero.groups import ReplicaGroup, WeightGroup, unequal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Copies:
     """Copies of one value, one per replica, of which only what the partition says is to remain."""
 
     names: tuple[str, ...]
-    replicas: Replicas
+    replicas: ReplicaGroup
     partition: Partition
 
 
-def partitions(entry: Function, groups: Sequence[Group], kind: str) -> list[Partition]:
+def partitions(entry: Function, groups: Sequence[WeightGroup], kind: str) -> list[Partition]:
     """How each weight is partitioned. `kind` is `owner`, or `split`, which leaves to owners what does not divide.
 
     Raises ProgramError for owners where one device represents all replicas.
@@ -68,7 +68,7 @@ def part_type(type: Type, partition: Along, parts: int) -> Type:
     return TensorType(type.dtype, tuple(shape), type.device)
 
 
-def _split(entry: Function, stated: Mapping[str, Type], group: Group) -> Along | None:
+def _split(entry: Function, stated: Mapping[str, Type], group: WeightGroup) -> Along | None:
     """The first dimension that divides, of the weight and of all that is kept of it."""
     update = entry.body[group.updates[0]]
     if not isinstance(update, Apply) or not _is_elementwise(update.op):

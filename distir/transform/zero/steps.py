@@ -12,7 +12,7 @@ from distir.transform.entry import entry_of
 from distir.transform.steps import StepError, step
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.ends import gather, partitioned_params, partitioned_results, scatter
-from distir.transform.zero.groups import Group, groups_of, is_representative
+from distir.transform.zero.groups import WeightGroup, groups_of, is_representative
 from distir.transform.zero.partition import Copies, Owner, Partition, partitions
 from distir.transform.zero.plain import with_sums_for_updates, with_weights_near, without_buckets
 
@@ -72,7 +72,7 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
 
 
 def _donated(
-    params: Sequence[Param], groups: Sequence[Group], chosen: Sequence[Partition], stage: int
+    params: Sequence[Param], groups: Sequence[WeightGroup], chosen: Sequence[Partition], stage: int
 ) -> tuple[Param, ...]:
     """The parameters, with those weights donated of which each device updates a part: so there is one copy of them.
 
@@ -88,7 +88,9 @@ def _donated(
     return tuple(replace(p, roles=Attributes({**p.roles, **donation})) if p.name in replaced else p for p in params)
 
 
-def _partitioned(groups: Sequence[Group], chosen: Sequence[Partition], stage: int) -> tuple[list[Copies], list[Copies]]:
+def _partitioned(
+    groups: Sequence[WeightGroup], chosen: Sequence[Partition], stage: int
+) -> tuple[list[Copies], list[Copies]]:
     """The parameters of the entry function of which only parts remain, and the results."""
     params: list[Copies] = []
     results: list[Copies] = []
