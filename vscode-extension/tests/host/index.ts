@@ -280,6 +280,9 @@ const tests: Record<string, () => Promise<void>> = {
     assert.deepEqual([before.function, before.hardware], ["main", "dgx-a100"]);
     await set("hardware", "dgx-h100");
     await until("other hardware", async () => (await simulated(document)).hardware === "dgx-h100");
+    await set("nodes", 4);
+    await until("several nodes", async () => (await simulated(document)).hardware === "dgx-h100x4");
+    await set("nodes", undefined);
     await set("entry", "first");
     await until("another entry", async () => (await simulated(document)).function === "first");
     await set("hardware", undefined);
@@ -451,7 +454,7 @@ export async function run(): Promise<void> {
       console.log(`ok ${name} (${Date.now() - begun} ms)`);
     } catch (error) {
       failed.push(name);
-      for (const each of ["hardware", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
+      for (const each of ["hardware", "nodes", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
       console.log(`FAILED ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
     }
   }
