@@ -16,7 +16,7 @@ from distir.ide.hardware import FigureRow, Profile
 from distir.ide.memory import Curve, MemoryView, Resident
 from distir.ide.rank_program import LineOrigin, RankProgram
 from distir.ide.status import Status
-from distir.ide.timeline import Bar, BarTable, CallPlace, DeviceLane, Kind, Origin, TimelineView, Waiting
+from distir.ide.timeline import Bar, BarKind, BarTable, CallPlace, DeviceLane, Origin, TimelineView, Waiting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
 ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
@@ -26,7 +26,7 @@ ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve
     Bar,
     BarTable,
     CallPlace,
-    Kind,
+    BarKind,
     Origin,
     DeviceLane,
     TimelineView,
