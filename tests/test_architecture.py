@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import io
 import re
 import subprocess
@@ -265,3 +266,20 @@ def test_each_class_has_a_name_of_its_own():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, set()).add(module_name(path))
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "docs", "examples"])
+def test_what_scripts_import_is_there(folder):
+    """Of functions too: no test runs these scripts whole."""
+    missing = set[str]()
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "distir":
+                module = importlib.import_module(node.module)
+                missing |= {f"{path.name}: {node.module}.{a.name}" for a in node.names if not has(module, a.name)}
+    assert not missing
+
+
+def has(module, name):
+    """Whether a module has a name, or a package a module of it."""
+    return hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}") is not None

@@ -84,14 +84,14 @@ def _measured(configuration: Configuration, rounds: list[list[float]]) -> Measur
 def timed(configuration: Configuration, hardware: dict) -> list[float]:
     """Seconds of each run of a configuration: of its slowest rank."""
     import distir
-    from distir.lower import Entry, Launch, launch, lower
+    from distir.lower import EntryPoint, Launch, launch, lower
     from distir.simulate import arguments
 
     module = configuration.program()
     expected = distir.simulate(module, hardware[configuration.ranks]).latency_s
     repeat = max(FEWEST, min(MOST, round(ROUND_S / expected)))
     main = module.functions["main"]
-    lowered = lower([Entry("main", module, main, arguments(main, {}))])
+    lowered = lower([EntryPoint("main", module, main, arguments(main, {}))])
     with tempfile.TemporaryDirectory(prefix="distir-accuracy-") as scratch:
         lowered.write(Path(scratch))
         words = ["--repeat", str(repeat), "--warmup", "2", "--threads", "1"]
