@@ -5,6 +5,7 @@ A machine of nodes repeats one of them. These hold the node, and say how often i
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,9 @@ class Lazy(Sequence[T]):
 
     __slots__ = ()
 
+    @abstractmethod
     def item(self, index: int) -> T:
         """The item at an index from 0 to the length."""
-        raise NotImplementedError
 
     @overload
     def __getitem__(self, index: int) -> T: ...
