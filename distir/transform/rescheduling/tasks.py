@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from distir.ir import Function, names, operands, results
 from distir.simulate import Simulation
 from distir.simulate.body import Body, distinct
-from distir.simulate.effects import Effect
+from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.timeline import Timeline
 
 NEVER = float("-inf")
@@ -56,7 +56,7 @@ class Tasks:
     """By task: those that use its results."""
     devices: tuple[int, ...]
     busiest: float
-    """How long the busiest device is busy, in seconds."""
+    """How long the busiest stream of a device is busy, in seconds: in every order."""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -112,8 +112,9 @@ def tasks_in(function: Function, timeline: Timeline) -> Tasks:
     for number, others in enumerate(before):
         for other in others:
             after[other].append(number)
-    busy = timeline.busy
-    return Tasks(tasks, before, [tuple(a) for a in after], tuple(sorted(busy)), max(busy.values(), default=0.0))
+    busy = timeline.body.summary.busy.items()
+    busiest = max((ticks for clock, ticks in busy if isinstance(clock, int) or clock.kind == "stream"), default=0)
+    return Tasks(tasks, before, [tuple(a) for a in after], tuple(sorted(timeline.busy)), to_seconds(busiest))
 
 
 def _before(function: Function) -> list[frozenset[int]]:
