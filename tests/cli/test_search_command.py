@@ -178,7 +178,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
         (("a.dir", "--layers", "2"), "`--layers` is for a model by its name, and `a.dir` is a program"),
         (("mlp-1b", "--apply", "gard"), "`--apply`: there is no step or option `gard`; did you mean `grad`?"),
         (("gpt2", "--apply", "checkpoint"), "so there is nothing to recompute"),
-        (("mlp-1b",), "the batch dimension `B` has no size"),
+        (("mlp-1b",), "say which batch sizes to try, such as `--batch-size 64,128`"),
         (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected comma-separated numbers"),
         (("mlp-1b", "--batch-size", "8", "--devices", "6"), "are no product of powers of two"),
         (("mlp-1b", "--batch-size", "8", "--devices", "32"), "has 16 devices, 32 are asked for"),
