@@ -221,11 +221,14 @@ def test_microbatches_may_be_stated_by_their_size(distir):
     ended = distir(*words, "--micro-batch", "4,8", "--json")
     assert ended.code == 0, ended.err
     rows = json.loads(ended.out)["rows"]
-    assert {r["micro_batch"] for r in rows if r["P"] > 1} == {4, 8}
+    assert {r["micro_batch"] for r in rows if r["P"] > 1} == {r["micro_batch"] for r in rows if r["P"] == 1} == {4, 8}
     assert all(r["micro_batch"] * r["D"] * r["K"] == 64 for r in rows)
     refused = {
         ("--micro-batch", "5"): "`--micro-batch` expected sizes that divide the batch 64, found 5",
-        ("--micro-batch", "4", "--microbatches", "2"): "`--micro-batch` and `--microbatches` exclude each other",
+        ("--micro-batch", "4", "--microbatches", "2"): "`--micro-batch` excludes `--microbatches`",
+        ("--micro-batch", "4", "--accumulate", "2"): "excludes `--microbatches` and `--accumulate`",
+        ("--accumulate", "0"): "`--accumulate` expected 1 or more, found 0",
+        ("--apply", "accumulate=2"): "`--apply`: `accumulate=2` is what a search tries itself",
         ("--micro-batch", "0"): "`--micro-batch` expected 1 or more, found 0",
     }
     for more, message in refused.items():
