@@ -40,7 +40,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
-from distir.ops import OPS, Reject, Value, infer_types, type_of
+from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.transform.batch_statistics import first_states
 from distir.transform.operands import with_operands
 
@@ -250,7 +250,7 @@ class _Body:
 
     def cast(self, arg: Arg, to: DType) -> Arg:
         if isinstance(arg, Literal):
-            value = arg.value
+            value = dense(arg.value) if isinstance(arg.value, tuple) else arg.value
             return Literal(Dense(to, value.shape, value.values)) if isinstance(value, Dense) else arg
         if not isinstance(arg, str):
             return arg
