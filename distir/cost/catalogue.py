@@ -23,6 +23,9 @@ from distir.ir.registry import Registry
 DEFAULT = "dgx-a100"
 """The hardware that is meant where none is named."""
 
+ALIASES = {"a100-80": "dgx-a100", "h100": "dgx-h100"}
+"""Further names of profiles, as for nodes of the same GPUs that are no DGX. They are not listed."""
+
 _FOLDER = Path(__file__).parent / "profiles"
 _Stamp = tuple[int, int] | None
 _Stamps = tuple[tuple[Path, _Stamp], ...]
@@ -49,7 +52,7 @@ def add_profiles(folder: str | os.PathLike[str]) -> None:
     Raises ValueError for a name that there is.
     """
     for path in sorted(Path(folder).absolute().glob("*.toml")):
-        if path.stem in _ours():
+        if path.stem in _ours() or path.stem in ALIASES:
             raise ValueError(f"`{path}`: there is already a profile `{path.stem}`; choose another name")
         _added.register(path.stem, path, "")
 
@@ -128,10 +131,11 @@ def node_of(hardware: Hardware) -> tuple[str, int] | None:
 
 def _several(name: str) -> tuple[str, int | None]:
     """What one node is called, and how many there are; None where the name does not say."""
-    if name in profiles():
+    known = {*profiles(), *ALIASES}
+    if name in known:
         return name, None
     match = _MANY_BEFORE.fullmatch(name) or _MANY.fullmatch(name)
-    if match is None or not (match["name"].endswith(".toml") or match["name"] in profiles()):
+    if match is None or not (match["name"].endswith(".toml") or match["name"] in known):
         return name, None
     return match["name"], int(match["nodes"][:12])
 
@@ -234,6 +238,7 @@ def _find(name: str, folder: Path) -> Path:
     """Where a profile is; a path counts from `folder`. Raises HardwareError for an unknown name."""
     if name.endswith(".toml") or "/" in name or os.sep in name:
         return (folder / Path(name).expanduser()).absolute()
+    name = ALIASES.get(name, name)
     if name in _ours():
         return _FOLDER / f"{name}.toml"
     if name in _added:

@@ -94,9 +94,9 @@ class ProfileDocument:
             raise HardwareError(sorted(self.problems, key=lambda p: (order.index(p.path or ""), p.line or 0)))
 
     def homes(self, name: str) -> list[str]:
-        """The tables that may have a key of this name, as they are headed."""
-        headed = (_headed(section.key) for section in self.read if name in section.asked and section.key)
-        return list(dict.fromkeys(headed))
+        """The tables that may have a key of this name, as they are headed, the outer ones first."""
+        having = [section.key for section in self.read if name in section.asked and section.key]
+        return list(dict.fromkeys(_headed(key) for key in sorted(having, key=len)))
 
     def beside(self, key: Key, other: str) -> bool:
         """Whether the file with this key has another one in the same table."""
