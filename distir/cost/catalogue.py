@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from distir.cost.document import File, parse_file, read_file
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
 from distir.cost.host import FRAMEWORKS
-from distir.cost.reader import read
+from distir.cost.reader import document, read
 from distir.diagnostics.spelling import nearest
 from distir.ir.registry import Registry
 
@@ -104,6 +105,12 @@ def parse(text: str, name: str = "hardware", nodes: int = 1) -> Hardware:
         return _read(name, [file], _checked(nodes), 1)
     _, files, inherited = _chain(extended[0])
     return _read(name, [file, *files], _checked(nodes), max(extended[1], inherited))
+
+
+def tables_of(name: str) -> Mapping[str, Any]:
+    """What the profile of a machine says, together with those that it extends. Raises HardwareError."""
+    _, files, _ = _chain(_find(_several(name)[0], Path()))
+    return document(files).root.table
 
 
 def with_nodes(name: str, nodes: int | None) -> str:
@@ -231,7 +238,7 @@ def _extended(file: File, folder: Path) -> tuple[Path, int] | None:
 
 
 def _at_extends(file: File, problem: Problem) -> Problem:
-    return Problem(problem.message, file.path, file.lines.get(("extends",)), problem.help)
+    return file.problem(("extends",), problem.message, problem.help)
 
 
 def _find(name: str, folder: Path) -> Path:
