@@ -93,10 +93,7 @@ class ProfileDocument:
                 if name not in section.asked:
                     unknown(section, name, section.asked, self.homes(name))
         if self.problems:
-            order = [file.path for file in self.files]
-            raise HardwareError(
-                sorted(self.problems, key=lambda p: (order.index(p.path or ""), p.line or 0, p.column or 0))
-            )
+            raise HardwareError(sorted(self.problems, key=self._order))
 
     def homes(self, name: str) -> list[str]:
         """The tables that may have a key of this name, as they are headed, the outer ones first."""
@@ -106,6 +103,10 @@ class ProfileDocument:
     def beside(self, key: Key, other: str) -> bool:
         """Whether the file with this key has another one in the same table."""
         return any(key in file.places and (*key[:-1], other) in file.places for file in self.files)
+
+    def _order(self, problem: Problem) -> tuple[int, int, int]:
+        paths = [file.path for file in self.files]
+        return paths.index(problem.path or ""), problem.line or 0, problem.column or 0
 
     def _at(self, key: Key, message: str, help: str | None) -> Problem:
         for length in range(len(key), 0, -1):

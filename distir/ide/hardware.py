@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from distir.cost import Hardware, HardwareError, Problem, describe, load, parse, profiles
 from distir.cost.catalogue import tables_of
 from distir.cost.units import BANDWIDTH, UnitError
-from distir.cost.units import parse as quantity
+from distir.cost.units import parse as parse_quantity
 from distir.diagnostics import nearest
 
 
@@ -46,8 +46,8 @@ def changed(base: str, changes: Mapping[str, str], name: str) -> Hardware:
     """The machine `base`, a name or the path of a profile, with some figures changed.
 
     `changes`: by the names of figures as `figures` lists them, the new quantity with its unit:
-    `{"nvlink send bandwidth": "300GB/s"}`. A link that gets more than a network card has raises the card as well. Raises
-    HardwareError for a figure that there is not, or a wrong quantity.
+    `{"nvlink send bandwidth": "300GB/s"}`. A link that gets more than a network card has raises the card as well.
+    Raises HardwareError for a figure that there is not, or a wrong quantity.
     """
     base, at, framework = base.partition("@")
     hardware = load(base)
@@ -78,7 +78,7 @@ _USES = ("send", "collective", "low_latency", "switch")
 def _cards(
     base: str, stated: Mapping[tuple[str, ...], str], tables: Collection[tuple[str, ...]]
 ) -> dict[tuple[str, ...], str]:
-    """The tables of cards that change, in TOML: those with another bandwidth, else those of links that exceed theirs."""
+    """The tables of cards that change, in TOML: with another bandwidth, or of links that would exceed theirs."""
     found: dict[tuple[str, ...], str] = {}
     for name, level in tables_of(base).get("levels", {}).items():
         key = "levels", name, "cards"
@@ -96,7 +96,7 @@ def _cards(
 def _rate(text: str) -> float:
     """Bytes per second; none where the text says none, which whoever reads it reports."""
     try:
-        return quantity(text, BANDWIDTH)
+        return parse_quantity(text, BANDWIDTH)
     except UnitError:
         return 0.0
 
