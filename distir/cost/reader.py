@@ -76,8 +76,8 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
 
     All faults are reported at once, also where it states no network that joins several nodes.
     """
-    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
-    root = document.root
+    found = document(files)
+    root = found.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
     sources = _sources(root)
@@ -86,9 +86,14 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
     physical, devices = _groups(root, kinds, nodes)
     levels, network = _levels(root, profile, len(devices) // nodes, nodes)
     root.close()
-    document.check()
+    found.check()
     title = title if nodes == 1 else f"{nodes} nodes, each: {title}"
     return Hardware(name, title, physical, devices, levels, sources, tuple(profile.figures), network=network)
+
+
+def document(files: Sequence[File]) -> ProfileDocument:
+    """The tables of a file together with those it extends."""
+    return ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
 
 
 class _Profile:
@@ -221,8 +226,9 @@ def _host(kind: DocumentTable, profile: _Profile) -> Host:
         if name in FRAMEWORKS:
             found[name] = _issue(section, name, profile)
         elif name not in ("source", "basis", "note"):
+            section.get(name)
             unknown(section, name, FRAMEWORKS)
-    if not found:
+    if not {*section} - {"source", "basis", "note"}:
         section.problem("", f"expected a time for one of {', '.join(FRAMEWORKS)}")
     section.close()
     return Host(frameworks=found)

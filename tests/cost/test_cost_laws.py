@@ -90,9 +90,11 @@ def test_the_order_of_the_devices_does_not_count(data, hardware, pattern, nbytes
     assert there == pytest.approx(here)
 
 
-@given(st.data(), st.sampled_from(["2x-dgx-h100", "2x-dgx2-v100"]), st.sampled_from(PATTERNS), sizes, st.randoms())
-def test_devices_of_a_node_may_be_renamed_and_nodes_may_be_swapped(data, name, pattern, nbytes, random):
-    hardware = load(name)
+FAT_TREE = parse('extends = "dgx-h100"\n[levels.infiniband]\nfabric = { kind = "fat tree" }\n', "fat-tree", nodes=2)
+
+
+@given(st.data(), st.sampled_from([FAT_TREE, load("2x-dgx2-v100")]), st.sampled_from(PATTERNS), sizes, st.randoms())
+def test_devices_of_a_node_may_be_renamed_and_nodes_may_be_swapped(data, hardware, pattern, nbytes, random):
     node = hardware.devices // 2
     positions = data.draw(groups(hardware, least=2))
     first, second = random.sample(range(node), node), random.sample(range(node, 2 * node), node)

@@ -208,6 +208,33 @@ def test_a_fault_in_an_extended_file_is_reported_there(tmp_path):
     assert [(problem.path, problem.line) for problem in caught.value.problems] == [(str(path), 2), (str(base), 3)]
 
 
+@pytest.mark.parametrize(
+    ("line", "column", "said"),
+    [
+        ('    memroy = "80GB"', 5, "unknown key `memroy`"),
+        ('issue = { eager = "-5us" }', 11, "found the negative `-5us`"),
+        ('launch = "-7us"', 1, "found the negative `-7us`"),
+        ("  interference = -1", 3, "expected a share"),
+        ('  "memory" = "0GB"', 3, "above zero"),
+        ('memory_bandwidth = { peak = "3TB/s", achieved = "4TB/s" }', 38, "above the `peak`"),
+    ],
+)
+def test_a_fault_has_a_line_and_a_column(tmp_path, line, column, said):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'extends = "dgx-a100"\n[kinds.a100]\n{line}\n')
+    with pytest.raises(HardwareError) as caught:
+        load(path)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (3, column)
+    assert str(caught.value).startswith(f"{path}:3:{column}: ")
+    assert said in problem.message
+
+
+def test_what_is_no_toml_has_a_line_and_a_column():
+    (problem,) = faults("title = 'x'\nlaunch = = 2\n")
+    assert (problem.line, problem.column) == (2, 10)
+
+
 # Files that are no profiles at all.
 
 
@@ -288,7 +315,7 @@ def test_errors_read_as_lines_of_a_compiler():
         parse('title = "x"\nmemroy = "1GB"\n', "mine")
     first = str(caught.value).splitlines()[0]
     assert first.startswith("<mine>: `")
-    assert "<mine>:2: unknown key `memroy`" in str(caught.value)
+    assert "<mine>:2:1: unknown key `memroy`" in str(caught.value)
 
 
 @given(
