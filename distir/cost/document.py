@@ -175,15 +175,15 @@ class DocumentTable:
             self.missing(name, expected)
         return ""
 
-    def count(self, name: str, default: int | None = None, most: int = 1_000_000) -> int:
-        """A whole number from 1 to `most`; required without a `default`."""
+    def count(self, name: str, default: int | None = None, most: int = 1_000_000, least: int = 1) -> int:
+        """A whole number from `least` to `most`; required without a `default`."""
         value = self.get(name)
         if value is None and default is not None:
             return default
         if value is None:
             self.missing(name, f"`{name}` followed by a whole number, such as `{name} = 8`")
-        elif not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            self.problem(name, f"expected a whole number from 1 to {most}, found {_kind(value)}")
+        elif not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self.problem(name, f"expected a whole number from {least} to {most}, found {_kind(value)}")
         else:
             return value
         return 1

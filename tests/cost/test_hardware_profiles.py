@@ -70,7 +70,6 @@ def test_sizes(name, devices, memory):
     hardware = load(name)
     assert hardware.devices == devices
     assert {hardware.capacity(position) for position in range(devices)} == {memory}
-    assert [hardware.memory_of(position) for position in range(devices)] == list(range(devices))
 
 
 # Finding profiles.
@@ -151,16 +150,7 @@ def test_one_device_of_a_profile():
     assert seconds(hardware, "allreduce", 10**9, (0,)) == 0
 
 
-# Streams and device numbers.
-
-
-def test_streams_follow_after_all_first_streams():
-    profile = small_profile()
-    profile["groups"] = [{"kind": "gpu", "count": 3, "streams": 2}, {"kind": "gpu", "count": 1, "streams": 3}]
-    hardware = parse(toml(profile))
-    assert [hardware.memory_of(position) for position in range(hardware.devices)] == [0, 1, 2, 3, 0, 1, 2, 3, 3]
-    assert seconds(hardware, "send", 10**9, (0, 4)) == 0
-    assert seconds(hardware, "send", 10**9, (0, 5)) == seconds(hardware, "send", 10**9, (0, 1)) > 0
+# Device numbers.
 
 
 def test_device_numbers_count_from_one_unless_zero_is_used():

@@ -295,9 +295,8 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
 @pytest.mark.parametrize(
     ("line", "place", "advice"),
     [
-        ("streams = 2", "", "it belongs in `[[groups]]`"),
+        ("streams = 2", "", "it belongs in `[kinds.a100]`"),
         ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
-        ("streams = 2", "[kinds.a100]", "it belongs in `[[groups]]`"),
         ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 6 other tables"),
         ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
         ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
@@ -308,6 +307,15 @@ def test_a_key_in_the_wrong_table_is_reported_with_its_place(line, place, advice
         parse(f'extends = "dgx-a100"\n{place}\n{line}\n', "mine")
     (problem,) = caught.value.problems
     assert advice in problem.help
+
+
+def test_streams_as_further_devices_say_what_to_write_instead():
+    with pytest.raises(HardwareError) as caught:
+        parse('extends = "dgx-a100"\n[[groups]]\nkind = "a100"\ncount = 8\nstreams = 2\n', "mine")
+    (problem,) = caught.value.problems
+    assert problem.line == 5
+    assert "statements name the stream" in problem.message
+    assert "`%b = Send[device = 2](%a) on copy`" in problem.help
 
 
 def test_errors_read_as_lines_of_a_compiler():
