@@ -345,7 +345,9 @@ class _Walk:
         (dtype, most), *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
         others = tuple((dtype, count) for dtype, count in others if count)
         alone = sum(op.work.bytes for op in inside)
-        done = Work(most, min(alone, sum(read.values()) + written), dtype, others=others)
+        products = tuple(product for op in inside for product in op.work.contractions)
+        moved = min(alone, sum(read.values()) + written)
+        done = Work(most, moved, dtype, others=others, contractions=products)
         devices = tuple(sorted({d for t in [*map(type_of, args), *ws] for d in types.devices(t)}))
         devices = devices if done.flops or done.bytes else ()
         spent = self._seconds(f"@{function.name}", done, [self.place[d] for d in devices]) if devices else 0.0
