@@ -4,8 +4,8 @@
 imported here; they are applied in this order. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import gradients
+from distir.transform.overlap import gradients, weights
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
-__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped"]
+__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped", "weights"]
