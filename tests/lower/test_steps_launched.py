@@ -64,3 +64,12 @@ def test_weights_in_float32_alone_are_gathered_in_16_bits(distir, tmp_path):
     step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adamw", "precision=mixed", "master=only", "clip=1")
     found = launched(distir, tmp_path, api.transform(step, "dp=2", "zero=3", "partition=split"))
     assert found["max_abs_error"] < 1e-2
+
+
+@pytest.mark.parametrize(
+    "steps", ["dtp=2,1,2 microbatches=4 overlap", "dp=2 zero=3 partition=split overlap=gradients,weights"]
+)
+def test_what_is_overlapped_runs_on_several_processes(distir, tmp_path, steps):
+    """Buckets, gathers ahead and sends are begun, and waited for where they are used."""
+    step = api.transform(mlp(3, 16, 16, "Float32"), "grad", "optimizer=adam", "clip=1.0", *steps.split())
+    assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5

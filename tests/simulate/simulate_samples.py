@@ -80,7 +80,7 @@ def tensor(rows, device, columns=4, dtype="Float32"):
 # Random programs. Statements are drawn blindly and kept where the mixed domain accepts them.
 
 UNARY = ("Relu", "Identity", "Transpose", "Scratch", "Shape", "Neg")
-BINARY = ("Add", "Mul", "MatMul", "SGD", "Optimizer")
+BINARY = ("Add", "Mul", "MatMul", "SGD", "Optimizer", "After")
 
 
 def random_module(rng: random.Random, first_device: int = 1, devices: int = 5, statements: int = 12) -> Module:

@@ -1,7 +1,7 @@
 """The entry function with calls written out that make gradients layer by layer, and where items of tuples are from.
 
 A pipeline's backward pass of a stage is a function, and several passes may be a `round`. What is to be issued between
-two layers must stand between their calls. Calls of one function on several devices, which stand side by side, are
+two layers must be between their calls. Calls of one function on several devices, which are side by side, are
 written out in step: so each device gets to its layers when its peers do.
 """
 
