@@ -244,7 +244,8 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     """A pipeline, read; `rounds` are the functions that it calls for what it repeats.
 
     None where something else is done with the `{batch}` than to cut it and to compute with its size, or with a result
-    that was joined, or where the statements for some microbatch are not those for all.
+    that was joined, or where the statements for some microbatch are not those for all; but where statements name
+    streams, the last one may have others: its gradients are summed as they are made.
     """
     entry, body = known.function, known.planned
     batch = {p.name for p in entry.params if "batch" in p.roles}
@@ -262,7 +263,8 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     joins = [place.index for place in places if place.inner is None and reader.joins(place.statement, count)]
     joined = {name for index in joins for name in results(entry.body[index])}
     users = [s for s in entry.body if not joined.isdisjoint(names(operands(s)))]
-    if not all(isinstance(user, Return) for user in users) or not put_after(places, count):
+    alike = put_after(places, count)
+    if not all(isinstance(user, Return) for user in users) or not (alike or body.streamed):
         return None
     return Pipeline(entry, count, places, rows, cuts, joins, not body.streamed and are_apart(places))
 
