@@ -10,7 +10,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
-from simulate_samples import inlined, machine, random_module, with_hosts, with_kernels, with_streams
+from simulate_samples import (
+    inlined,
+    machine,
+    random_module,
+    with_hosts,
+    with_kernels,
+    with_representatives,
+    with_streams,
+)
 
 from distir import parse
 from distir.analysis import check
@@ -22,7 +30,8 @@ from distir.simulate.effects import to_seconds
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 """Random programs per law."""
 
-MACHINE = machine()
+MACHINE = machine(more=4)
+"""With devices that others represent."""
 HOSTS = (Host(), Host(1.5e-6), Host(4e-6), Host(3e-5), Host(blocking=True))
 
 law = settings(max_examples=2 * PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -36,12 +45,13 @@ def without_streams(module):
 
 @st.composite
 def modules(draw, streams=True, kernels=True):
-    """A random program with streams."""
+    """A random program with streams, calls, kernels, and devices that represent others."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     module = random_module(rng, first_device=rng.choice([0, 1]), statements=rng.choice([5, 12, 20]))
     assume(not check(module).errors)
     if kernels and rng.random() < 0.3:
         module = with_kernels(module)
+    module = with_representatives(rng, module)
     return with_streams(rng, module, rng.choice([0.2, 0.5, 0.9])) if streams else module
 
 
@@ -68,6 +78,21 @@ def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module, 
         for number, event in enumerate(timeline.events()):
             assert (event.start, timeline.spare(number)) == (timeline.starts[number], expected.slack[number])
             assert (event.op, event.statement.stream) == (expected.events[number].name, expected.events[number].stream)
+
+
+def test_the_programs_have_all_that_the_rule_speaks_of():
+    drawn: Counter = Counter()
+
+    @settings(law, max_examples=80)
+    @given(modules())
+    def draw(module):
+        statements = [statement for function in module for statement in function.body]
+        drawn.update({getattr(statement, "stream", "") for statement in statements})
+        drawn.update({getattr(statement, "op", "a call") for statement in statements})
+        drawn.update({"a kernel" for function in module if function.kernel})
+
+    draw()
+    assert min(drawn[each] for each in ("side", "third", "a call", "a kernel", "GroupAllreduce", "MPIAllreduce")) > 3
 
 
 @law

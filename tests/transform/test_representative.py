@@ -1,5 +1,6 @@
 """One device that stands for its replicas and shards: what it does takes as long, and as much memory, as the whole."""
 
+import os
 from itertools import permutations
 from random import Random
 
@@ -55,6 +56,27 @@ PARTITIONED = {
         distir.models.gpt2(8, 64, 8, 8, batch=64, vocabulary=96), *CLIPPED
     ),
 }
+
+
+OVERLAPPED = 400 if os.environ.get("DISTIR_TEST_ALL") else 16
+"""Random programs with streams."""
+
+
+@pytest.mark.parametrize("seed", range(OVERLAPPED))
+def test_so_does_one_whose_communication_is_on_streams(seed):
+    dice = Random(seed)
+    d, t, p = dice.choice([(2, 1, 1), (4, 1, 2), (2, 2, 1), (2, 2, 2), (1, 2, 2), (1, 4, 2), (2, 1, 4)])
+    schedule = dice.choice(("gpipe", "1f1b", "zb-h1", "zb-v"))
+    steps = words((d, t, p), dice.choice((1, 2, 8)), schedule, dice.choice(LAYOUTS))
+    steps.append(f"scatter_gather={dice.choice(('true', 'false'))}")
+    zero = dice.choice((0, 1, 2, 3)) if d > 1 else 0
+    then = (f"zero={zero}", "partition=split") if zero else ()
+    apply = [kind for kind, applies in (("gradients", d > 1), ("transfers", p > 1)) if applies]
+    one, _ = assert_stands(PARTITIONED[dice.choice([*PARTITIONED])](), *steps, then=(*then, *dice.choice((
+        ("overlap",), (f"overlap={dice.choice(apply)}",),
+    ))))  # fmt: skip
+    assert one.timeline().streams.keys() == one.devices.keys()
+    assert max(map(len, one.timeline().streams.values())) > 1
 
 
 def zero_cases(name):
