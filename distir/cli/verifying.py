@@ -77,11 +77,13 @@ def verdicts(
 
 def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
     from distir.ops.numeric import np
-    from distir.transform.verification import described, largest_difference, rounding
+    from distir.transform.verification import described, largest_difference, rounding, too_sensitive
 
     error, allowed = largest_difference(expected, found)
     moved = rounding(expected, others)
     difference = described(expected, found, allowed + moved) or None
+    if difference is not None and (reason := too_sensitive(expected, found, allowed, others)):
+        difference = f"{difference}; {reason}"
     return Verdict(name, error, difference is None, float(np.max(moved, initial=0.0)), difference)
 
 

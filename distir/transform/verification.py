@@ -7,7 +7,8 @@ Programs in Float32 run in Float64, where a small gradient is not lost beside a 
 part of its own greatest element. Where it is further off, the original runs again on inputs perturbed in their last
 digits: rounding may change an element as much as such a perturbation does. For instance, the sign of a sum near zero,
 and thus what passes a ReLU, depends on the order of its terms. A wrong program has errors where the original does not
-change.
+change. Of a chaotic program everything changes, so that nothing can be told of it: there is a most that counts as
+rounding (`most_rounding`), and a result that is further off is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ CHANGES = (2, 2, 4, 4, 8, 8)
 
 MARGIN = 4.0
 """How many times what a few changed inputs show may be rounding."""
+
+MOST_ROUNDING = 0.1
+"""The most that counts as rounding, whatever changed inputs show, as a part of a result's greatest element."""
+
+NOISE = {"Float64": 1e-9, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
+"""The same as a number, by element type: for results that are nothing but rounding, as of terms that cancel."""
 
 DIFFERENT_MEANING = frozenset({"grad"})
 """Steps that make another program on purpose: what they give is what later steps are compared with."""
@@ -99,7 +106,8 @@ def verify(
     """Run both programs on the same random inputs and compare their results, one by one.
 
     Programs whose floats are Float32 run in Float64, if they can. `tolerance` is a part of a result's greatest element,
-    by default as fits the element type; elements that are further off are right where rounding changes them as much.
+    by default as fits the element type; elements that are further off are right where rounding changes them as much,
+    but not beyond `most_rounding`.
     `bind` gives sizes to named dimensions, and values to host parameters; a program whose results take more than
     `max_bytes` at once is not run. Raises VerifyError where parameters or results do not belong together, ProgramError
     if one of the programs does not check, analysis.InputError where a parameter of the original has no type, or a named
@@ -232,6 +240,31 @@ def rounding(expected: Any, others: Iterable[Any]) -> Any:
     """By element: how far rounding may move it, by what `others` are, for inputs that are `perturbed`."""
     from distir.ops.numeric import np
 
+    return np.minimum(_moved(expected, others), most_rounding(expected))
+
+
+def most_rounding(expected: Any) -> float:
+    """The most by which rounding is said to move an element of a result."""
+    from distir.ops import dtype_of
+
+    greatest, _ = _difference(expected, expected)
+    return max(MOST_ROUNDING * greatest, NOISE.get(dtype_of(expected).name, 0.0))
+
+
+def too_sensitive(expected: Any, found: Any, allowed: Any, others: Iterable[Any]) -> str:
+    """What to say of results that changed inputs would explain, if there were no most; nothing where they do not."""
+    moved, apart = _moved(expected, others), _apart(expected, found)
+    if bool((apart > allowed + moved).any()):
+        return ""
+    most = most_rounding(expected)
+    said = f"inputs changed in their last digits change it as much, but at most {most:.1e} counts as rounding"
+    return f"{said}: the program is too sensitive to tell it from an error; try other inputs, or wider elements"
+
+
+def _moved(expected: Any, others: Iterable[Any]) -> Any:
+    """By element: how far changed inputs move it, with a margin."""
+    from distir.ops.numeric import np
+
     a = expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         spread = np.max([np.abs(other.astype(np.float64) - a) for other in others], axis=0)
@@ -323,11 +356,13 @@ def _compared(name: str, expected: Any, found: Any, relative: float, others: Seq
     for number, (path, a, b) in enumerate(_parts(expected, found)):
         largest, difference = _difference(a, b)
         allowed: Any = relative * largest
+        needless, known = allowed, [parts[number] for parts in moved]
         if moved and difference > allowed:
-            allowed = allowed + rounding(a, [parts[number] for parts in moved])
+            allowed = allowed + rounding(a, known)
         error, most = max(error, difference), max(most, _greatest(allowed))
         if sentence := described(a, b, allowed):
-            said.append(path + sentence)
+            reason = too_sensitive(a, b, needless, known) if moved else ""
+            said.append(f"{path}{sentence}; {reason}" if reason else path + sentence)
     return Compared(name, error, most, "; ".join(said) or None)
 
 

@@ -193,3 +193,23 @@ def test_what_rounding_may_change_is_no_difference():
     assert 0 < found.max_abs_error < 1e-12
     ten = text.replace("return %s", "%t = Add(%s, 1e-9)\nreturn %t")
     assert not verify(parsed(text), parsed(ten)).equal
+
+
+CHAOTIC = """
+func @main(%x: Tensor[Float64, (64,), 1]) {
+  %large = Mul(%x, 1e17)
+  %y = Sin(%large)
+  return %y
+}
+"""
+"""A change in the last digit of its input changes all of its result."""
+
+
+def test_a_result_that_rounding_could_explain_is_refused_beyond_a_part_of_its_greatest_element():
+    wrong = CHAOTIC.replace("return %y", "%z = Mul(%y, 1.5)\n  return %z")
+    found = verify(parsed(CHAOTIC), parsed(wrong))
+    assert not found.equal
+    (result,) = found.results
+    assert "changed in their last digits change it as much, but at most 1.0e-01 counts as rounding" in result.difference
+    assert result.tolerance <= 0.1001
+    assert verify(parsed(CHAOTIC), parsed(CHAOTIC)).equal
