@@ -82,7 +82,7 @@ def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) 
     error, allowed = largest_difference(expected, found)
     moved = rounding(expected, others)
     difference = described(expected, found, allowed + moved) or None
-    if difference is not None and (reason := too_sensitive(expected, found, allowed, others)):
+    if difference is not None and (reason := too_sensitive(expected, found, others)):
         difference = f"{difference}; {reason}"
     return Verdict(name, error, difference is None, float(np.max(moved, initial=0.0)), difference)
 

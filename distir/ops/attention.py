@@ -750,8 +750,8 @@ def AttentionGrad(
     dweights = np.matmul(dys, spread_values.swapaxes(-1, -2))
     mixed = weights
     if dropout:
-        scale = _kept(weights, dy, dropout, key, rows, start)
-        dweights, mixed = dweights * scale, weights * scale
+        share = _kept(weights, dy, dropout, key, rows, start)
+        dweights, mixed = dweights * share, weights * share
     dscores = weights * (dweights - along)
     if slope is not None:
         dscores = dscores * slope
