@@ -361,8 +361,10 @@ func @main(%w: Tensor[Float32, (4, 8), 1] {param}, %x: Tensor[Float32, (4, 4), 1
 
 @pytest.mark.parametrize("words", ["dp=2", "tp=2", "dp=2 zero=3"])
 @pytest.mark.parametrize("precision", ["mixed", "mixed master=only", "bf16", "keep"])
-def test_lists_of_numbers_have_the_element_type_of_what_they_meet(precision, words):
-    step = transform(distir.parse(LISTS), "grad", "loss=mse", *f"precision={precision}".split())
+@pytest.mark.parametrize("mask", ["[[0.0, -1.0], [0.5, 0.0]]", "0.5"])
+def test_numbers_have_the_element_type_of_what_they_meet(mask, precision, words):
+    module = distir.parse(LISTS.replace("[[0.0, -1.0], [0.5, 0.0]]", mask))
+    step = transform(module, "grad", "loss=mse", *f"precision={precision}".split())
     assert verify(step, transform(step, *words.split(), *(["shard=w:1"] if words == "tp=2" else []))).equal
 
 
