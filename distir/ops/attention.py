@@ -750,8 +750,8 @@ def AttentionGrad(
     dweights = np.matmul(dys, spread_values.swapaxes(-1, -2))
     mixed = weights
     if dropout:
-        kept = _kept(weights, dy, dropout, key, rows, start)
-        dweights, mixed = dweights * kept, weights * kept
+        share = _kept(weights, dy, dropout, key, rows, start)
+        dweights, mixed = dweights * share, weights * share
     dscores = weights * (dweights - along)
     if slope is not None:
         dscores = dscores * slope

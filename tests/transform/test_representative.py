@@ -214,3 +214,17 @@ def test_a_machine_with_too_few_devices():
     with pytest.raises(ProgramError, match="represents device 31") as caught:
         simulate(distir.parse(ALONE.format(size=4, stride=10)), "dgx2-v100")
     assert caught.value.diagnostics[0].code.number == "DIR504"
+
+
+def test_shards_of_one_replica_are_no_replicas():
+    """Their sums of gradients, of tokens that each has another part of, are not those of a batch."""
+    step = transform(
+        distir.models.named(
+            "llama3-8b", layers=2, width=32, heads=4, kv_heads=2, ffn=16, vocabulary=32, batch=4, sequence=8
+        ),
+        *CLIPPED,
+    )
+    words = ["dtp=1,2,1", "sequence=true"]
+    for more in ([], ["representative=true"]):
+        with pytest.raises(ProgramError, match="no weights that data-parallel devices hold copies of and update"):
+            transform(step, *words, *more, "zero=1", "partition=split")
