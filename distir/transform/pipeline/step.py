@@ -61,8 +61,8 @@ def pp(
 
     `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `uniform`, equally
     many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated by
-    the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the backward
-    pass.
+    the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
+    the backward pass.
 
     `sums`: with `layer` the gradients of a microbatch are added to their sums as soon as a layer has made them, as
     PyTorch and Megatron do it: a stage holds its gradients once, and those of one layer beside them; each takes a
