@@ -119,6 +119,14 @@ class Hardware:
 
         return replace(self, name=f"{self.name}@{framework}", kinds=self.kinds.map(under))
 
+    def by_rates(self) -> Hardware:
+        """The machine where products and attention take what their FLOPs and bytes say, whatever their shape."""
+
+        def by_rates(kind: DeviceKind) -> DeviceKind:
+            return replace(kind, products={}, experts={}, attention={})
+
+        return replace(self, kinds=self.kinds.map(by_rates))
+
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[position]

@@ -26,6 +26,7 @@ from distir.cost.host import Host
 from distir.ir import Module
 from distir.simulate import simulate
 from distir.simulate.effects import to_seconds
+from distir.simulate.page.answers import timeline_of
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 """Random programs per law."""
@@ -159,8 +160,48 @@ def test_what_waits_for_the_host_is_said(tmp_path):
     found.to_chrome_trace(path)
     records = json.loads(path.read_text())["traceEvents"]
     names = {r["args"]["name"]: r["tid"] for r in records if r["name"] == "thread_name"}
-    assert names.keys() == {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
-    assert len({*names.values()}) == 4
+    devices = {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
+    assert names.keys() == devices | {"host of device 0", "host of device 1"}
+    assert len({*names.values()}) == 6
+    issued = [r for r in records if r.get("cat") == "issue" and r["tid"] == names["host of device 0"]]
+    assert [(r["name"], r["ts"], r["dur"]) for r in issued] == [
+        (name, 1000.0 * number, 1000.0) for number, name in enumerate(["Relu", "MPIAllreduce", "Relu", "Add"])
+    ]
+
+
+@law
+@given(modules(), machines())
+def test_a_host_issues_one_op_after_the_other_and_none_starts_before(module, hardware):
+    simulation = simulate(module, hardware)
+    timeline = simulation.timeline()
+    view = timeline_of(simulation, lambda site: None)
+    lanes = {lane.device: lane for lane in view.hosts}
+    hosts = {device: hardware.kind(place).host for device, place in hardware.place(simulation.devices).items()}
+    assert all(hosts[device].issue or hosts[device].blocking for device in lanes)
+    for device, lane in lanes.items():
+        own = [event for event in timeline.events() if device in event.effect.devices]
+        own = [event for event in own if event.effect.ticks or not hosts[device].blocking]
+        assert [event.index for event in own] == lane.event.tolist()
+        free = 0.0
+        for event, begin, end in zip(own, lane.start_s, lane.end_s, strict=True):
+            assert begin == free
+            if hosts[device].blocking:
+                assert end == event.end
+            else:
+                assert end - begin == pytest.approx(hosts[device].issue)
+                assert end <= event.start
+            free = end
+    if not lanes:
+        assert not any(
+            host.issue or host.blocking for device, host in hosts.items() if simulation.devices[device].busy_s
+        )
+
+
+def test_a_machine_whose_hosts_take_no_time_has_no_lanes_of_hosts(tmp_path):
+    found = simulate(parse(EAGER), MACHINE)
+    assert timeline_of(found, lambda site: None).hosts == ()
+    found.to_chrome_trace(tmp_path / "trace.json")
+    assert "host" not in (tmp_path / "trace.json").read_text()
 
 
 def test_an_all_reduce_in_place_on_a_stream_has_no_second_copy():
