@@ -29,6 +29,7 @@ The figures are fitted to tables of measured products (`examples/profiles`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -75,6 +76,47 @@ class Pace:
     load: float
 
 
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """How much longer products take than their form says, as a share of it, by measured shapes.
+
+    `shares` by the shorter side of the result, the longer one, and the terms of a sum, at least one of each, ascending.
+    Between them it is linear in the logarithms, beyond them as at the edge. Several products in one kernel count as one
+    whose longer side is that of all.
+    """
+
+    short: tuple[int, ...]
+    long: tuple[int, ...]
+    terms: tuple[int, ...]
+    shares: tuple[tuple[tuple[float, ...], ...], ...]
+
+    @property
+    def least(self) -> float:
+        """The lowest of its factors."""
+        return 1 + min(share for table in self.shares for row in table for share in row)
+
+    def factor(self, product: MatrixProduct) -> float:
+        """By what the form's time is multiplied."""
+        short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
+        terms = _around(self.terms, product.k)
+        found = 1.0
+        for i, of_short in _around(self.short, short):
+            for j, of_long in _around(self.long, long):
+                row = self.shares[i][j]
+                found += of_short * of_long * sum(of_terms * row[at] for at, of_terms in terms)
+        return found
+
+
+def _around(nodes: tuple[int, ...], value: int) -> list[tuple[int, float]]:
+    """The nodes next to a value, and their weights."""
+    above = bisect_right(nodes, value)
+    if above == 0 or above == len(nodes):
+        return [(max(0, above - 1), 1.0)]
+    low, high = nodes[above - 1], nodes[above]
+    weight = math.log(value / low) / math.log(high / low)
+    return [(above - 1, 1 - weight), (above, weight)]
+
+
 @dataclass(frozen=True)
 class ProductFigures:
     """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
@@ -93,6 +135,7 @@ class ProductFigures:
     thin: Pace
     tiles: tuple[Tile, ...]
     thin_to: int = 16
+    correction: Correction | None = None
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -101,6 +144,12 @@ class ProductFigures:
     def rate(self) -> float:
         """FLOP/s in the best tiles, of a device that is cool."""
         return max(tile.rate for tile in self.tiles)
+
+    def at_least(self, flops: float) -> float:
+        """Seconds that no product of so many FLOPs goes below."""
+        alone = flops / self.rate
+        least = 1.0 if self.correction is None else self.correction.least
+        return max(alone, (min(self.usual.launch, self.thin.launch) + alone) * least)
 
     def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
         """What a product takes whose elements have `size` bytes and that moves `nbytes`."""
@@ -118,7 +167,15 @@ class ProductFigures:
                 total = _power_sum(self.overlap, compute, cache, memory) + split
                 if total < best:
                     best, arithmetic = total, max(compute, cache) + split
-        return ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
+        found = ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
+        return found if self.correction is None else self._corrected(found, product)
+
+    def _corrected(self, form: ContractionSeconds, product: MatrixProduct) -> ContractionSeconds:
+        """What the table says of the form's time; never below arithmetic and memory at their best."""
+        assert self.correction is not None
+        alone = 2 * product.m * product.n * product.k * product.batch / self.rate
+        factor = max(self.correction.factor(product), max(alone, form.memory) / form.seconds)
+        return ContractionSeconds(*(part * factor for part in form))
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""

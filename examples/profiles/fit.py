@@ -2,6 +2,7 @@
 
     python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 [--where system=h100_sxm …]
     python examples/profiles/fit.py attention TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
+    python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 --check
 
 Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
 seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has
@@ -16,13 +17,14 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from distir.cost import DeviceKind, load
-from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Pace, ProductFigures, Tile
+from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Correction, Pace, ProductFigures, Tile
 from distir.ir import DTYPES
 
 HELD_OUT = 5
@@ -189,6 +191,7 @@ class Choices:
     def __init__(self, table: Products, figures: ProductFigures) -> None:
         sides = [(i, *s) for i, t in enumerate(figures.tiles) for s in {(t.rows, t.columns), (t.columns, t.rows)}]
         chosen = [(i, r, c, parts) for i, r, c in sides for parts in SPLITS]
+        self.table = table
         tile, rows, columns, parts = (np.array(one)[None] for one in zip(*chosen, strict=True))
         m, n, k, batch = (one[:, None] for one in (table.m, table.n, table.k, table.batch))
         tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * parts
@@ -230,7 +233,11 @@ class Choices:
         split = np.where(self.parts > 1, pace("split") + self.parts * self.results[self.row] * 4 / f.sums, 0.0)
         best = np.minimum.reduceat(total + split, self.first)
         thin = self.thin[self.first]
-        return best + np.where(thin, f.thin.launch, f.usual.launch)
+        form = best + np.where(thin, f.thin.launch, f.usual.launch)
+        if f.correction is None:
+            return form
+        factor = 1 + Cells(self.table, axes_of(f.correction)).interpolated(np.array(f.correction.shares).ravel())
+        return np.maximum(form * factor, np.maximum(self.flops / f.rate, memory[self.first]))
 
 
 TILES = {"64x32": 0.3, "64x64": 0.55, "64x128": 0.75, "128x128": 0.9, "64x256": 0.9, "128x256": 0.98, "256x256": 0.98}
@@ -286,7 +293,11 @@ class ProductFit:
 
     def _seconds(self, table: Products, choices: Choices) -> Array:
         found = choices.seconds(self.figures, table.memory_traffic(self.cache) / self.figures.memory)
-        return found + table.quantising(np.array(self.quantising)) if table.quantised else found
+        return found + self.beside(table)
+
+    def beside(self, table: Products) -> Array:
+        """Seconds of the measurement that are no part of the products."""
+        return table.quantising(np.array(self.quantising)) if table.quantised else np.zeros(len(table.m))
 
 
 def fit_products(
@@ -326,6 +337,19 @@ def fit_products(
     return made(restarted(residuals, first, low, high, restarts))
 
 
+def measured_as(figures: ProductFigures, table: Products, cache: float) -> ProductFit:
+    """These figures with what belongs to the measurement alone, as the table shows it."""
+    bounds = np.array([(0.1 * cache, 0.5 * cache, 1.2 * cache), *(QUANTISING if table.quantised else ())])
+    low, first, high = np.log(np.maximum(bounds, 1e-12)).T
+    choices, measured = Choices(table, figures), np.log(table.measured)
+
+    def made(at: Array) -> ProductFit:
+        cache, *quantising = np.exp(at).tolist()
+        return ProductFit(figures, cache, tuple(quantising))
+
+    return made(minimise(lambda at: np.log(made(at)._seconds(table, choices)) - measured, first, low, high))
+
+
 def worth(fit: ProductFit, table: Products) -> ProductFit:
     """Without the tiles that no product of the table is made in: each is left out, if that costs next to nothing."""
     chosen = fit
@@ -336,6 +360,138 @@ def worth(fit: ProductFit, table: Products) -> ProductFit:
         if rest and quantiles(table.measured, fewer.seconds(table))[0] <= error * 1.005:
             chosen = fewer
     return chosen
+
+
+# Corrections: what is left, by the shorter side of the result, the longer one, and the terms.
+
+FINENESS = ((6, 5, 5), (8, 6, 6), (9, 7, 6), (10, 8, 6), (11, 9, 6), (10, 8, 8))
+"""Sizes along each axis that a correction may have, the smallest table first."""
+
+SMOOTHING = (0.03, 0.1, 0.3, 1.0)
+"""Weights of the difference between neighbours."""
+
+FOLDS = 4
+CELL_ROWS = 6
+"""Rows of the table for each number of a correction, at least."""
+
+
+class Cells:
+    """Where the rows of a table lie among the cells of a correction: eight numbers, and their weights, for each row."""
+
+    def __init__(self, table: Products, axes: Sequence[tuple[int, ...]]) -> None:
+        self.sizes = [len(axis) for axis in axes]
+        self.count = math.prod(self.sizes)
+        self.at = np.zeros((len(table.m), 1), int)
+        self.weights = np.ones((len(table.m), 1))
+        for axis, values in zip(axes, shape_of(table), strict=True):
+            nodes = np.log(np.array(axis, float))
+            place = np.clip(np.log(values), nodes[0], nodes[-1])
+            low = np.clip(np.searchsorted(nodes, place, side="right") - 1, 0, max(0, len(nodes) - 2))
+            high = np.minimum(low + 1, len(nodes) - 1)
+            share = np.where(high > low, (place - nodes[low]) / np.maximum(nodes[high] - nodes[low], 1e-9), 0.0)
+            near = np.stack([low, high], 1)[:, None, :]
+            self.at = (self.at[:, :, None] * len(axis) + near).reshape(len(values), -1)
+            weights = np.stack([1 - share, share], 1)[:, None, :]
+            self.weights = (self.weights[:, :, None] * weights).reshape(len(values), -1)
+
+    def interpolated(self, numbers: Array) -> Array:
+        """For each row, the mean of the numbers around it."""
+        return (self.weights * numbers[self.at]).sum(1)
+
+    def part(self, chosen: Array) -> Cells:
+        """Some of the rows."""
+        found = copy(self)
+        found.at, found.weights = self.at[chosen], self.weights[chosen]
+        return found
+
+    def fitted(self, wanted: Array, smoothing: float, soft: float = 0.03) -> Array:
+        """The numbers whose means are nearest to what is wanted; distances above `soft` count linearly.
+
+        Numbers far from all rows are zero.
+        """
+        stiff = smoothing * self._differences() + 1e-3 * np.eye(self.count)
+        pairs = (self.at[:, :, None] * self.count + self.at[:, None, :]).ravel()
+        numbers, trust = np.zeros(self.count), np.ones(len(wanted))
+        for _ in range(8):
+            weighted = trust[:, None] * self.weights
+            products = (weighted[:, :, None] * self.weights[:, None, :]).ravel()
+            normal = np.bincount(pairs, products, self.count**2).reshape(self.count, self.count)
+            aim = np.bincount(self.at.ravel(), (weighted * wanted[:, None]).ravel(), self.count)
+            numbers = np.linalg.solve(normal + stiff, aim)
+            trust = 1 / np.sqrt(1 + ((self.interpolated(numbers) - wanted) / soft) ** 2)
+        return np.where(np.bincount(self.at.ravel(), self.weights.ravel(), self.count) > 0, numbers, 0.0)
+
+    def _differences(self) -> Array:
+        """The matrix of the sum of squared differences between neighbours."""
+        found = np.zeros((self.count, self.count))
+        for along in range(len(self.sizes)):
+            parts = [np.eye(size) for size in self.sizes]
+            apart = np.diff(parts[along], axis=0)
+            parts[along] = apart.T @ apart
+            found += np.kron(np.kron(parts[0], parts[1]), parts[2])
+        return found
+
+
+def shape_of(table: Products) -> tuple[Array, Array, Array]:
+    """The axes of a correction, for each row."""
+    return np.minimum(table.m, table.n), np.maximum(table.m, table.n) * table.batch, table.k
+
+
+def axes_of(correction: Correction) -> tuple[tuple[int, ...], ...]:
+    """The axes of a correction."""
+    return correction.short, correction.long, correction.terms
+
+
+def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
+    """The figures with a correction; without one where the rows are too few, or it foretells rows no better.
+
+    How fine and how smooth it is, is decided by cross-validation: each quarter of the rows is foretold from the others.
+    """
+    form = replace(fit.figures, correction=None)
+    plain = replace(fit, figures=form)
+    products = np.maximum(table.measured - fit.beside(table), 0.1 * table.measured)
+    wanted = products / (plain.seconds(table) - fit.beside(table)) - 1
+    folds = np.random.default_rng(1).permutation(len(table.m)) % FOLDS
+    best, chosen = _score(table.measured, plain.seconds(table)), None
+    for counts in FINENESS:
+        axes = [_nodes(values, count) for values, count in zip(shape_of(table), counts, strict=True)]
+        if math.prod(map(len, axes)) * CELL_ROWS > len(table.m) or min(map(len, axes)) < 2:
+            break
+        cells = Cells(table, axes)
+        for smoothing in SMOOTHING:
+            foretold = np.zeros(len(wanted))
+            for fold in range(FOLDS):
+                own = folds == fold
+                numbers = _rounded(cells.part(~own).fitted(wanted[~own], smoothing))
+                foretold[own] = cells.part(own).interpolated(numbers)
+            estimated = (plain.seconds(table) - fit.beside(table)) * (1 + foretold) + fit.beside(table)
+            found = _score(table.measured, estimated)
+            if found < best * 0.98:
+                best, chosen = found, (axes, smoothing)
+    if chosen is None:
+        return plain
+    axes, smoothing = chosen
+    numbers = _rounded(Cells(table, axes).fitted(wanted, smoothing))
+    shares = numbers.reshape([len(axis) for axis in axes]).tolist()
+    nested = tuple(tuple(tuple(row) for row in rows) for rows in shares)
+    return replace(fit, figures=replace(form, correction=Correction(axes[0], axes[1], axes[2], nested)))
+
+
+def _nodes(values: Array, count: int) -> tuple[int, ...]:
+    """Sizes such that about as many rows lie between any two neighbours."""
+    found = np.quantile(np.log(values), np.linspace(0, 1, count), method="nearest")
+    return tuple(sorted({round(math.exp(one)) for one in found}))
+
+
+def _rounded(shares: Array) -> Array:
+    """As a profile states them, in whole percent."""
+    return np.clip(np.round(100 * shares), -90, 900) / 100
+
+
+def _score(measured: Array, estimated: Array) -> float:
+    """Median and ninth decile count alike."""
+    median, decile = quantiles(measured, estimated)
+    return 3 * median + decile
 
 
 # Attention.
@@ -446,7 +602,18 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
     for tile in figures.tiles:
         stated = f"rate = {_text(tile.rate, 'FLOP/s')}, overhead = {_text(tile.overhead, 's')}"
         lines.append(f'"{tile.rows}x{tile.columns}" = {{ {stated}, tail = {_digits(tile.tail)} }}')
+    if figures.correction is not None:
+        lines += [f"[kinds.{kind}.{table}.{dtype}.correction]", *_correction_lines(figures.correction)]
     return "\n".join(lines) + "\n"
+
+
+def _correction_lines(correction: Correction) -> list[str]:
+    lines = [f"{name} = {list(getattr(correction, name))}" for name in ("short", "long", "terms")]
+    lines.append("percent = [")
+    for rows in correction.shares:
+        lists = ", ".join(f"[{', '.join(f'{round(100 * share)}' for share in row)}]" for row in rows)
+        lines.append(f"  [{lists}],")
+    return [*lines, "]"]
 
 
 def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str) -> str:
@@ -487,13 +654,25 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
     unseen = held_out(*shape, batch)
     seen = table.part(~unseen)
     known = kind.products.get(asked.dtype)
-    start = known or default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    if asked.check:
+        _checked(asked, table, known)
+        return
+    start = default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    start = start if known is None else replace(known, correction=None)
     some = seen.part(np.random.default_rng(0).permutation(len(seen.m))[:ENOUGH])
     found = fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts)
-    found = worth(found, some)
+    found = fit_correction(worth(found, some), seen)
     _report(asked, seen.measured, found.seconds(seen), table.part(unseen).measured, found.seconds(table.part(unseen)))
     cited += f'note = "{_note(table.part(unseen).measured, found.seconds(table.part(unseen)))}"\n'
     print(product_toml(kind.name, asked.dtype, found.figures, cited))
+
+
+def _checked(asked: argparse.Namespace, table: Products, figures: ProductFigures | None) -> None:
+    """Print how far a profile's own figures are off."""
+    if figures is None:
+        raise SystemExit(f"`{asked.like}` has no figures of products of {asked.dtype} to check")
+    found = measured_as(figures, table, asked.cache * 1e6).seconds(table)
+    print(f"# {asked.op} of {asked.dtype} on {asked.like}: {_errors(table.measured, found)}")
 
 
 def _attention(
@@ -526,6 +705,11 @@ def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
     raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
 
 
+def _errors(measured: Array, estimated: Array) -> str:
+    median, decile = quantiles(measured, estimated)
+    return f"{len(measured)} rows: median {median:.2%}, 90 % below {decile:.2%}"
+
+
 def _note(measured: Array, estimated: Array) -> str:
     median, decile = quantiles(measured, estimated)
     return f"of rows that the fit has not seen, half are off by less than {median:.1%}, nine of ten by {decile:.1%}"
@@ -555,6 +739,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--stored", action="store_true", help="attention writes keys and values to a cache before")
     parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
+    parser.add_argument("--check", action="store_true", help="fit nothing: how far the profile's own figures are off")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--source", default="ours", help="the key in `[sources]` that the figures cite")
     return parser.parse_args(arguments)
