@@ -29,11 +29,11 @@ The figures are fitted to tables of measured products (`examples/profiles`).
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from distir.cost.correction import Correction
 from distir.ops.resources import MatrixProduct, Scores
 
 STEP = 64
@@ -76,52 +76,13 @@ class Pace:
     load: float
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """How much longer products take than their form says, as a share of it, by measured shapes.
-
-    `shares` by the shorter side of the result, the longer one, and the terms of a sum, at least one of each, ascending.
-    Between them it is linear in the logarithms, beyond them as at the edge. Several products in one kernel count as one
-    whose longer side is that of all.
-    """
-
-    short: tuple[int, ...]
-    long: tuple[int, ...]
-    terms: tuple[int, ...]
-    shares: tuple[tuple[tuple[float, ...], ...], ...]
-
-    @property
-    def least(self) -> float:
-        """The lowest of its factors."""
-        return 1 + min(share for table in self.shares for row in table for share in row)
-
-    def factor(self, product: MatrixProduct) -> float:
-        """By what the form's time is multiplied."""
-        short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
-        terms = _around(self.terms, product.k)
-        found = 1.0
-        for i, of_short in _around(self.short, short):
-            for j, of_long in _around(self.long, long):
-                row = self.shares[i][j]
-                found += of_short * of_long * sum(of_terms * row[at] for at, of_terms in terms)
-        return found
-
-
-def _around(nodes: tuple[int, ...], value: int) -> list[tuple[int, float]]:
-    """The nodes next to a value, and their weights."""
-    above = bisect_right(nodes, value)
-    if above == 0 or above == len(nodes):
-        return [(max(0, above - 1), 1.0)]
-    low, high = nodes[above - 1], nodes[above]
-    weight = math.log(value / low) / math.log(high / low)
-    return [(above - 1, 1 - weight), (above, weight)]
-
-
 @dataclass(frozen=True)
 class ProductFigures:
     """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
 
-    `thin` holds for products of at most `thin_to` rows or columns.
+    `thin` holds for products of at most `thin_to` rows or columns. The axes of `correction`: the shorter side of the
+    result, the longer one, the terms of a sum. Several products in one kernel count as one whose longer side is that of
+    all.
     """
 
     processors: int
@@ -174,7 +135,8 @@ class ProductFigures:
         """What the table says of the form's time; never below arithmetic and memory at their best."""
         assert self.correction is not None
         alone = 2 * product.m * product.n * product.k * product.batch / self.rate
-        factor = max(self.correction.factor(product), max(alone, form.memory) / form.seconds)
+        short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
+        factor = max(self.correction.factor(short, long, product.k), max(alone, form.memory) / form.seconds)
         return ContractionSeconds(*(part * factor for part in form))
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:

@@ -13,15 +13,14 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from distir.cost.compute import Rate
-from distir.cost.contractions import AttentionFigures, Correction, Pace, ProductFigures, Tile
+from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, Tile
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
+from distir.cost.reader_correction import correction
 from distir.cost.reader_measured import FigureNotes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, Quantity
 from distir.diagnostics.spelling import nearest
@@ -87,10 +86,11 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     heats_in = profile.figure(section, "heats_in", DURATION)
     usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
     tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=16, most=MOST)
-    correction = _correction(section, profile)
+    table = section.section("correction")
+    corrected = None if table is None else correction(table, AXES, profile, section)
     section.close()
     return ProductFigures(
-        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to, correction
+        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to, corrected
     )  # fmt: skip
 
 
@@ -131,65 +131,7 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
 
 
 AXES = ("short", "long", "terms")
-
-
-def _correction(section: DocumentTable, profile: FigureNotes) -> Correction | None:
-    table = section.section("correction")
-    if table is None:
-        return None
-    axes = [_axis(table, name) for name in AXES]
-    shares = _shares(table, axes)
-    table.close()
-    if shares is None:
-        return None
-    profile.record(table, "percent", f"{math.prod(map(len, axes))} numbers", section)
-    short, long, terms = axes
-    return Correction(short, long, terms, shares)
-
-
-def _axis(table: DocumentTable, name: str) -> tuple[int, ...]:
-    """Whole numbers in ascending order; none where there is a fault."""
-    value = table.get(name)
-    if value is None:
-        table.missing(name, f"`{name}` followed by a list of sizes, such as `{name} = [64, 512, 4096]`")
-        return ()
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    found = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
-    if not items or len(found) < len(items) or found[0] < 1 or any(b <= a for a, b in pairwise(found)):
-        table.problem(name, "expected a list of whole numbers above zero in ascending order")
-        return ()
-    return found
-
-
-def _shares(table: DocumentTable, axes: Sequence[tuple[int, ...]]) -> tuple[tuple[tuple[float, ...], ...], ...] | None:
-    """The numbers of a correction as shares; None where there is a fault."""
-    value = table.get("percent")
-    if value is None:
-        table.missing("percent", "`percent` followed by lists of numbers, one for each of `short`, `long` and `terms`")
-        return None
-    if not all(axes):
-        return None
-    found = _nested(value, [len(axis) for axis in axes])
-    if found is None:
-        sizes = " of ".join(f"{len(axis)}" for axis in axes)
-        said = f"expected lists of lists of numbers above -{LOWEST} and up to {HIGHEST}, {sizes}, as `short`, `long`"
-        table.problem("percent", f"{said} and `terms` have")
-    return found
-
-
-LOWEST, HIGHEST = 95, 10_000
-"""Percent by which a correction may change what the form says."""
-
-
-def _nested(value: object, sizes: Sequence[int]) -> Any:
-    """Nested lists of these lengths as tuples of shares; None where they are not."""
-    if not sizes:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and -LOWEST < value <= HIGHEST
-        return cast("float", value) / 100 if number else None
-    if not isinstance(value, list) or len(cast("list[object]", value)) != sizes[0]:
-        return None
-    found = tuple(_nested(item, sizes[1:]) for item in cast("list[object]", value))
-    return None if any(item is None for item in found) else found
+"""Of the correction of products."""
 
 
 def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[AttentionFigures, ...]:

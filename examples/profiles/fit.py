@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from distir.cost import DeviceKind, load
-from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Correction, Pace, ProductFigures, Tile
+from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Pace, ProductFigures, Tile
+from distir.cost.correction import Correction
+from distir.cost.reader_contractions import AXES
 from distir.ir import DTYPES
 
 HELD_OUT = 5
@@ -236,7 +238,7 @@ class Choices:
         form = best + np.where(thin, f.thin.launch, f.usual.launch)
         if f.correction is None:
             return form
-        factor = 1 + Cells(self.table, axes_of(f.correction)).interpolated(np.array(f.correction.shares).ravel())
+        factor = 1 + Cells(self.table, f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
         return np.maximum(form * factor, np.maximum(self.flops / f.rate, memory[self.first]))
 
 
@@ -437,11 +439,6 @@ def shape_of(table: Products) -> tuple[Array, Array, Array]:
     return np.minimum(table.m, table.n), np.maximum(table.m, table.n) * table.batch, table.k
 
 
-def axes_of(correction: Correction) -> tuple[tuple[int, ...], ...]:
-    """The axes of a correction."""
-    return correction.short, correction.long, correction.terms
-
-
 def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
     """The figures with a correction; without one where the rows are too few, or it foretells rows no better.
 
@@ -474,7 +471,7 @@ def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
     numbers = _rounded(Cells(table, axes).fitted(wanted, smoothing))
     shares = numbers.reshape([len(axis) for axis in axes]).tolist()
     nested = tuple(tuple(tuple(row) for row in rows) for rows in shares)
-    return replace(fit, figures=replace(form, correction=Correction(axes[0], axes[1], axes[2], nested)))
+    return replace(fit, figures=replace(form, correction=Correction(tuple(axes), nested)))
 
 
 def _nodes(values: Array, count: int) -> tuple[int, ...]:
@@ -608,7 +605,7 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
 
 
 def _correction_lines(correction: Correction) -> list[str]:
-    lines = [f"{name} = {list(getattr(correction, name))}" for name in ("short", "long", "terms")]
+    lines = [f"{name} = {list(axis)}" for name, axis in zip(AXES, correction.axes, strict=True)]
     lines.append("percent = [")
     for rows in correction.shares:
         lists = ", ".join(f"[{', '.join(f'{round(100 * share)}' for share in row)}]" for row in rows)

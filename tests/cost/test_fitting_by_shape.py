@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from distir.cost import load, parse
-from distir.cost.contractions import Correction
+from distir.cost.correction import Correction
 from distir.ops.resources import MatrixProduct, Scores
 
 PATH = Path(__file__).parents[2] / "examples" / "profiles" / "fit.py"
@@ -91,7 +91,7 @@ def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, caps
 def test_the_correction_that_made_a_table_is_found(fit):
     form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None)
     # Thin products and those of short sums take longer than the form says.
-    made = Correction((1, 16_384), (1, 16_384), (1, 16_384), (((0.3, 0.3), (0.3, -0.1)), ((0.2, 0.0), (0.2, 0.0))))
+    made = Correction(((1, 16_384),) * 3, (((0.3, 0.3), (0.3, -0.1)), ((0.2, 0.0), (0.2, 0.0))))
     table, _ = products(fit, replace(form, correction=made), 1500)
     seen, unseen = table.part(np.arange(1500) % 5 > 0), table.part(np.arange(1500) % 5 == 0)
     plain = fit.ProductFit(form, 1e3, ())  # caches as small as nothing, as the table knows none
