@@ -1,6 +1,6 @@
 """Fits the figures of a level's links to a table of measured collectives and sends.
 
-    python examples/profiles/collectives.py TABLE.csv --like dgx-h100 [--level nvlink] [--correct] [--where system=h100 …]
+    python examples/profiles/collectives.py TABLE.csv --like dgx-h100 [--level nvlink] [--correct] [--where …]
 
 Columns: `pattern` (as profiles name them, or as NCCL does), `devices`, `bytes` (the full payload), `seconds`, and where
 several nodes were used `per_node`. `--column bytes=message_size*2` takes another column, times or through a number.
@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from statistics import fmean, median
 from typing import Any
 
@@ -116,7 +117,7 @@ def _number(row: Mapping[str, str], said: str, number: int) -> float:
     return value / factor if match[2] == "/" else value * factor
 
 
-# The fit: each figure in turn a little up and down, by ever smaller factors.
+# The fit: each figure in turn a little up and down, and one up with another down, by ever smaller factors.
 
 Figures = dict[tuple[str, str], float]
 STEPS = (2.0, 1.4, 1.15, 1.05, 1.015)
@@ -155,9 +156,10 @@ def _descend(figures: Figures, keys: Sequence[tuple[str, str]], value: Callable[
         better = True
         while better:
             better = False
-            for key in keys:
-                for factor in (step, 1 / step):
-                    tried = {**figures, key: figures[key] * factor}
+            for move in [*((key,) for key in keys), *permutations(keys, 2)]:
+                for factor in (step, 1 / step) if len(move) == 1 else (step,):
+                    tried = {**figures, move[0]: figures[move[0]] * factor}
+                    tried |= {key: figures[key] / factor for key in move[1:]}
                     found = value(tried)
                     if found < best - 1e-6:
                         figures, best, better = tried, found, True
@@ -280,7 +282,9 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{len(rows)} rows of the table are too few")
     found, figures = fit(fitted, without_corrections(machine, level), level)
     cited = f'source = "{given.source}"\nbasis = "derived"'
-    print(tables(level, figures, cited))
+    if any(own.corrections for own in machine.levels if own.name == level) and not given.correct:
+        print(f"[levels.{level}]\ncorrection = {{}}\n")
+    print(tables(level, figures, f'{cited}\nnote = "with the other links, as near to all rows as they get"'))
     if given.correct:
         before, (found, corrections) = found, corrected(fitted, found, level)
         note = f"of rows that the fit has not seen, half are off by less than {errors_said(held_out, found)}"

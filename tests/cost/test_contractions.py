@@ -268,14 +268,14 @@ FAULTS = {
     "a list too few": (
         ("correction", "percent"),
         [[[1, 2], [3, 4]]],
-        "3 of 2 of 2, as `short`, `long` and `terms` have",
+        "3 of 2 of 2, as `short`, `long`, `terms` have",
     ),
     "no time at all": (
         ("correction", "percent"),
         [[[-100, 0]] * 2] * 3,
-        "expected lists of lists of numbers above -95",
+        "expected lists of numbers above -95",
     ),
-    "text among numbers": (("correction", "percent"), [[["1", 0]] * 2] * 3, "expected lists of lists of numbers above"),
+    "text among numbers": (("correction", "percent"), [[["1", 0]] * 2] * 3, "expected lists of numbers above"),
     "an unknown axis": (("correction", "width"), [1, 2], "unknown key `width`"),
 }
 
