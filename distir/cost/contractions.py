@@ -23,6 +23,9 @@ triangle it computes whole steps:
     alone    = keys/columns · step + overhead
     seconds  = launch + (togetherᵖ + aloneᵖ)^(1/p) · heating + memory
 
+times a correction by heads, queries, and how many heads share keys. The backward pass takes the form alone, with 2.5
+times the operations and a share `backward` of the rate.
+
 The figures are fitted to tables of measured products (`examples/profiles`).
 """
 
@@ -137,13 +140,12 @@ class ProductFigures:
         alone = 2 * product.m * product.n * product.k * product.batch / self.rate
         short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
         factor = max(self.correction.factor(short, long, product.k), max(alone, form.memory) / form.seconds)
-        return ContractionSeconds(*(part * factor for part in form))
+        return _multiplied(form, factor)
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
         m, n, k, batch = product.m, product.n, product.k, product.batch
-        long = 2 * m * n * k * batch / self.rate / self.heats_in
-        heating = 1 + self.throttle * long / (1 + long)
+        heating = 1 + self.throttle * _heat(2 * m * n * k * batch / self.rate / self.heats_in)
         written = m * n * batch * max(size, 2)
         for tile in self.tiles:
             alone = 2 * STEP * tile.rows * tile.columns / (tile.rate / self.processors)
@@ -165,7 +167,11 @@ class ProductFigures:
 
 @dataclass(frozen=True)
 class AttentionFigures:
-    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s."""
+    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s.
+
+    `backward`: the share of the rate that the backward pass reaches. The axes of `correction`, which is of the forward
+    pass: heads of all sequences, queries, and heads that share keys.
+    """
 
     size: int
     processors: int
@@ -178,6 +184,8 @@ class AttentionFigures:
     overlap: float
     throttle: float
     heats_in: float
+    backward: float = 1.0
+    correction: Correction | None = None
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -190,7 +198,8 @@ class AttentionFigures:
         return self._known[key]
 
     def _found(self, scores: Scores, memory: float) -> ContractionSeconds:
-        step = scores.passes * 4 * self.rows * self.columns * scores.size / (self.rate / self.processors)
+        rate = self.rate * (self.backward if scores.backward else 1.0)
+        step = scores.passes * 4 * self.rows * self.columns * scores.size / (rate / self.processors)
         columns = math.ceil(scores.keys / self.columns)
         blocks = math.ceil(scores.queries / self.rows) * scores.heads
         # Of a triangle, a row of blocks computes half of one step's width more than lies before the diagonal.
@@ -199,9 +208,21 @@ class AttentionFigures:
         together = blocks / self.processors * (mean * step + self.overhead)
         alone = columns * step + self.overhead
         long = scores.passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
-        long = long / self.rate / self.heats_in
-        compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * long / (1 + long))
-        return ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
+        compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * _heat(long / rate / self.heats_in))
+        found = ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
+        if self.correction is None or scores.backward:
+            return found
+        factor = self.correction.factor(scores.heads, scores.queries, scores.group)
+        return _multiplied(found, max(factor, long / self.rate / found.seconds))
+
+
+def _heat(long: float) -> float:
+    """How far a device has heated up that was at work so long, of all that it does."""
+    return long / (1 + long)
+
+
+def _multiplied(form: ContractionSeconds, factor: float) -> ContractionSeconds:
+    return ContractionSeconds(*(part * factor for part in form))
 
 
 def _power_sum(power: float, *terms: float) -> float:

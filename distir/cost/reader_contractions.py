@@ -8,7 +8,9 @@
                                 `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
-                                `overhead`, `overlap`, `throttle`, `heats_in`; or `like` for DTYPE
+                                `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
+                                rate, and the table `correction` with `heads`, `queries`, `group` and `percent`; or
+                                `like` for DTYPE
 """
 
 from __future__ import annotations
@@ -133,6 +135,9 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
 AXES = ("short", "long", "terms")
 """Of the correction of products."""
 
+ATTENTION_AXES = ("heads", "queries", "group")
+"""Of that of attention."""
+
 
 def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[AttentionFigures, ...]:
     found: list[AttentionFigures] = []
@@ -161,10 +166,12 @@ def _of_head(size: int, section: DocumentTable, profile: FigureNotes, peak: floa
         _number(section, "throttle", section, profile, 0.0),
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
+    backward = _number(section, "backward", section, profile, 0.01, 1.0) if "backward" in section else 1.0
+    table = section.section("correction")
+    corrected = None if table is None else correction(table, ATTENTION_AXES, profile, section)
     section.close()
-    return AttentionFigures(
-        size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
-    )  # fmt: skip
+    form = size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
+    return AttentionFigures(*form, backward=backward, correction=corrected)
 
 
 def _not_above(table: DocumentTable, rate: float, peak: float) -> None:

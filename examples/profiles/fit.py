@@ -26,7 +26,7 @@ import numpy as np
 from distir.cost import DeviceKind, load
 from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Pace, ProductFigures, Tile
 from distir.cost.correction import Correction
-from distir.cost.reader_contractions import AXES
+from distir.cost.reader_contractions import ATTENTION_AXES, AXES
 from distir.ir import DTYPES
 
 HELD_OUT = 5
@@ -238,7 +238,7 @@ class Choices:
         form = best + np.where(thin, f.thin.launch, f.usual.launch)
         if f.correction is None:
             return form
-        factor = 1 + Cells(self.table, f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
+        factor = 1 + Cells(shape_of(self.table), f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
         return np.maximum(form * factor, np.maximum(self.flops / f.rate, memory[self.first]))
 
 
@@ -380,12 +380,12 @@ CELL_ROWS = 6
 class Cells:
     """Where the rows of a table lie among the cells of a correction: eight numbers, and their weights, for each row."""
 
-    def __init__(self, table: Products, axes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, shape: Sequence[Array], axes: Sequence[tuple[int, ...]]) -> None:
         self.sizes = [len(axis) for axis in axes]
         self.count = math.prod(self.sizes)
-        self.at = np.zeros((len(table.m), 1), int)
-        self.weights = np.ones((len(table.m), 1))
-        for axis, values in zip(axes, shape_of(table), strict=True):
+        self.at = np.zeros((len(shape[0]), 1), int)
+        self.weights = np.ones((len(shape[0]), 1))
+        for axis, values in zip(axes, shape, strict=True):
             nodes = np.log(np.array(axis, float))
             place = np.clip(np.log(values), nodes[0], nodes[-1])
             low = np.clip(np.searchsorted(nodes, place, side="right") - 1, 0, max(0, len(nodes) - 2))
@@ -440,38 +440,44 @@ def shape_of(table: Products) -> tuple[Array, Array, Array]:
 
 
 def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
-    """The figures with a correction; without one where the rows are too few, or it foretells rows no better.
+    """The figures of products with a correction, where one helps."""
+    plain = replace(fit, figures=replace(fit.figures, correction=None))
+    beside = fit.beside(table)
+    found = best_correction(shape_of(table), table.measured, plain.seconds(table) - beside, beside)
+    return replace(fit, figures=replace(plain.figures, correction=found))
+
+
+def best_correction(
+    shape: Sequence[Array], measured: Array, form: Array, beside: Array, fineness: Sequence[Sequence[int]] = FINENESS
+) -> Correction | None:
+    """The correction of a form; None where the rows are too few, or it foretells rows no better than the form.
 
     How fine and how smooth it is, is decided by cross-validation: each quarter of the rows is foretold from the others.
+    `beside`: seconds of the measurement that are not of the form.
     """
-    form = replace(fit.figures, correction=None)
-    plain = replace(fit, figures=form)
-    products = np.maximum(table.measured - fit.beside(table), 0.1 * table.measured)
-    wanted = products / (plain.seconds(table) - fit.beside(table)) - 1
-    folds = np.random.default_rng(1).permutation(len(table.m)) % FOLDS
-    best, chosen = _score(table.measured, plain.seconds(table)), None
-    for counts in FINENESS:
-        axes = [_nodes(values, count) for values, count in zip(shape_of(table), counts, strict=True)]
-        if math.prod(map(len, axes)) * CELL_ROWS > len(table.m) or min(map(len, axes)) < 2:
+    wanted = np.maximum(measured - beside, 0.1 * measured) / form - 1
+    folds = np.random.default_rng(1).permutation(len(measured)) % FOLDS
+    best, chosen = _score(measured, form + beside), None
+    for counts in fineness:
+        axes = [_nodes(values, count) for values, count in zip(shape, counts, strict=True)]
+        if math.prod(map(len, axes)) * CELL_ROWS > len(measured) or min(map(len, axes)) < 2:
             break
-        cells = Cells(table, axes)
+        cells = Cells(shape, axes)
         for smoothing in SMOOTHING:
             foretold = np.zeros(len(wanted))
             for fold in range(FOLDS):
                 own = folds == fold
                 numbers = _rounded(cells.part(~own).fitted(wanted[~own], smoothing))
                 foretold[own] = cells.part(own).interpolated(numbers)
-            estimated = (plain.seconds(table) - fit.beside(table)) * (1 + foretold) + fit.beside(table)
-            found = _score(table.measured, estimated)
+            found = _score(measured, form * (1 + foretold) + beside)
             if found < best * 0.98:
                 best, chosen = found, (axes, smoothing)
     if chosen is None:
-        return plain
+        return None
     axes, smoothing = chosen
-    numbers = _rounded(Cells(table, axes).fitted(wanted, smoothing))
+    numbers = _rounded(Cells(shape, axes).fitted(wanted, smoothing))
     shares = numbers.reshape([len(axis) for axis in axes]).tolist()
-    nested = tuple(tuple(tuple(row) for row in rows) for rows in shares)
-    return replace(fit, figures=replace(form, correction=Correction(tuple(axes), nested)))
+    return Correction(tuple(axes), tuple(tuple(tuple(row) for row in rows) for rows in shares))
 
 
 def _nodes(values: Array, count: int) -> tuple[int, ...]:
@@ -517,9 +523,20 @@ class Attentions:
 
     @property
     def traffic(self) -> Array:
-        """Bytes of queries, keys, values and result; what is stored is read and written once more."""
-        rows = 2 * self.heads + (6 if self.stored else 2) * self.kv_heads
-        return self.size * self.batch * self.seq * self.head_dim * rows
+        """Bytes of queries, keys, values and result."""
+        return self.size * self.batch * self.seq * self.head_dim * 2 * (self.heads + self.kv_heads)
+
+    @property
+    def shape(self) -> tuple[Array, Array, Array]:
+        """The axes of a correction, for each row."""
+        return self.heads * self.batch, self.seq, np.maximum(1, self.heads // self.kv_heads)
+
+    def storing(self, figures: Array) -> Array:
+        """Seconds of storing keys and values, where the measurement includes that. No part of attention."""
+        start, token, bandwidth = figures
+        tokens = self.batch * self.seq
+        moved = 4 * self.size * tokens * self.kv_heads * self.head_dim
+        return start + np.hypot(token * tokens, moved / bandwidth)
 
     def seconds(self, f: AttentionFigures) -> Array:
         """What `AttentionFigures.spent` gives, for all rows."""
@@ -532,13 +549,34 @@ class Attentions:
         most = np.maximum(together, alone)
         compute = most * ((together / most) ** f.overlap + (alone / most) ** f.overlap) ** (1 / f.overlap)
         long = 2 * self.batch * self.heads * self.seq**2 * self.head_dim / f.rate / f.heats_in
-        return f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
+        form = f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
+        if f.correction is None:
+            return form
+        factor = 1 + Cells(self.shape, f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
+        return np.maximum(form * factor, long * f.heats_in)
 
 
-def fit_attention(
-    table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4
-) -> AttentionFigures:
-    """The figures that a table of attention shows."""
+@dataclass(frozen=True)
+class AttentionFit:
+    """Figures, and seconds of storing that belong to the measurement alone."""
+
+    figures: AttentionFigures
+    storing: tuple[float, ...]
+
+    def seconds(self, table: Attentions) -> Array:
+        """What the measurement should have taken."""
+        return table.seconds(self.figures) + self.beside(table)
+
+    def beside(self, table: Attentions) -> Array:
+        """Seconds that are no part of attention."""
+        return table.storing(np.array(self.storing)) if table.stored else np.zeros(len(table.seq))
+
+
+ATTENTION_FINENESS = ((6, 6, 3), (8, 8, 4), (10, 8, 5), (10, 10, 6))
+
+
+def fit_attention(table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4) -> AttentionFit:
+    """The figures that a table of attention shows, with a correction where one helps."""
     ranges = {
         "rate": (0.05 * peak, 0.6 * peak, peak),
         "launch": (1e-7, 8e-6, 3e-5),
@@ -548,23 +586,28 @@ def fit_attention(
         "throttle": (1e-3, 0.1, 2.0),
         "heats_in": (5e-6, 1e-3, 0.1),
     }
-    low, first, high = np.log(np.array(list(ranges.values()))).T
-    best: tuple[float, AttentionFigures] | None = None
+    storing = ((1e-8, 2e-6, 1e-5), (1e-12, 1e-10, 1e-8), (0.05 * bandwidth, 0.5 * bandwidth, 4 * bandwidth))
+    low, first, high = np.log(np.array([*ranges.values(), *(storing if table.stored else ())])).T
+    best: tuple[float, AttentionFit] | None = None
     for rows, columns in ((64, 64), (128, 64), (128, 128), (192, 128)):
 
-        def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFigures:
-            named = dict(zip(ranges, np.exp(at).tolist(), strict=True))
-            return AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
+        def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFit:
+            values = np.exp(at).tolist()
+            named = dict(zip(ranges, values[: len(ranges)], strict=True))
+            figures = AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
+            return AttentionFit(figures, tuple(values[len(ranges) :]))
 
-        def residuals(at: Array, made: Callable[[Array], AttentionFigures] = made) -> Array:
-            return np.log(table.seconds(made(at)) / table.measured)
+        def residuals(at: Array, made: Callable[[Array], AttentionFit] = made) -> Array:
+            return np.log(made(at).seconds(table) / table.measured)
 
         at = restarted(residuals, first, low, high, restarts)
         cost = float(np.sum(np.sqrt(1 + (residuals(at) / 0.05) ** 2)))
         if best is None or cost < best[0]:
             best = cost, made(at)
     assert best is not None
-    return best[1]
+    form, beside = best[1], best[1].beside(table)
+    correction = best_correction(table.shape, table.measured, table.seconds(form.figures), beside, ATTENTION_FINENESS)
+    return replace(form, figures=replace(form.figures, correction=correction))
 
 
 # Profiles.
@@ -600,12 +643,12 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
         stated = f"rate = {_text(tile.rate, 'FLOP/s')}, overhead = {_text(tile.overhead, 's')}"
         lines.append(f'"{tile.rows}x{tile.columns}" = {{ {stated}, tail = {_digits(tile.tail)} }}')
     if figures.correction is not None:
-        lines += [f"[kinds.{kind}.{table}.{dtype}.correction]", *_correction_lines(figures.correction)]
+        lines += [f"[kinds.{kind}.{table}.{dtype}.correction]", *_correction_lines(figures.correction, AXES)]
     return "\n".join(lines) + "\n"
 
 
-def _correction_lines(correction: Correction) -> list[str]:
-    lines = [f"{name} = {list(axis)}" for name, axis in zip(AXES, correction.axes, strict=True)]
+def _correction_lines(correction: Correction, names: Sequence[str]) -> list[str]:
+    lines = [f"{name} = {list(axis)}" for name, axis in zip(names, correction.axes, strict=True)]
     lines.append("percent = [")
     for rows in correction.shares:
         lists = ", ".join(f"[{', '.join(f'{round(100 * share)}' for share in row)}]" for row in rows)
@@ -620,7 +663,12 @@ def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str)
     lines += [f"{name} = {_text(getattr(figures, name), 's')}" for name in ("launch", "overhead", "heats_in")]
     lines += [f"memory = {_text(figures.memory, 'B/s')}"]
     lines += [f"{name} = {_digits(getattr(figures, name))}" for name in ("overlap", "throttle")]
-    return "\n".join([*lines, cited.rstrip()]) + "\n"
+    lines += [] if figures.backward == 1 else [f"backward = {_digits(figures.backward)}"]
+    lines.append(cited.rstrip())
+    if figures.correction is not None:
+        head = f"[kinds.{kind}.attention.{dtype}.{figures.size}.correction]"
+        lines += [head, *_correction_lines(figures.correction, ATTENTION_AXES)]
+    return "\n".join(lines) + "\n"
 
 
 # The command.
@@ -690,9 +738,9 @@ def _attention(
         unseen = held_out(table.batch, table.seq, table.heads, table.kv_heads)
         seen, rest = table.part(~unseen), table.part(unseen)
         found = fit_attention(seen, processors, peak, kind.peak_bandwidth, asked.restarts)
-        _report(asked, seen.measured, seen.seconds(found), rest.measured, rest.seconds(found))
-        note = f'{cited}note = "{_note(rest.measured, rest.seconds(found))}"\n'
-        print(attention_toml(kind.name, asked.dtype, found, note))
+        _report(asked, seen.measured, found.seconds(seen), rest.measured, found.seconds(rest))
+        note = f'{cited}note = "{_note(rest.measured, found.seconds(rest))}"\n'
+        print(attention_toml(kind.name, asked.dtype, found.figures, note))
 
 
 def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:

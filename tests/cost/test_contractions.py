@@ -159,6 +159,33 @@ def test_attention_is_never_faster_than_its_arithmetic(heads, queries, keys, siz
     assert SHAPED.cost(backward, (0,)).seconds > found
 
 
+def test_the_backward_pass_takes_its_operations_at_its_own_share_of_the_rate():
+    tables = ({**ATTENTION, **more} for more in ({}, {"backward": 0.5}))
+    whole, half = (parse(toml(profile(attention={"BFloat16": {"128": table}}))) for table in tables)
+
+    def seconds(hardware, passes, backward):
+        one = Scores(64, 4096, 4096, 128, 0.5, passes, backward=backward)
+        return hardware.kinds[0].attention["BFloat16"][0].spent(one, 0).seconds
+
+    assert seconds(whole, 1.0, False) == seconds(half, 1.0, False)
+    assert seconds(half, 2.5, True) == pytest.approx(2 * seconds(whole, 2.5, True), rel=0.02)
+    assert seconds(half, 2.5, True) == pytest.approx(5 * seconds(half, 1.0, False), rel=0.02)
+
+
+def test_a_correction_of_attention_is_by_heads_queries_and_shared_keys():
+    correction = {"heads": [1, 64], "queries": [128], "group": [1, 8], "percent": [[[10, 20]], [[30, 40]]]}
+    tables = (ATTENTION, {**ATTENTION, "correction": correction})
+    form, corrected = (
+        parse(toml(profile(attention={"BFloat16": {"128": table}}))).kinds[0].attention["BFloat16"][0]
+        for table in tables
+    )
+    for heads, group, factor in ((1, 1, 1.1), (64, 8, 1.4), (8, 1, 1.2), (1000, 64, 1.4)):
+        one = Scores(heads, 2048, 2048, 128, 0.5, group=group)
+        assert corrected.spent(one, 0).seconds == pytest.approx(factor * form.spent(one, 0).seconds)
+        back = replace(one, backward=True)
+        assert corrected.spent(back, 0) == form.spent(back, 0)  # of the forward pass alone
+
+
 LAYER = distir.parse("""
 func @main(
   %x: Tensor[BFloat16, (4, 100, 512), 0], %w: Tensor[BFloat16, (512, 768), 0], %y: Tensor[BFloat16, (4, 512, 60), 0],
@@ -181,7 +208,7 @@ EXPECTED = {
     "MatMul": {MatrixProduct(400, 768, 512), MatrixProduct(100, 60, 512, 4)},
     "Gemm": {MatrixProduct(768, 400, 512)},
     "Einsum": {MatrixProduct(100, 60, 512, 4)},
-    "Attention": {Scores(16, 256, 256, 64, 0.5)},
+    "Attention": {Scores(16, 256, 256, 64, 0.5, group=4)},
     "RaggedMatMul": {MatrixProduct(25, 96, 512, 16, grouped=True)},
     "Conv": {MatrixProduct(2048, 4, 27, 2)},
     "Relu": set(),
