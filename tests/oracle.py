@@ -124,7 +124,7 @@ class Oracle:
                 seconds(self.busy.get(device, 0)),
                 max(0.0, latency - seconds(self.busy.get(device, 0))),
                 seconds(self.communication.get(device, 0)),
-                self.peaks.get(self.machine.memory_of(position), 0),
+                self.peaks.get(position, 0),
                 self.machine.capacity(position),
             )
             for device, position in sorted(self.place.items())
@@ -155,24 +155,21 @@ class Oracle:
     def shares(self):
         """Of (devices × latency): idle, communicating without computing, and idle as a host has yet to issue something;
         between any two moments."""
-        own: dict = {}
-        for device, position in self.place.items():
-            own.setdefault(self.machine.memory_of(position), set()).add(device)
         pieces = []
         for event, start, allowed in zip(self.events, self.starts, self.hosted, strict=True):
             pieces.append((set(event.devices), start, start + event.ticks, event.communicates))
             pieces.append((set(event.devices), allowed, start, None))
         finish = max(self.clocks.values(), default=0)
         idle = exposed = hosts = 0
-        for streams in own.values():
-            ours = [piece for piece in pieces if piece[0] & streams and piece[1] < piece[2]]
+        for device in self.place:
+            ours = [piece for piece in pieces if device in piece[0] and piece[1] < piece[2]]
             moments = sorted({moment for _, a, b, _ in ours for moment in (a, b)} | {0, finish})
             for a, b in pairwise(moments):
                 kinds = {communicates for _, start, end, communicates in ours if start <= a and b <= end}
                 idle += (b - a) * (not kinds - {None})
                 exposed += (b - a) * (kinds - {None} == {True})
                 hosts += (b - a) * (kinds == {None})
-        whole = finish * len(own)
+        whole = finish * len(self.place)
         return tuple(float(Fraction(part, whole)) for part in (idle, exposed, hosts)) if whole else (0.0, 0.0, 0.0)
 
 
@@ -302,13 +299,7 @@ class _Walk:
         if not self.place:
             return [self._made(w) for w in ws]
         positions = tuple(self.place[device] for device in devices)
-        memories = {self.machine.memory_of(position) for position in positions}
-        # A constant is a view of nothing: its result is made. Between streams of one device nothing is copied, unless
-        # something comes from the host.
-        view = bool(ts) if definition.view else False
-        is_send = done.communication is not None and done.communication.pattern == "send"
-        if is_send and len(devices) > 1 and len(memories) == 1 and None not in operands:
-            view = True
+        view = bool(ts) and bool(definition.view)  # a constant is a view of nothing: its result is made
         first = len(self.storages)
         whole = operands[: types.width(ts[0])] * len(ws) if definition.view == "first" else operands
         results = _split(whole, ws) if view else [self._made(w) for w in ws]
@@ -442,7 +433,7 @@ class _Walk:
             found.append(None if leaf.device == HOST else len(self.storages))
             if leaf.device != HOST:
                 assert isinstance(leaf.nbytes, int), leaf
-                memory = self.machine.memory_of(self.place[leaf.device]) if self.place else 0
+                memory = self.place[leaf.device] if self.place else 0
                 self.storages.append((memory, leaf.nbytes))
         return found
 
@@ -582,7 +573,7 @@ def _memory(ran):
         alive.update(op.made)
         temporary: dict = Counter()
         for device in op.devices if op.temporary else ():
-            temporary[ran.machine.memory_of(ran.place[device])] += op.temporary
+            temporary[ran.place[device]] += op.temporary
         _note(ran, alive, temporary, event)
         gone = {*op.operands, *op.results}
         gone |= {storage for waited in waits.get(index, ()) for storage in (*waited.operands, *waited.results)}

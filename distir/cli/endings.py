@@ -47,8 +47,4 @@ def judged(program: Program) -> Generator[None]:
 
 def of_hardware(error: HardwareError) -> list[tuple[str, str | None]]:
     """What is wrong with hardware: messages with their places, and what to do."""
-    found: list[tuple[str, str | None]] = []
-    for problem in error.problems:
-        place = ":".join(str(part) for part in (problem.path, problem.line) if part is not None)
-        found.append((f"{place}: {problem.message}" if place else problem.message, problem.help))
-    return found
+    return [(problem.text, problem.help) for problem in error.problems]

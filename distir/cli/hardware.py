@@ -64,8 +64,7 @@ def _show(hardware: Hardware, as_json: bool) -> None:
             {
                 "name": hardware.name,
                 "title": hardware.title,
-                "devices": len(hardware.kinds),
-                "streams": hardware.devices,
+                "devices": hardware.devices,
                 "figures": figures,
                 "sources": dict(hardware.sources),
             }

@@ -148,7 +148,7 @@ def _refuse_ranks(
 def _large_machine() -> Hardware:
     from distir.cost import load
 
-    return load("2x-dgx-h100")
+    return load("dgx-h100x2")
 
 
 def _nbytes(stated: Any, device: int) -> int:

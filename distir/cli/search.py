@@ -35,8 +35,12 @@ def search(
         str | None, typer.Option(metavar="N,N,…", help="Batch sizes to try, for the program's batch dimension.")
     ] = None,
     microbatches: Annotated[str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]")] = None,
+    accumulate: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="K to try where P is 1: gradients of K microbatches. [default: 1]"),
+    ] = None,
     micro_batch: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Instead of K: examples in a replica's microbatch.")
+        str | None, typer.Option(metavar="N,N,…", help="Instead of K, for any P: examples in a replica's microbatch.")
     ] = None,
     schedule: Annotated[
         str, typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1.")
@@ -134,7 +138,7 @@ def search(
     from distir.search.plot import PlotError, check_suffix
 
     chosen_model = _Model(model, named.sizes(locals()), dtype, {"phase": phase, "context": context}, apply)
-    asked = {"K": microbatches, "micro": micro_batch, "batch": batch_size, "zero": zero}
+    asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
     try:
         for path in plot or ():
             check_suffix(path)
@@ -171,6 +175,8 @@ def _space(
     sizes: dict[str, tuple[int, ...]], schedule: str, sums: str, checkpoint: str, fix: Any, all_divisors: bool
 ) -> Space:
     """What to try, on one device so far."""
+    from dataclasses import replace
+
     from distir.diagnostics import suggestion
     from distir.search import MICROBATCHES, Space
     from distir.transform.pipeline import SCHEDULES, SUMS
@@ -190,18 +196,22 @@ def _space(
         raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
     held = dict(_held(text) for text in fix)
     batches, of_each = sizes.get("batch", ()), sizes.get("micro", ())
-    counts = held.pop("K", sizes.get("K", MICROBATCHES))
+    counts, accumulate = held.pop("K", sizes.get("K", MICROBATCHES)), sizes.get("accumulate", (1,))
     if of_each:
-        counts = _counts(batches, of_each, "K" in sizes or any(text.startswith("K=") for text in fix))
+        stated = any(text.startswith("K=") for text in fix) or sizes.keys() & {"K", "accumulate"}
+        counts = accumulate = _counts(batches, of_each, bool(stated))
     if min(counts) < 1:
         raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-    return Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each, adding)
+    if min(accumulate) < 1:
+        raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
+    space = Space(1, batches, counts, schedules, sizes["zero"], recompute, all_divisors, held, of_each, adding)
+    return replace(space, accumulate=accumulate)
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
     """The numbers of microbatches that microbatches of these sizes may have, over any number of replicas."""
     if counted:
-        raise Refused("`--micro-batch` and `--microbatches` exclude each other", "K is batch / (D * micro-batch)")
+        raise Refused("`--micro-batch` excludes `--microbatches` and `--accumulate`", "K is batch / (D * micro-batch)")
     if not batches:
         raise Refused("`--micro-batch` needs `--batch-size`", "K is batch / (D * micro-batch)")
     if min(sizes) < 1:
@@ -310,8 +320,12 @@ def _applied(module: Module, steps: str | None) -> Module:
     from distir.diagnostics import ProgramError
     from distir.transform import StepError, transform
 
+    words = steps.split()
+    if stated := next((word for word in words if word.partition("=")[0] == "accumulate"), None):
+        # The search would not know how large the microbatches are.
+        raise Refused(f"`--apply`: `{stated}` is what a search tries itself", "give it `--accumulate N,N`")
     try:
-        return transform(module, *steps.split())
+        return transform(module, *words)
     except StepError as error:
         raise Refused(f"`--apply`: {error}", "`distir transform --list` names the steps") from None
     except ProgramError as error:

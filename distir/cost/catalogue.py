@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from distir.cost.document import File, parse_file, read_file
 from distir.cost.errors import HardwareError, Problem
 from distir.cost.hardware import Hardware
 from distir.cost.host import FRAMEWORKS
-from distir.cost.reader import read
+from distir.cost.reader import document, read
 from distir.diagnostics.spelling import nearest
 from distir.ir.registry import Registry
 
 DEFAULT = "dgx-a100"
 """The hardware that is meant where none is named."""
+
+ALIASES = {"a100-80": "dgx-a100", "h100": "dgx-h100"}
+"""Further names of profiles, as for nodes of the same GPUs that are no DGX. They are not listed."""
 
 _FOLDER = Path(__file__).parent / "profiles"
 _Stamp = tuple[int, int] | None
@@ -49,7 +53,7 @@ def add_profiles(folder: str | os.PathLike[str]) -> None:
     Raises ValueError for a name that there is.
     """
     for path in sorted(Path(folder).absolute().glob("*.toml")):
-        if path.stem in _ours():
+        if path.stem in _ours() or path.stem in ALIASES:
             raise ValueError(f"`{path}`: there is already a profile `{path.stem}`; choose another name")
         _added.register(path.stem, path, "")
 
@@ -103,6 +107,12 @@ def parse(text: str, name: str = "hardware", nodes: int = 1) -> Hardware:
     return _read(name, [file, *files], _checked(nodes), max(extended[1], inherited))
 
 
+def tables_of(name: str) -> Mapping[str, Any]:
+    """What the profile of a machine says, together with those that it extends. Raises HardwareError."""
+    _, files, _ = _chain(_find(_several(name)[0], Path()))
+    return document(files).root.table
+
+
 def with_nodes(name: str, nodes: int | None) -> str:
     """The name, or the path, of so many nodes of the hardware of this name. Raises HardwareError where it says some."""
     if nodes is None:
@@ -128,10 +138,11 @@ def node_of(hardware: Hardware) -> tuple[str, int] | None:
 
 def _several(name: str) -> tuple[str, int | None]:
     """What one node is called, and how many there are; None where the name does not say."""
-    if name in profiles():
+    known = {*profiles(), *ALIASES}
+    if name in known:
         return name, None
     match = _MANY_BEFORE.fullmatch(name) or _MANY.fullmatch(name)
-    if match is None or not (match["name"].endswith(".toml") or match["name"] in profiles()):
+    if match is None or not (match["name"].endswith(".toml") or match["name"] in known):
         return name, None
     return match["name"], int(match["nodes"][:12])
 
@@ -227,13 +238,14 @@ def _extended(file: File, folder: Path) -> tuple[Path, int] | None:
 
 
 def _at_extends(file: File, problem: Problem) -> Problem:
-    return Problem(problem.message, file.path, file.lines.get(("extends",)), problem.help)
+    return file.problem(("extends",), problem.message, problem.help)
 
 
 def _find(name: str, folder: Path) -> Path:
     """Where a profile is; a path counts from `folder`. Raises HardwareError for an unknown name."""
     if name.endswith(".toml") or "/" in name or os.sep in name:
         return (folder / Path(name).expanduser()).absolute()
+    name = ALIASES.get(name, name)
     if name in _ours():
         return _FOLDER / f"{name}.toml"
     if name in _added:

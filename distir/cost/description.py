@@ -19,10 +19,8 @@ class ProfileFigure(NamedTuple):
 
 def describe(hardware: Hardware) -> list[ProfileFigure]:
     """What a machine consists of, then every figure of its profile. The sources' keys are in `hardware.sources`."""
-    rows = [ProfileFigure("devices", str(len(hardware.kinds)), "", "")]
+    rows = [ProfileFigure("devices", str(hardware.devices), "", "")]
     rows += [ProfileFigure(f"{name} devices", str(count), "", "") for name, count in _kinds(hardware).items()]
-    if hardware.devices > len(hardware.kinds):
-        rows.append(ProfileFigure("streams", str(hardware.devices), "", ""))
     for level in hardware.levels:
         sizes = sorted(set(map(len, level.blocks.pattern)))
         rows.append(ProfileFigure(f"{level.name} blocks", " or ".join(map(str, sizes)), "devices", ""))

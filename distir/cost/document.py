@@ -28,23 +28,27 @@ PLACEHOLDER = math.nan
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file, parsed: its tables, and the line of each key and table."""
+    """One file, parsed: its tables, and the line and column of each key and table."""
 
     path: str
     table: Mapping[str, Any]
-    lines: Mapping[Key, int]
+    places: Mapping[Key, tuple[int, int]]
+
+    def problem(self, key: Key, message: str, help: str | None = None) -> Problem:
+        """A fault at a key of this file."""
+        line, column = self.places.get(key, (None, None))
+        return Problem(message, self.path, line, help, column)
 
 
 def parse_file(text: str, path: str) -> File:
-    """Parse TOML. Raises HardwareError with the line where it is broken."""
+    """Parse TOML. Raises HardwareError with the place where it is broken."""
     source = Source(path, text)
     try:
         parsed = toml.parse(text)
     except toml.TomlError as error:
-        line = source.position(error.span.start)[0] if error.span is not None else None
-        raise HardwareError([Problem(f"this is not TOML: {error.message}", path, line, _TOML_HELP)]) from None
-    lines = {key: source.position(place.key.start)[0] for key, place in parsed.places.items()}
-    return File(path, parsed.table, lines)
+        line, column = (None, None) if error.span is None else source.position(error.span.start)
+        raise HardwareError([Problem(f"this is not TOML: {error.message}", path, line, _TOML_HELP, column)]) from None
+    return File(path, parsed.table, {key: source.position(place.key.start) for key, place in parsed.places.items()})
 
 
 def read_file(path: Path) -> File:
@@ -78,8 +82,7 @@ class ProfileDocument:
 
     def problem(self, key: Key, message: str, help: str | None = None) -> None:
         """Note a fault at a key, or at the nearest enclosing table that is in a file."""
-        path, line = self._place(key)
-        found = Problem(message, path, line, help)
+        found = self._at(key, message, help)
         if found not in self.problems:
             self.problems.append(found)
 
@@ -90,24 +93,27 @@ class ProfileDocument:
                 if name not in section.asked:
                     unknown(section, name, section.asked, self.homes(name))
         if self.problems:
-            order = [file.path for file in self.files]
-            raise HardwareError(sorted(self.problems, key=lambda p: (order.index(p.path or ""), p.line or 0)))
+            raise HardwareError(sorted(self.problems, key=self._order))
 
     def homes(self, name: str) -> list[str]:
-        """The tables that may have a key of this name, as they are headed."""
-        headed = (_headed(section.key) for section in self.read if name in section.asked and section.key)
-        return list(dict.fromkeys(headed))
+        """The tables that may have a key of this name, as they are headed, the outer ones first."""
+        having = [section.key for section in self.read if name in section.asked and section.key]
+        return list(dict.fromkeys(_headed(key) for key in sorted(having, key=len)))
 
     def beside(self, key: Key, other: str) -> bool:
         """Whether the file with this key has another one in the same table."""
-        return any(key in file.lines and (*key[:-1], other) in file.lines for file in self.files)
+        return any(key in file.places and (*key[:-1], other) in file.places for file in self.files)
 
-    def _place(self, key: Key) -> tuple[str, int | None]:
+    def _order(self, problem: Problem) -> tuple[int, int, int]:
+        paths = [file.path for file in self.files]
+        return paths.index(problem.path or ""), problem.line or 0, problem.column or 0
+
+    def _at(self, key: Key, message: str, help: str | None) -> Problem:
         for length in range(len(key), 0, -1):
             for file in self.files:
-                if key[:length] in file.lines:
-                    return file.path, file.lines[key[:length]]
-        return self.files[0].path, None
+                if key[:length] in file.places:
+                    return file.problem(key[:length], message, help)
+        return self.files[0].problem((), message, help)
 
 
 class DocumentTable:
@@ -169,15 +175,15 @@ class DocumentTable:
             self.missing(name, expected)
         return ""
 
-    def count(self, name: str, default: int | None = None, most: int = 1_000_000) -> int:
-        """A whole number from 1 to `most`; required without a `default`."""
+    def count(self, name: str, default: int | None = None, most: int = 1_000_000, least: int = 1) -> int:
+        """A whole number from `least` to `most`; required without a `default`."""
         value = self.get(name)
         if value is None and default is not None:
             return default
         if value is None:
             self.missing(name, f"`{name}` followed by a whole number, such as `{name} = 8`")
-        elif not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            self.problem(name, f"expected a whole number from 1 to {most}, found {_kind(value)}")
+        elif not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self.problem(name, f"expected a whole number from {least} to {most}, found {_kind(value)}")
         else:
             return value
         return 1

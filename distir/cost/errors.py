@@ -8,17 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault. `path` and `line` (from 1) where it has a place in a file; `help` says what to do."""
+    """One fault. `path`, `line` and `column` (from 1) where it has a place in a file; `help` says what to do."""
 
     message: str
     path: str | None = None
     line: int | None = None
     help: str | None = None
+    column: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The message, with its place before it."""
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place}: {self.message}" if place else self.message
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.path, self.line) if part is not None)
-        text = f"{place}: {self.message}" if place else self.message
-        return f"{text}\n  help: {self.help}" if self.help else text
+        return f"{self.text}\n  help: {self.help}" if self.help else self.text
 
 
 class HardwareError(Exception):

@@ -73,31 +73,6 @@ class Runs(Lazy[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPositions(Lazy[int]):
-    """The device of each position. `streams`: by stream, the devices of a node that have one.
-
-    `each`: devices of a node. The first streams of all devices come first, then the second ones.
-    """
-
-    streams: tuple[Sequence[int], ...]
-    each: int
-    nodes: int = 1
-
-    def __len__(self) -> int:
-        return self.nodes * sum(map(len, self.streams))
-
-    def item(self, index: int) -> int:
-        """The device at a position."""
-        for devices in self.streams:
-            count = len(devices) * self.nodes
-            if index < count:
-                node, at = divmod(index, len(devices))
-                return node * self.each + devices[at]
-            index -= count
-        raise IndexError(index)
-
-
-@dataclass(frozen=True, slots=True)
 class LevelBlocks(Lazy[range]):
     """Ranges of devices: those of `pattern`, in ascending order, again every `period` devices, up to the device `stop`.
 

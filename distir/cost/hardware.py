@@ -1,9 +1,6 @@
 """A machine as a value: its devices, its links, and what work costs on it. Knows no files and no programs.
 
-Devices are *positions* from 0. Several positions may be *streams* of one physical device: they share its memory, and
-what passes between them is free. Positions 0 … g-1 are the first streams of the g physical devices in order; the second
-streams of those that have one follow, then the third. Streams do not slow each other down: a program that computes on
-two streams of one device at once is shown faster than it would be.
+Devices are *positions* from 0, each with a memory of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import Literal
 from distir.cost.collectives import ALGORITHMS, ROOTED
 from distir.cost.compute import DeviceKind, contracting, roofline
 from distir.cost.errors import HardwareError, Problem
-from distir.cost.extents import Runs, StreamPositions
+from distir.cost.extents import Runs
 from distir.cost.topology import BlocksByDevice, Level, Link, Ranks, Use, ranks_of
 from distir.ops.resources import Communication, Work
 
@@ -54,7 +51,7 @@ _Reach = tuple[tuple[int, ...], int | None, Use]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hardware:
-    """A machine. `physical` has for each position the physical device; `kinds` for each physical device its kind.
+    """A machine. `kinds` has for each device its kind.
 
     Equal machines have equal contents. `sources` are the texts that the figures cite, by their keys. `edge`: where in
     their bands costs are taken, from -1 (all as short as they may be) to 1 (as long).
@@ -62,7 +59,6 @@ class Hardware:
 
     name: str
     title: str
-    physical: StreamPositions
     kinds: Runs[DeviceKind]
     levels: tuple[Level, ...]
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -81,15 +77,15 @@ class Hardware:
         return self is other or (isinstance(other, Hardware) and _contents(self) == _contents(other))
 
     def __hash__(self) -> int:
-        return hash((self.name, self.physical))
+        return hash((self.name, self.devices))
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def devices(self) -> int:
-        """How many positions there are."""
-        return len(self.physical)
+        """How many devices there are."""
+        return len(self.kinds)
 
     @property
     def uncertain(self) -> bool:
@@ -104,7 +100,7 @@ class Hardware:
         return any(kind.cache for kind in self.kinds.distinct)
 
     def running(self, working_sets: Mapping[int, int]) -> Hardware:
-        """The machine while a program runs on it; `working_sets`: the bytes that it has in use, by physical memory.
+        """The machine while a program runs on it; `working_sets`: the bytes that it has in use, by device.
 
         The same object where the profile knows no caches. Devices that the program does not use stay as they are.
         """
@@ -125,15 +121,11 @@ class Hardware:
 
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
-        return self.kinds[self.physical[position]]
+        return self.kinds[position]
 
     def capacity(self, position: int) -> int:
-        """The size in bytes of the memory that a position uses, alone or with other streams."""
+        """The size in bytes of a device's memory."""
         return self.kind(position).memory
-
-    def memory_of(self, position: int) -> int:
-        """Which physical memory a position uses; the same number for all streams of one device."""
-        return self.physical[position]
 
     def place(self, program_devices: Iterable[int]) -> dict[int, int]:
         """The position of each device number of a program, which counts from 0 if it uses device 0, else from 1.
@@ -159,10 +151,8 @@ class Hardware:
             return labels.setdefault(thing, len(labels))
 
         entries: list[object] = []
-        devices = [self.physical[position] for position in positions]
-        span = (min(devices), max(devices)) if devices else (0, 0)
-        for position in positions:
-            device = self.physical[position]
+        span = (min(positions), max(positions)) if positions else (0, 0)
+        for device in positions:
             around = tuple((block.level, block.height, label(block.devices)) for block in self._blocks[device])
             kind = self.kinds[device]
             entries.append((kind.name, kind.warmth, label(device), around, *self._network(device, span, label)))
@@ -203,7 +193,7 @@ class Hardware:
 
     def _kinds_at(self, positions: tuple[int, ...]) -> Iterable[DeviceKind]:
         if len(positions) == 1:  # nearly all ops that compute
-            return (self.kinds[self.physical[positions[0]]],)
+            return (self.kinds[positions[0]],)
         return {(kind.name, kind.warmth): kind for kind in map(self.kind, positions)}.values()
 
     def _communication(self, communication: Communication, positions: tuple[int, ...]) -> Cost:
@@ -233,8 +223,8 @@ class Hardware:
         """What the pattern itself was measured to take, where the devices meet in one level that has such figures."""
         if not any(level.times for level in self.levels):
             return None
-        devices = {self.physical[position] for position in positions}
-        around = (b for b in self._blocks[self.physical[positions[0]]] if devices <= set(b.devices))
+        devices = set(positions)
+        around = (b for b in self._blocks[positions[0]] if devices <= set(b.devices))
         block = next(around, None)
         times = None if block is None else self.levels[block.level].times.get(communication.pattern)
         if times is None or len(devices) < 2:
@@ -248,14 +238,12 @@ class Hardware:
 
     def _reach(self, key: _Reach) -> Ranks | None:
         """The devices of a group as `use` sees them; remembered, since programs use few groups many times."""
-        positions, root, use = key
-        members = tuple(dict.fromkeys(self.physical[position] for position in positions))
+        members, root, use = key
 
         def link(level: int) -> Link | None:
             return self.levels[level].links.get(use)
 
-        anchor = None if root is None else self.physical[root]
-        self._ranks[key] = ranks = ranks_of(self._blocks, members, link, anchor, self.levels)
+        self._ranks[key] = ranks = ranks_of(self._blocks, members, link, root, self.levels)
         return ranks
 
 
@@ -284,7 +272,6 @@ def _contents(hardware: Hardware) -> tuple[object, ...]:
     return (
         hardware.name,
         hardware.title,
-        hardware.physical,
         hardware.kinds,
         hardware.levels,
         hardware.sources,

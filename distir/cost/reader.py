@@ -5,12 +5,13 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `title`                 what the machine is, in a line
 `extends`               another profile, by name or by a path from this file, whose tables this one adds to
 `[sources]`             KEY = "where figures come from", as many as there are
-`[[groups]]`            devices in the order of their positions: `kind`, `count`, and `streams` (1 unless given)
+`[[groups]]`            devices in the order of their positions: `kind` and `count`
 `[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache` and `price`, which is per
                         hour, and in one currency for all kinds
                         `issue`: for how long the host issues an op, `"blocking"` if it waits for each, or a table of
                         times under `eager`, `compiled`, `graphs`; `interference`: the share of a collective's time
-                        by which it delays what is computed beside it
+                        by which it delays what is computed beside it; `streams`: how many streams that statements
+                        name a device runs, beside `compute`; any number unless given
 `… .memory_bandwidth`   `peak` and `achieved`
 `… .process`            optional: what a process holds beside tensors: `context`, `workspace`, `communicator` (for each
                         group of devices), `fragmentation` (a share of the tensors' peak, such as `0.05`), and
@@ -48,7 +49,7 @@ from typing import cast
 
 from distir.cost.compute import DeviceKind, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, File, ProfileDocument, unknown
-from distir.cost.extents import LevelBlocks, Runs, StreamPositions
+from distir.cost.extents import LevelBlocks, Runs
 from distir.cost.hardware import Figure, Hardware
 from distir.cost.host import FRAMEWORKS, FREE_HOST, Host
 from distir.cost.price import Price
@@ -76,19 +77,24 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
 
     All faults are reported at once, also where it states no network that joins several nodes.
     """
-    document = ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
-    root = document.root
+    found = document(files)
+    root = found.root
     root.get("extends")
     title = root.text("title", "a line that says what the machine is")
     sources = _sources(root)
     profile = _Profile(sources)
     kinds = {kind.name: kind for kind in _kinds(root, profile)}
-    physical, devices = _groups(root, kinds, nodes)
+    devices = _groups(root, kinds, nodes)
     levels, network = _levels(root, profile, len(devices) // nodes, nodes)
     root.close()
-    document.check()
+    found.check()
     title = title if nodes == 1 else f"{nodes} nodes, each: {title}"
-    return Hardware(name, title, physical, devices, levels, sources, tuple(profile.figures), network=network)
+    return Hardware(name, title, devices, levels, sources, tuple(profile.figures), network=network)
+
+
+def document(files: Sequence[File]) -> ProfileDocument:
+    """The tables of a file together with those it extends."""
+    return ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
 
 
 class _Profile:
@@ -178,6 +184,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     host, interference = _host(section, profile), share_of(section, "interference", most=1)
     if interference:
         profile.record(section, "interference", section.get("interference"), section)
+    streams = _streams(section, profile)
     ops, share = op_figures(section, profile), uncertainty(section)
     dense, grouped = (products(section, name, profile, rates) for name in ("products", "experts"))
     fused = attention(section, profile, rates)
@@ -185,7 +192,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
     nbytes = round(memory) if memory > 0 else 0
     return DeviceKind(
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
-        products=dense, experts=grouped, attention=fused, host=host, interference=interference,
+        products=dense, experts=grouped, attention=fused, host=host, interference=interference, streams=streams,
     )  # fmt: skip
 
 
@@ -207,6 +214,13 @@ def _process(kind: DocumentTable, profile: _Profile) -> Process:
     return found
 
 
+def _streams(kind: DocumentTable, profile: _Profile) -> int | None:
+    if kind.get("streams") is None:
+        return None
+    profile.record(kind, "streams", kind.get("streams"), kind)
+    return kind.count("streams", least=0)
+
+
 def _host(kind: DocumentTable, profile: _Profile) -> Host:
     """What issuing an op takes: of one figure, always; of a table, under each framework."""
     value = kind.get("issue")
@@ -221,8 +235,9 @@ def _host(kind: DocumentTable, profile: _Profile) -> Host:
         if name in FRAMEWORKS:
             found[name] = _issue(section, name, profile)
         elif name not in ("source", "basis", "note"):
+            section.get(name)
             unknown(section, name, FRAMEWORKS)
-    if not found:
+    if not {*section} - {"source", "basis", "note"}:
         section.problem("", f"expected a time for one of {', '.join(FRAMEWORKS)}")
     section.close()
     return Host(frameworks=found)
@@ -326,40 +341,39 @@ def _not_above_peak(section: DocumentTable, achieved: float, peak: float) -> Non
         section.problem("achieved", f"`{section.get('achieved')}` is above the `peak` of `{section.get('peak')}`")
 
 
-def _groups(
-    root: DocumentTable, kinds: Mapping[str, DeviceKind], nodes: int
-) -> tuple[StreamPositions, Runs[DeviceKind]]:
-    """The physical device of each position, and the kind of each physical device."""
-    nothing = StreamPositions((range(0),), 0), Runs[DeviceKind](())
+def _groups(root: DocumentTable, kinds: Mapping[str, DeviceKind], nodes: int) -> Runs[DeviceKind]:
+    """The kind of each device."""
     if "groups" not in root:
         root.missing("groups", "a table `[[groups]]` with `kind` and `count`")
         root.get("groups")
-        return nothing
+        return Runs[DeviceKind](())
     runs: list[tuple[DeviceKind, int]] = []
-    streams: list[tuple[int, int]] = []
     for group in root.sections("groups"):
         name = group.text("kind", "the name of a table `[kinds.NAME]`")
         count = group.count("count", most=MOST_POSITIONS)
-        per_device = group.count("streams", default=1, most=64)
+        _no_streams(group)
         group.close()
         if name in kinds:
             runs.append((kinds[name], count))
-            streams.append((per_device, count))
         elif name:
             likely = nearest(name, kinds)
             known = f"did you mean `{likely}`?" if likely else f"known kinds: {', '.join(kinds) or 'none'}"
             group.problem("kind", f"there is no table `[kinds.{name}]`", known)
-    positions = sum(many * count for many, count in streams)
-    if positions > MOST_POSITIONS:
-        root.problem("groups", f"expected at most {MOST_POSITIONS} positions, found {positions}")
-        return nothing
-    each = sum(count for _, count in streams)
-    of_device = [many for many, count in streams for _ in range(count)]
-    by_stream = [
-        range(each) if min(of_device) > stream else tuple(d for d, many in enumerate(of_device) if stream < many)
-        for stream in range(max(of_device, default=0))
-    ]
-    return StreamPositions(tuple(by_stream), each, nodes), Runs(tuple(runs), nodes)
+    devices = sum(count for _, count in runs)
+    if devices > MOST_POSITIONS:
+        root.problem("groups", f"expected at most {MOST_POSITIONS} devices, found {devices}")
+        return Runs[DeviceKind](())
+    return Runs(tuple(runs), nodes)
+
+
+def _no_streams(group: DocumentTable) -> None:
+    """Once, streams were further devices of a group."""
+    if "streams" in group:
+        message = "streams are no devices: in a program, statements name the stream that they run on"
+        advice = "remove it, and write `on NAME` behind a statement, as in `%b = Send[device = 2](%a) on copy`; how "
+        advice += "many streams a device may have is `streams` of its kind"
+        group.problem("streams", message, advice)
+        group.table = {name: value for name, value in group.table.items() if name != "streams"}
 
 
 # Links.

@@ -82,7 +82,9 @@ def _even(table: DocumentTable, unit: int) -> list[int]:
     count = table.count("count")
     if count > unit:
         advice = f"give each device one card with the bandwidth of all of its cards: `count = {unit}`"
-        table.problem("count", f"{count} cards for {unit} devices: {count - unit} are used by no device", advice)
+        idle = "1 is" if count - unit == 1 else f"{count - unit} are"
+        devices = f"{unit} device{'s' * (unit != 1)}"
+        table.problem("count", f"{count} cards for {devices}: {idle} used by no device", advice)
     elif unit % count:
         advice = 'say which: `devices = ["0-2", "3-4"]`'
         table.problem("count", f"{unit} devices cannot share {count} cards evenly", advice)

@@ -149,13 +149,12 @@ def _communication(simulation: Simulation, effect: Effect) -> list[str]:
     communication = effect.work.communication
     if communication is None:
         return []
-    physical = [simulation.memory_of(device) for device in effect.devices]
-    level = level_between(simulation.hardware, physical)
+    level = level_between(simulation.hardware, [simulation.memory_of(device) for device in effect.devices])
     rate = communication.nbytes / effect.cost.seconds if effect.cost.seconds else 0.0
     root = f", root {communication.root}" if communication.root is not None and communication.pattern != "send" else ""
     return [
         f"{communication.pattern} of {show_bytes(communication.nbytes)} among devices {listed(effect.devices)}{root}"
-        + (f" over {code(level)}" if level else " within one memory")
+        + (f" over {code(level)}" if level else "")
         + (f", {show_bytes(rate)}/s in effect" if rate else "")
     ]
 

@@ -195,10 +195,6 @@ def _attention(
     **settings: Any,
 ) -> tuple[Any, None]:
     """Attention as one op: (batch, heads, sequence, size) in, (batch, sequence, heads, size) out."""
-    if dropout:
-        from distir.importers.core import ImportRefused
-
-        raise ImportRefused("dropout inside attention, which is a single op", "set its probability to 0")
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and query.shape[2] != 1
     mask = _with_bias(position_bias, attention_mask)
@@ -207,6 +203,8 @@ def _attention(
         attrs["scale"] = float(scaling)
     if softcap:
         attrs["softcap"] = float(softcap)
+    if dropout:
+        attrs["dropout"] = float(dropout)
     if causal and sliding_window is not None and sliding_window < key.shape[2]:
         attrs["window"] = int(sliding_window)
     shape = (*query.shape[:3], value.shape[3])

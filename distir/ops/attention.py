@@ -7,22 +7,26 @@ pass computes the scores again.
 
 Each score takes a product over the size of a key's head and one over the size of a value's: 4·b·h·q·k·e FLOPs where the
 sizes are equal. Of a causal triangle half is computed, and with a sliding window what is inside; the backward pass
-takes 2.5 times as many FLOPs, five products for two. Traffic is that of operands and results; of a cache, of the part
-that is read.
+takes 2.5 times as many FLOPs, five products for two. With dropout each pass draws the random numbers, which takes for
+each score what it takes in `Dropout`. Traffic is that of operands and results; of a cache, of the part that is read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, Dim, DimensionError, DType, Part, Shape, TensorType, dims, types
 from distir.ops.core import op
+from distir.ops.dropout import FLOPS as DROPOUT_FLOPS
+from distir.ops.dropout import kept, kept_scale, least_kept, places_of, rounded
 from distir.ops.heads import by_head, heads_apart, heads_joined, joined, split_heads
 from distir.ops.host import Operand, known_ints
+from distir.ops.host import length as known_length
 from distir.ops.layout import Layout, Letters
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
@@ -81,12 +85,17 @@ def _sizes(**letters: Any) -> tuple[int, int]:
 
 def _forward_flops(**letters: Any) -> int:
     heads, size = _sizes(**letters)
-    return 2 * heads * _extents(**letters)[0] * size
+    return heads * _extents(**letters)[0] * (2 * size + _dropout_flops(**letters))
 
 
 def _backward_flops(**letters: Any) -> int:
     heads, size = _sizes(**letters)
-    return 5 * heads * _extents(**letters)[0] * size
+    return heads * _extents(**letters)[0] * (5 * size + _dropout_flops(**letters))
+
+
+def _dropout_flops(*, dropout: float = 0.0, **_: Any) -> int:
+    """Of one score: what is kept is found anew in the backward pass, for no mask is in memory."""
+    return DROPOUT_FLOPS if dropout else 0
 
 
 def _forward_scores(**letters: Any) -> Scores:
@@ -102,6 +111,7 @@ def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Sc
     heads, size = _sizes(**letters)
     scores, read = _extents(b=b, q=q, k=k, **letters)
     keys = max(1, -(-read // b) if "length" in letters["given"] else k)
+    passes += _dropout_flops(**letters) / (2 * max(1, size))
     return Scores(b * heads, q, keys, -(-size // 2), min(1.0, scores / (b * q * keys)), passes)
 
 
@@ -124,14 +134,20 @@ def _backward_workspace(*, b: int, q: int, t: int, **letters: Any) -> int:
 
 # Forward.
 
+RANDOM = "Optional[Tensor[Int64, (), host]], Optional[Tensor[Int64, (_,), d]], Optional[Tensor[Int64, (_,), host]]"
+"""In signatures: `key`, `rows` and `start`, of `Dropout`."""
+
+START, GRADIENT_START = 8, 10
+"""The place of the operand `start`, forward and backward."""
+
 
 @op(
     "Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d], Optional[Tensor[t:float, (b, g, k, v), d]],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]], Optional[Tensor[i:int, _, d]]"
-    " -> Tensor[t, (b, h, q, _), d], *Tensor[Float32, (b, h, q), d]",
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]], Optional[Tensor[i:int, _, d]],"
+    f" {RANDOM} -> Tensor[t, (b, h, q, _), d], *Tensor[Float32, (b, h, q), d]",
     "Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d], Optional[Tensor[t:float, (b, k, z), d]],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]]"
-    " -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]], Optional[Tensor[i:int, _, d]],"
+    f" {RANDOM} -> Tensor[t, (b, q, _), d], *Tensor[Float32, _, d]",
     flops=_forward_flops,
     contraction=_forward_scores,
     bytes=_forward_bytes,
@@ -144,6 +160,9 @@ def Attention(
     attn_mask: Array | None = None,
     sinks: Array | None = None,
     length: Array | None = None,
+    key: Array | None = None,
+    rows: Array | None = None,
+    start: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
@@ -152,6 +171,7 @@ def Attention(
     softcap: float = 0.0,
     window: int | None = None,
     v_head_size: int | None = None,
+    dropout: float = 0.0,
     count: int = 1,
 ) -> list[Array]:
     """Softmax of the masked, scaled products of queries and keys, times the values. ONNX `Attention`.
@@ -171,6 +191,11 @@ def Attention(
     Without `v` the values are the first `v_head_size` columns of each head of keys, which are read once: multi-head
     latent attention to a cache of latents (DeepSeek-V2, arXiv:2405.04434, section 2.1; FlashMLA).
 
+    With `dropout` that share of the softmax's weights is dropped, and others are divided by `1 - dropout`, as `Dropout`
+    does it to a tensor (batch, heads, queries, keys): `key` is of the random numbers, `rows` are the positions of the
+    sequences in the whole batch, and `start` is where `q` begins in the whole along each dimension, written by
+    transforms. The step `seeded` gives the key. No mask is in memory: the backward pass draws the same numbers.
+
     The optional second result is the log-sum-exp of each query's scores, (batch, heads, sequence), in Float32, for
     operands in Float64 in that. The backward pass, `AttentionGrad`, takes it.
 
@@ -180,6 +205,7 @@ def Attention(
     %y = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 1, 8), 1], %k: Tensor[Float32, (2, 2, 6, 8), 1], %v: Tensor[Float32, (2, 2, 6, 8), 1], _, _, 4)
     %y = Attention[q_num_heads = 4, kv_num_heads = 1, v_head_size = 6](%q: Tensor[Float32, (2, 1, 32), 1], %latents: Tensor[Float32, (2, 5, 8), 1])
     %y, %lse = Attention[is_causal = true](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %v: Tensor[Float32, (2, 2, 3, 6), 1])
+    %y = Attention[dropout = 0.5](%q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 5, 8), 1], %v: Tensor[Float32, (2, 2, 5, 6), 1], _, _, _, 7)
     """  # noqa: E501
     queries, keys = by_head(q, q_num_heads), by_head(k, kv_num_heads)
     values = keys[..., :v_head_size] if v is None else by_head(v, kv_num_heads)
@@ -192,11 +218,41 @@ def Attention(
     weights = np.exp(scores - shift)
     total = weights.sum(axis=-1, keepdims=True) + np.exp(sink - shift)
     spread = np.repeat(values, group, axis=1)
-    mixed = np.matmul(weights / np.where(total == 0, 1, total), wide(spread)).astype(q.dtype)
+    weights = weights / np.where(total == 0, 1, total)
+    if dropout:
+        weights = weights * _kept(weights, q, dropout, key, rows, start)
+    mixed = np.matmul(weights, wide(spread)).astype(q.dtype)
     lse = (shift + np.log(total))[..., 0]
     return [mixed if q.ndim == 4 else joined(mixed), lse.astype(np.float64 if q.dtype == np.float64 else np.float32)][
         :count
     ]
+
+
+def _kept(
+    scores: Array, whole: Array, ratio: float, key: Array | None, rows: Array | None, start: Array | None
+) -> Array:
+    """What each weight is multiplied with, 0 for one that is dropped. `whole`: the operand that `start` is of."""
+    if key is None:
+        raise ValueError("attention with dropout needs a key of random numbers; the step `seeded` gives it one")
+    begin = (0, 0, 0) if start is None else _first_score(start.tolist(), whole.shape, scores.shape[1])
+    sizes = zip((*begin, 0), scores.shape, strict=True)
+    places: list[Array] = [np.arange(first, first + size) for first, size in sizes]
+    if rows is not None:
+        places[0] = places_of(rows, len(scores))
+    share = rounded(ratio)
+    return kept(share, key, places) * scores.dtype.type(kept_scale(share))
+
+
+def _first_score(start: Sequence[int], shape: Shape, heads: int) -> tuple[int, int, int]:
+    """The sequence, the head and the query at which a part begins; `start` is of queries, or of what is their gradient.
+
+    Where heads are side by side, a device has whole heads.
+    """
+    if len(start) == 4:
+        return start[0], start[1], start[2]
+    columns = shape[2]
+    assert isinstance(columns, int)
+    return start[0], start[2] // max(1, columns // max(1, heads)), start[1]
 
 
 def _scores(queries: Array, keys: Array, scale: float | None, softcap: float) -> tuple[Array, Array | None]:
@@ -231,6 +287,7 @@ def _masked(scores: Array, mask: Array | None, length: Array | None, is_causal: 
 
 @Attention.checks
 def _(q: Operand, k: Operand, v: Operand | None = None, *others: Operand | None, count: int, **attrs: Any) -> None:
+    _check_random("Attention", q, others[3:], attrs["dropout"])
     if (v is None) == (attrs.get("v_head_size") is None):
         message = "`Attention` expected either values or a `v_head_size`, how much of the keys they are, found "
         raise Reject(codes.BAD_VALUE, message + ("neither" if v is None else "both"), Part("callee"))
@@ -247,7 +304,7 @@ def _(
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
     length: Operand | None = None,
-    *,
+    *random: Operand | None,
     count: int,
     **attrs: Any,
 ) -> Sequence[Shape | TensorType | None]:
@@ -330,6 +387,22 @@ def _check_mask(op: str, mask: Operand, q: Operand, scores: Shape) -> None:
         raise Reject(codes.SHAPE_MISMATCH, f"{message}, found {types.show_shape(mask.shape)}", "attn_mask")
 
 
+def _check_random(op: str, first: Operand, given: Sequence[Operand | None], ratio: float) -> None:
+    """`given`: the key, rows and start, as far as they are stated; `first`: the operand that the start is of."""
+    if not 0 <= ratio <= 1:
+        raise Reject(codes.BAD_VALUE, f"`{op}` expected `dropout` to be from 0 to 1, found {ratio:g}", "dropout")
+    _, rows, start = (*given, None, None, None)[:3]
+    rank, size = len(first.shape or ()), first.shape[0] if first.shape else None
+    if start is not None and first.shape is not None and known_length(start) not in (None, rank):
+        message = f"`{op}` expected a start for each of {rank} dimensions, found {known_length(start)}"
+        raise Reject(codes.BAD_VALUE, message, "start")
+    if rows is not None and rows.shape:
+        stated = rows.shape[0]
+        if isinstance(size, int) and isinstance(stated, int) and (size % stated if stated else size):
+            message = f"`{op}` expected a number of rows that divides the batch of {size}, found {stated}"
+            raise Reject(codes.BAD_VALUE, message, "rows")
+
+
 def _check_length(length: Operand, batch: Dim, rows: Dim, columns: Dim, is_causal: bool) -> None:
     """A number, or one for each sequence; as far as they are known, places that the cache has."""
     if length.shape is not None and length.shape != ():
@@ -354,7 +427,7 @@ def _(
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
     length: Operand | None = None,
-    *,
+    *random: Operand | None,
     results: Sequence[Shape | None],
     **attrs: Any,
 ) -> Layout:
@@ -366,9 +439,30 @@ def _(
     parts = _Letters(q, k, attrs, columns="v" if len(results) == 1 and v is not None else None)
     operands: list[Letters] = [parts.q, parts.k]
     others = ((v, parts.v), (attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), (length, _by_sequence(length)))
-    given = max((n for n, (operand, _) in enumerate(others, 1) if operand is not None), default=0)
-    operands += [() if operand is None else letters for operand, letters in others[:given]]
-    return Layout(tuple(operands), (parts.y, parts.rows)[: len(results)], divided=parts.divided)
+    operands += _given(*others, *_random_letters(random))
+    found = Layout(tuple(operands), (parts.y, parts.rows)[: len(results)], divided=parts.divided)
+    return _drawing(found, random, START) if attrs["dropout"] else found
+
+
+def _given(*operands: tuple[Operand | None, Letters]) -> list[Letters]:
+    """The letters of operands up to the last that is stated."""
+    stated = max((n for n, (operand, _) in enumerate(operands, 1) if operand is not None), default=0)
+    return [() if operand is None else letters for operand, letters in operands[:stated]]
+
+
+def _random_letters(random: Sequence[Operand | None]) -> list[tuple[Operand | None, Letters]]:
+    return list(zip(random, ((), ("b",), (None,)), strict=False))
+
+
+def _drawing(found: Layout, random: Sequence[Operand | None], start: int) -> Layout:
+    """The layout with dropout: where a part begins in the whole must be known. Without a key nothing can be split."""
+    key, rows, _ = (*random, None, None, None)[:3]
+    if key is None:
+        return Layout(
+            tuple((None,) * len(own) for own in found.operands), tuple((None,) * len(own) for own in found.results)
+        )
+    located = frozenset("hq" if rows is not None else "bhq")
+    return replace(found, start=start, located=located, contiguous=located)
 
 
 def _by_sequence(length: Operand | None) -> Letters:
@@ -408,15 +502,15 @@ def _(g: Backward) -> Gradients:
     That is the gradient of a mask that is added, which is as large as the scores, that of the log-sum-exp itself, and
     that of attention to a cache or to keys that are the values, too.
     """
-    q, k, v, mask, sinks, length = g.x
+    q, k, v, mask, sinks, length, *random = g.x
+    none = [None] * (1 + len(random))
     if g.wants(3) or v is None or length is not None or g.dys[1] is not None:
         y, lse = _written(g, 2)
-        return g.through({y: g.dys[0], lse: g.dys[1]}, [q, k, v, mask, sinks, None])
-    results = g.several(
-        "AttentionGrad", 3 if sinks is None else 4, g.dy, q, k, v, *g.y, mask, sinks, **g.statement.attrs
-    )
+        return g.through({y: g.dys[0], lse: g.dys[1]}, [q, k, v, mask, sinks, *none])
+    count = 3 if sinks is None else 4
+    results = g.several("AttentionGrad", count, g.dy, q, k, v, *g.y, mask, sinks, *random, **g.statement.attrs)
     dq, dk, dv, dsinks = (*results, None)[:4]
-    return [dq, dk, dv, None, dsinks, None]
+    return [dq, dk, dv, None, dsinks, *none]
 
 
 # Written out.
@@ -430,7 +524,7 @@ def _(g: Rewrite) -> list[str]:
 
 def _written(g: Rewrite, count: int) -> list[str]:
     """The ops for `count` results."""
-    q, k, v, mask, sinks, length = g.x
+    q, k, v, mask, sinks, length, key, rows, start = g.x
     flat = g.rank(q) == 3
     queries = heads_apart(g, q, g.attrs["q_num_heads"]) if flat else q
     keys: Any = heads_apart(g, k, g.attrs["kv_num_heads"]) if flat else k
@@ -456,6 +550,10 @@ def _written(g: Rewrite, count: int) -> list[str]:
         weights = g("Slice", weights, (0,), (-1,), (3,))
     if chosen:
         weights = g("Where", mask, weights, 0.0)
+    if ratio := cast(float, g.attrs["dropout"]):
+        if start is not None:
+            raise g.refuse("`Attention` with dropout is written out before it is split")
+        weights = g("Dropout", weights, ratio, True, *(() if key is None else (key, rows)))
     mixed = _grouped(g, weights, values, key_heads, group)
     results = [heads_joined(g, mixed) if flat else mixed]
     if count > 1:
@@ -535,6 +633,9 @@ def _(
     attn_mask: Expr | None = None,
     sinks: Expr | None = None,
     length: Expr | None = None,
+    key: Expr | None = None,
+    rows: Expr | None = None,
+    start: Expr | None = None,
     *,
     is_causal: bool,
     kv_num_heads: int | None = None,
@@ -543,8 +644,12 @@ def _(
     softcap: float,
     window: int | None = None,
     v_head_size: int | None = None,
+    dropout: float,
 ) -> str | Unpacked:
-    """`scaled_dot_product_attention` where it can say it; by blocks of queries with a softcap, sinks or statistics."""
+    """`scaled_dot_product_attention` where it can say it; by blocks of queries with a softcap, sinks or statistics.
+
+    And with dropout: which weights PyTorch's own drops depends on the kernel, and on how a program is distributed.
+    """
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
     mask = None if attn_mask is None else attn_mask.tensor
     filled = (
@@ -556,11 +661,27 @@ def _(
     )
     given, seen = f"{q}, {k}, {values}, {mask}", f"{filled}, {heads}, {is_causal}, {window}, {factor}"
     several = len(write.results) > 1
-    if softcap == 0 and sinks is None and not several:
+    if softcap == 0 and sinks is None and not several and not dropout:
         return f"{write.kernel('attention')}({given}, {seen})"
     sink = None if sinks is None else sinks.tensor
-    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)})"
+    drawn = _random_torch(write, q, q_num_heads, key, rows, start, dropout)
+    text = f"{write.kernel('attention_in_blocks')}({given}, {sink}, {seen}, {write.number(softcap)}, {drawn})"
     return write.unpacked(text) if several else f"{text}[0]"
+
+
+def _random_torch(
+    write: Write, whole: Expr, heads: int | None, key: Expr | None, rows: Expr | None, start: Expr | None, ratio: float
+) -> str | None:
+    """What is kept, for kernels: the least random word, the scale, the key, rows, and the first score of this part."""
+    if not ratio:
+        return None
+    if key is None:
+        reason = "attention with dropout needs a key of random numbers"
+        raise write.refuse(reason, "the step `seeded` gives it one")
+    share, begin = rounded(ratio), (0, 0, 0)
+    if start is not None:
+        begin = _first_score(start.ints("where a part begins"), whole.shape, heads or 1)
+    return f"({least_kept(share)}, {write.number(kept_scale(share))}, {key}, {rows}, {begin})"
 
 
 # Backward.
@@ -569,11 +690,13 @@ def _(
 @op(
     "Tensor[t:float, (b, h, q, v), d], Tensor[t:float, (b, h, q, e), d], Tensor[t:float, (b, g, k, e), d],"
     " Tensor[t:float, (b, g, k, v), d], Tensor[t:float, (b, h, q, v), d], Tensor[_, (b, h, q), d],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]]"
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (h,), d]],"
+    f" {RANDOM}"
     " -> Tensor[t, (b, h, q, e), d], Tensor[t, (b, g, k, e), d], Tensor[t, (b, g, k, v), d], *Tensor[t, (h,), d]",
     "Tensor[t:float, (b, q, w), d], Tensor[t:float, (b, q, x), d], Tensor[t:float, (b, k, y), d],"
     " Tensor[t:float, (b, k, z), d], Tensor[t:float, (b, q, w), d], Tensor[_, (b, n, q), d],"
-    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]]"
+    " Optional[Tensor[_, _, d]], Optional[Tensor[t, (n,), d]],"
+    f" {RANDOM}"
     " -> Tensor[t, (b, q, x), d], Tensor[t, (b, k, y), d], Tensor[t, (b, k, z), d], *Tensor[t, (n,), d]",
     flops=_backward_flops,
     contraction=_backward_scores,
@@ -590,6 +713,9 @@ def AttentionGrad(
     lse: Array,
     attn_mask: Array | None = None,
     sinks: Array | None = None,
+    key: Array | None = None,
+    rows: Array | None = None,
+    start: Array | None = None,
     *,
     is_causal: bool = False,
     kv_num_heads: int | None = None,
@@ -597,12 +723,14 @@ def AttentionGrad(
     scale: float | None = None,
     softcap: float = 0.0,
     window: int | None = None,
+    dropout: float = 0.0,
     count: int = 3,
 ) -> list[Array]:
     """The gradients of `Attention` with respect to `q`, `k` and `v`, and with `sinks` to those.
 
     `y` and `lse` are the results of the forward pass: the weights of the softmax are computed again from the
-    log-sum-exp, as flash kernels do. The other operands and the attributes are those of `Attention`. A mask has no
+    log-sum-exp, as flash kernels do, and what is dropped is drawn again. The other operands and the attributes are those
+    of `Attention`, but that `start` is where `dy` begins. A mask has no
     gradient here: where that of a mask is wanted, `Attention` is differentiated as it is written out.
 
     %dq, %dk, %dv = AttentionGrad[is_causal = true](%dy: Tensor[Float32, (2, 4, 3, 6), 1], %q: Tensor[Float32, (2, 4, 3, 8), 1], %k: Tensor[Float32, (2, 2, 3, 8), 1], %v: Tensor[Float32, (2, 2, 3, 6), 1], %y: Tensor[Float32, (2, 4, 3, 6), 1], %lse: Tensor[Float32, (2, 4, 3), 1])
@@ -619,12 +747,17 @@ def AttentionGrad(
     weights = np.where(total == -np.inf, 0, np.exp(scores - np.where(total == -np.inf, 0, total)))
     spread_keys, spread_values = (np.repeat(wide(x), group, axis=1) for x in (keys, values))
     along = np.sum(dys * ys, axis=-1, keepdims=True)
-    dscores = weights * (np.matmul(dys, spread_values.swapaxes(-1, -2)) - along)
+    dweights = np.matmul(dys, spread_values.swapaxes(-1, -2))
+    mixed = weights
+    if dropout:
+        kept = _kept(weights, dy, dropout, key, rows, start)
+        dweights, mixed = dweights * kept, weights * kept
+    dscores = weights * (dweights - along)
     if slope is not None:
         dscores = dscores * slope
     dq = np.matmul(dscores, spread_keys) * factor
     dk = _of_group(np.matmul(dscores.swapaxes(-1, -2), wide(queries)) * factor, group)
-    dv = _of_group(np.matmul(weights.swapaxes(-1, -2), dys), group)
+    dv = _of_group(np.matmul(mixed.swapaxes(-1, -2), dys), group)
     found = [x if q.ndim == 4 else joined(x) for x in (dq, dk, dv)]
     if sinks is not None:
         share = np.exp(wide(sinks).reshape(-1, 1, 1) - total)
@@ -648,10 +781,11 @@ def _(
     lse: Operand,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
-    *,
+    *random: Operand | None,
     count: int,
     **attrs: Any,
 ) -> list[Shape | None]:
+    _check_random("AttentionGrad", dy, random, attrs["dropout"])
     number = 3 if sinks is None else 4
     if count > number:
         without = "" if sinks is not None else " without sinks"
@@ -687,19 +821,17 @@ def _(
     lse: Operand,
     attn_mask: Operand | None = None,
     sinks: Operand | None = None,
-    *,
+    *random: Operand | None,
     results: Sequence[Shape | None],
     **attrs: Any,
 ) -> Layout:
     """As of `Attention`. What has no letter of the batch, the heads or the columns is summed over them."""
     parts = _Letters(q, k, attrs, columns="v")
     operands: list[Letters] = [parts.y, parts.q, parts.k, parts.v, parts.y, parts.rows]
-    if attn_mask is not None or sinks is not None:
-        operands.append(parts.mask(attn_mask))
-    if sinks is not None:
-        operands.append(("h",))
+    operands += _given((attn_mask, parts.mask(attn_mask)), (sinks, ("h",)), *_random_letters(random))
     given: tuple[Letters, ...] = (parts.q, parts.k, parts.v, ("h",))
-    return Layout(tuple(operands), given[: len(results)], divided=parts.divided)
+    found = Layout(tuple(operands), given[: len(results)], divided=parts.divided)
+    return _drawing(found, random, GRADIENT_START) if attrs["dropout"] else found
 
 
 @AttentionGrad.torch(fresh=True)
@@ -713,6 +845,9 @@ def _(
     lse: Expr,
     attn_mask: Expr | None = None,
     sinks: Expr | None = None,
+    key: Expr | None = None,
+    rows: Expr | None = None,
+    start: Expr | None = None,
     *,
     is_causal: bool,
     kv_num_heads: int | None = None,
@@ -720,10 +855,12 @@ def _(
     scale: float | None = None,
     softcap: float,
     window: int | None = None,
+    dropout: float,
 ) -> Unpacked:
     heads = f"{q_num_heads if q.rank == 3 else None}, {kv_num_heads if q.rank == 3 else None}"
     mask, sink = (None if x is None else x.tensor for x in (attn_mask, sinks))
     factor = None if scale is None else write.number(scale)
-    settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}"
+    drawn = _random_torch(write, dy, q_num_heads, key, rows, start, dropout)
+    settings = f"{heads}, {is_causal}, {window}, {factor}, {write.number(softcap)}, {drawn}"
     given = f"{dy}, {q}, {k}, {v}, {y}, {lse}, {mask}, {sink}"
     return write.unpacked(f"{write.kernel('attention_gradient')}({given}, {settings})")

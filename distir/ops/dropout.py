@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 RATIO = 0.5
 """What is dropped where no ratio is given, as in ONNX."""
 
+FLOPS = 27
+"""Of an element: ten rounds of ten operations on integers give four numbers; a comparison and a product."""
+
 START = 5
 """The place of the operand `start`."""
 
@@ -41,7 +44,7 @@ START = 5
     "Tensor[t:float, s, d], Optional[Tensor[u:float, (), d]], Optional[Tensor[Bool, (), d]],"
     " Optional[Tensor[Int64, (), host]], Optional[Tensor[Int64, (_,), d]], Optional[Tensor[Int64, (_,), host]]"
     " -> Tensor[t, s, d], *Tensor[Bool, s, d]",
-    flops=27,  # ten rounds of ten operations on integers give four numbers; a comparison and a product
+    flops=FLOPS,
 )
 def Dropout(
     data: Array,
@@ -76,7 +79,7 @@ def Dropout(
     %y = Dropout(%x: Tensor[Float32, (2, 3), 1], 0.5, true, 7, _, [0, 3])
     %y = Dropout(%x: Tensor[Float32, (2, 3), 1])
     """
-    share = _rounded(RATIO if ratio is None else float(ratio.item()))
+    share = rounded(RATIO if ratio is None else float(ratio.item()))
     if training_mode is None or not training_mode.item():
         return [data, np.ones(data.shape, np.bool_)][:count]
     if key is None:
@@ -85,23 +88,39 @@ def Dropout(
     begin = [0] * data.ndim if start is None else cast("list[int]", start.tolist())
     places: list[Array] = [np.arange(first, first + size) for first, size in zip(begin, data.shape, strict=True)]
     if rows is not None:
-        block: int = data.shape[axis] // max(len(rows), 1)
-        places[axis] = (rows[:, None] * block + np.arange(block)).reshape(-1)
-    mask = words(int(key), places) >= int(share * 2**32)
+        places[axis] = places_of(rows, data.shape[axis])
+    mask = kept(share, key, places)
     return [_kept(data, mask, share), mask][:count]
 
 
-def _rounded(ratio: float) -> float:
+def rounded(ratio: float) -> float:
     """The ratio with 24 bits: the same whether it comes in Float32 or in Float64."""
     return round(ratio * 2**24) / 2**24
 
 
-def _kept(x: Array, mask: Array, ratio: float) -> Array:
-    return np.where(mask, wide(x) * _scale(ratio), 0).astype(x.dtype, copy=False)
+def least_kept(ratio: float) -> int:
+    """The smallest random word for which an element is kept. `ratio` is `rounded`."""
+    return int(ratio * 2**32)
 
 
-def _scale(ratio: float) -> float:
+def kept_scale(ratio: float) -> float:
+    """What kept elements are multiplied with."""
     return 0.0 if ratio >= 1 else 1 / (1 - ratio)
+
+
+def kept(ratio: float, key: Array, places: Sequence[Array]) -> Array:
+    """The mask of what is kept, by coordinates along each dimension of the whole tensor. `ratio` is `rounded`."""
+    return words(int(key), places) >= least_kept(ratio)
+
+
+def places_of(rows: Array, size: int) -> Array:
+    """The coordinates along a dimension of `size` whose equal blocks are at the positions `rows`."""
+    block = size // max(len(rows), 1)
+    return (rows[:, None] * block + np.arange(block)).reshape(-1)
+
+
+def _kept(x: Array, mask: Array, ratio: float) -> Array:
+    return np.where(mask, wide(x) * kept_scale(ratio), 0).astype(x.dtype, copy=False)
 
 
 @Dropout.checks
@@ -193,13 +212,15 @@ def _(
         raise write.refuse(reason, "give it a key: the step `seeded` does")
     share = _ratio(ratio)
     begin = start.ints("where a part begins") if start else (0,) * data.rank
-    given = f"{int(share * 2**32)}, {write.number(_scale(share))}, {key}, {rows}, {begin}, {axis % max(data.rank, 1)}"
+    given = (
+        f"{least_kept(share)}, {write.number(kept_scale(share))}, {key}, {rows}, {begin}, {axis % max(data.rank, 1)}"
+    )
     call = f"{write.kernel('dropout')}({data}, {given})"
     return write.unpacked(call) if masked else f"{call}[0]"
 
 
 def _ratio(ratio: Expr | None) -> float:
-    return _rounded(RATIO if ratio is None else float(ratio.scalar("the ratio of `Dropout`")))
+    return rounded(RATIO if ratio is None else float(ratio.scalar("the ratio of `Dropout`")))
 
 
 @op(
@@ -214,13 +235,13 @@ def DropoutGrad(dy: Array, mask: Array, ratio: Array | None = None) -> Array:
 
     %dx = DropoutGrad(%dy: Tensor[Float32, (2, 3), 1], %mask: Tensor[Bool, (2, 3), 1], 0.1)
     """
-    return _kept(dy, mask, _rounded(RATIO if ratio is None else float(ratio.item())))
+    return _kept(dy, mask, rounded(RATIO if ratio is None else float(ratio.item())))
 
 
 @DropoutGrad.torch(fresh=True)
 def _(write: Write, dy: Expr, mask: Expr, ratio: Expr | None = None) -> str:
     share = _ratio(ratio)
-    scaled = f"torch.where({mask}, {dy.wide} * {write.number(_scale(share))}, 0.0)"
+    scaled = f"torch.where({mask}, {dy.wide} * {write.number(kept_scale(share))}, 0.0)"
     return write.narrowed(scaled, dy.dtype)
 
 

@@ -61,20 +61,17 @@ def anneal(
 def neighbours(plan: Plan, space: Space, layers: int) -> Iterator[Plan]:
     """The plans one step away, on the same number of devices."""
     yield from _other_stages(plan, layers)
-    if plan.pipeline > 1:
-        for count in (plan.microbatches // 2, plan.microbatches * 2):
-            if min(space.microbatches) <= count <= max(space.microbatches):
-                yield replace(plan, microbatches=count)
+    counts = space.counts(plan.pipeline)
+    for count in (plan.microbatches // 2, plan.microbatches * 2):
+        if min(counts) <= count <= max(counts):
+            yield replace(plan, microbatches=count)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     for one, degree in degrees.items():
         for other in [name for name in degrees if name != one]:  # in order, for the seed to determine the path
             if degree % 2 == 0:
                 moved = {**degrees, one: degree // 2, other: degrees[other] * 2}
-                count = (
-                    (plan.microbatches if plan.pipeline > 1 else min(space.microbatches))
-                    if moved["pipeline"] > 1
-                    else 1
-                )
+                counts = space.counts(moved["pipeline"])
+                count = min(max(plan.microbatches, min(counts)), max(counts))
                 zero = plan.zero if moved["data"] > 1 else 0
                 yield replace(plan, **moved, microbatches=count, zero=zero, stages=())
 

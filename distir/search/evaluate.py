@@ -70,7 +70,7 @@ def _simulated(row: Row, figures: Simulation | ExtrapolatedFigures, batch_size: 
 def _priced(row: Row, subject: Subject, devices: int) -> Row:
     """The row with the cost of a step on the machine's first `devices` devices."""
     machine = subject.hardware
-    prices = [machine.kinds[device].price for device in sorted(set(machine.physical[:devices]))]
+    prices = [kind.price for kind in machine.kinds[:devices]]
     if row.latency_s is None or None in prices:
         return row
     cost = step_cost(prices, row.latency_s, subject.tokens(row.batch_size))

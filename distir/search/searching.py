@@ -45,12 +45,16 @@ class Search:
         dimension, asked = batch_dimension(entry), self.space.batch_sizes
         if dimension is None and asked and set(asked) != {fixed_batch(entry)}:
             raise SpaceError(
-                f"the program itself says the batch size, {fixed_batch(entry)}; leave it out, or give it a name"
+                f"the program itself says the batch size, {fixed_batch(entry)}; leave `--batch-size` out, or give "
+                "the dimension a name"
             )
         if dimension is None:
             return (fixed_batch(entry),)
         if not asked:
-            raise SpaceError(f"the batch dimension `{dimension}` has no size: say which batch sizes to try")
+            raise SpaceError(
+                f"the batch dimension `{dimension}` has no size: say which batch sizes to try, such as "
+                "`--batch-size 64,128` (in Python: `batch_sizes=[64, 128]`)"
+            )
         return asked
 
     @property

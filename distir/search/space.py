@@ -31,6 +31,7 @@ class PipelineOptions(TypedDict, total=False):
 class Plan:
     """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
 
+    With one stage, K microbatches are run one after the other, and their gradients are accumulated.
     `stages`: how many layers each stage has, if not equally many. `sums`: when a pipeline adds up the gradients of
     microbatches, as the step `pp` says. `fuse`: whether ops become kernels. A row of a search is a plan and a batch
     size.
@@ -69,6 +70,8 @@ class Plan:
     def pipeline_options(self) -> PipelineOptions:
         """The options of the steps `dtp` and `pp` for this plan, without the degrees."""
         found = PipelineOptions()
+        if self.microbatches > 1:
+            found["microbatches"] = self.microbatches
         if self.pipeline > 1:
             found = PipelineOptions(microbatches=self.microbatches, schedule=self.schedule, balance="uniform")
             known = SCHEDULES.get(self.schedule)
@@ -103,7 +106,7 @@ class Plan:
 class Space:
     """All plans for `devices` devices, times `batch_sizes`.
 
-    By default the paper's space: powers of two with D·T·P = devices, K in 2…128 where P > 1, 1F1B. With
+    By default the paper's space: powers of two with D·T·P = devices, K in 2…128 where P > 1, else 1, 1F1B. With
     `all_divisors`, any factors. `batch_sizes` is empty where the program fixes the size.
     """
 
@@ -117,11 +120,13 @@ class Space:
     fixed: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
     """The degrees that `D`, `T` and `P` are restricted to, by name."""
     micro_batches: tuple[int, ...] = ()
-    """Sizes that a replica's microbatches are restricted to, where P > 1; empty: any."""
+    """Sizes that a replica's microbatches are restricted to; empty: any."""
     sums: tuple[str, ...] = SUMS[:1]
     """When pipelines add up the gradients of microbatches."""
     fuse: bool = False
     """Whether the step `fuse` follows each plan's steps."""
+    accumulate: tuple[int, ...] = (1,)
+    """K where P is 1: in how many microbatches, one after the other, a replica runs its part of the batch."""
 
     def plans(self) -> Iterator[Plan]:
         """All plans, each once, ordered by P, then D. Raises SpaceError if there is none."""
@@ -132,17 +137,23 @@ class Space:
                 for zero in self.zero:
                     if zero and data == 1:
                         continue
-                    counts = self.microbatches if piped else (1,)
-                    for checkpoint, count, sums in product(self.checkpoint, counts, self.sums if piped else SUMS[:1]):
-                        found = True
-                        yield Plan(data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse)
+                    for checkpoint, count in product(self.checkpoint, self.counts(pipeline)):
+                        for sums in self.sums if piped or count > 1 else SUMS[:1]:
+                            found = True
+                            yield Plan(
+                                data, tensor, pipeline, count, schedule, zero, checkpoint, sums=sums, fuse=self.fuse
+                            )
         if not found:
             raise SpaceError("no strategy is left: `zero` needs D of 2 or more")
+
+    def counts(self, pipeline: int) -> tuple[int, ...]:
+        """K to try for so many stages."""
+        return self.microbatches if pipeline > 1 else self.accumulate
 
     def allows(self, batch_size: int, plan: Plan) -> bool:
         """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""
         size, rest = divmod(batch_size, plan.data * plan.microbatches)
-        return not rest and (plan.pipeline == 1 or not self.micro_batches or size in self.micro_batches)
+        return not rest and (not self.micro_batches or size in self.micro_batches)
 
     def holds(self, plan: Plan) -> bool:
         """Whether D, T and P satisfy the restrictions of `fixed`."""
@@ -154,9 +165,9 @@ class Space:
         return (
             plan.devices == self.devices
             and self.holds(plan)
-            and (plan.pipeline == 1 or min(self.microbatches) <= plan.microbatches <= max(self.microbatches))
+            and min(self.counts(plan.pipeline)) <= plan.microbatches <= max(self.counts(plan.pipeline))
             and (plan.pipeline == 1 or plan.schedule in self.schedules)
-            and (plan.pipeline == 1 or plan.sums in self.sums)
+            and (plan.sums in self.sums if plan.pipeline > 1 or plan.microbatches > 1 else plan.sums == SUMS[0])
             and plan.zero in (0, *self.zero)
             and plan.checkpoint in self.checkpoint
             and plan.fuse == self.fuse

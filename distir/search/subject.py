@@ -39,7 +39,7 @@ class Subject:
 
     def digest(self, version: str) -> str:
         """Identifies a search: rows with different digests must not be mixed."""
-        machine = repr((self.hardware.name, self.hardware.physical, self.hardware.kinds, self.hardware.levels))
+        machine = repr((self.hardware.name, self.hardware.kinds, self.hardware.levels))
         text = "\0".join([version, print_module(self.module), machine, repr(self.bind)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -12,14 +12,12 @@ from distir.cost import Hardware
 def interchangeable(machine: Hardware, data: int, tensor: int, pipeline: int) -> bool:
     """Whether all replicas and shards of a pipeline are alike on a machine: of the same kinds, and linked alike.
 
-    And each with memories of its own, which streams of one device have not.
-
     Positions are laid out as the step `dtp` does by default: shards next to each other, then replicas, then stages.
     Where they are alike, devices that do the same do it at the same times: by induction over the program, ops that
     begin at the same time take equally long, and those of a collective wait for each other anyway.
     """
     count = data * tensor * pipeline
-    if count > machine.devices or len({machine.memory_of(position) for position in range(count)}) < count:
+    if count > machine.devices:
         return False
 
     def at(stage: int, replica: int, shard: int) -> int:

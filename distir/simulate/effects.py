@@ -212,8 +212,8 @@ class Effects:
         return effect
 
     def memory(self, device: int) -> int:
-        """The physical memory that a device of the program uses."""
-        return self.hardware.memory_of(self.place[device])
+        """The memory that a device of the program has: the number of the machine's device."""
+        return self.place[device]
 
     def size(self, leaf: TensorType | AnyType) -> tuple[int, int] | None:
         """The memory that a leaf is in, and its bytes; None for host values. Raises Reject where it is unknown."""
@@ -283,7 +283,7 @@ class Effects:
         done = known_work(definition, tuple(vs), tuple(ws), op.attrs)
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
         # A constant is a view of nothing: its result has a leaf, but no operand has one.
-        view = bool(inputs) if definition.view else self._within_one_memory(done, devices, inputs)
+        view = bool(inputs) and bool(definition.view)
         if (definition.view or done == NO_WORK) and not self._takes_time(op.op, devices):
             devices = ()
         cost = self.cost(done, devices, op.op)
@@ -331,18 +331,8 @@ class Effects:
         return len(devices) == 1 and self.hardware.measured(op, tuple(self.place[d] for d in devices))
 
     def temporary(self, done: Work, devices: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """Every device needs its own, also where streams share one memory."""
-        needed: dict[int, int] = {}
-        for memory in map(self.memory, devices):
-            needed[memory] = needed.get(memory, 0) + done.temporary
-        return tuple(needed.items())
-
-    def _within_one_memory(self, done: Work, devices: Sequence[int], inputs: Sequence[Type]) -> bool:
-        """Whether this is a transfer between streams of one device, which moves nothing. Host values do move."""
-        pattern = done.communication.pattern if done.communication is not None else None
-        if pattern != "send" or len(devices) < 2 or len({self.memory(d) for d in devices}) > 1:
-            return False
-        return all(leaf.device != HOST for v in inputs for leaf in types.leaves(v))
+        """Memory and bytes: every device needs its own."""
+        return tuple([(self.memory(device), done.temporary) for device in devices])
 
     def cost(self, done: Work, devices: tuple[int, ...], op: str) -> Cost:
         """What the work of an op costs on devices of the program."""

@@ -1,8 +1,7 @@
 """How much of its devices' time a program leaves unused, and how much goes into communication that nothing hides.
 
-A *device* is one with a memory of its own, whatever number of streams it has. It computes while an op that does not
-communicate occupies one of its streams, and communicates while a communication does. Over all devices that the program
-uses, from its start to its end:
+A device computes while an op that does not communicate occupies one of its streams, and communicates while a
+communication does. Over all devices that the program uses, from its start to its end:
 
 - the *bubble* is the share of (devices × latency) in which a device neither computes nor communicates;
 - *exposed communication* is the share in which it communicates and does not compute;
@@ -56,17 +55,14 @@ class Laid:
     waits_for_host: int
 
 
-def exposure(
-    pieces: Pieces, busy: Clocks, communication: Clocks, latency: int, memories: Mapping[int, int]
-) -> Exposure:
+def exposure(pieces: Pieces, busy: Clocks, communication: Clocks, latency: int, devices: Collection[int]) -> Exposure:
     """The shares for one run of a body.
 
     `busy`, `communication` and `latency` are in ticks, the first two by stream; `pieces`: what occupies the streams of
-    those that share a memory with another; `memories`: by device of the program, the memory that its streams share.
+    devices that have several; `devices`: those of the program.
     """
     idle = exposed = 0
-    devices = by_memory(busy, memories)
-    for own in devices.values():
+    for own in by_device(busy, devices).values():
         if len(own) <= 1:
             computes = sum(busy.get(stream, 0) - communication.get(stream, 0) for stream in own)
             communicates = sum(communication.get(stream, 0) for stream in own)
@@ -79,13 +75,13 @@ def exposure(
     return Exposure(idle / whole, exposed / whole) if whole else Exposure(0.0, 0.0)
 
 
-def by_memory(busy: Collection[Clock], memories: Mapping[int, int]) -> dict[int, list[Clock]]:
-    """By memory: the streams that share it, of those that are used."""
-    found: dict[int, list[Clock]] = {memory: [] for memory in memories.values()}
+def by_device(busy: Collection[Clock], devices: Collection[int]) -> dict[int, list[Clock]]:
+    """By device: those of its streams that are used."""
+    found: dict[int, list[Clock]] = {device: [] for device in devices}
     for stream in busy:
         device = of_device(stream)
-        if device is not None and device in memories:
-            found[memories[device]].append(stream)
+        if device in found:
+            found[device].append(stream)
     return found
 
 

@@ -25,6 +25,7 @@ from distir.simulate.held import NOTHING_GIVEN, Given
 from distir.simulate.leaves import Leaves
 from distir.simulate.simulation import Simulation, cannot, place
 from distir.simulate.storage import Sizes, StorageMap, Storages, Unplanned, go_on
+from distir.simulate.streams import check_streams
 
 __all__ = ["RevisionPlan", "go_on", "replan"]
 
@@ -214,6 +215,7 @@ def replan(
         except Unplanned as unplanned:
             unplanned.function, unplanned.index = cut.site(unplanned.function, unplanned.index)
             raise ProgramError([cannot(unplanned)]) from None
+        check_streams(body, effects)
         storages.pause = go_on
         _let_go(storages, bodies, finish(storages.found(instance)))
         domain.forget()

@@ -35,6 +35,7 @@ from distir.simulate.exposure import Exposure
 from distir.simulate.memory import Live, MemoryProfile
 from distir.simulate.phases import Phases
 from distir.simulate.storage import StorageMap, Unplanned
+from distir.simulate.streams import check_streams
 from distir.simulate.timeline import Timeline
 from distir.simulate.tokens import tokens
 from distir.simulate.trace import Locate, Traced, write_chrome_trace
@@ -147,8 +148,7 @@ class Simulation:
         """
         if self._effects.represented:
             return None
-        used = {self.hardware.memory_of(position) for position in self._effects.place.values()}
-        prices = [self.hardware.kinds[device].price for device in sorted(used)]
+        prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())]
         return step_cost(prices, self.latency_s, tokens(self.function, map(type_of, self.instance.args)))
 
     @property
@@ -175,7 +175,7 @@ class Simulation:
 
     @cached_property
     def _communicators(self) -> Mapping[int, int]:
-        """By physical memory: in how many groups of devices it communicates; one serves all sends."""
+        """By memory: in how many groups of devices it communicates; one serves all sends."""
         groups: dict[int, set[object]] = {}
         for body in distinct(self.planned):
             for step in body.timed:
@@ -211,19 +211,15 @@ class Simulation:
 
         A part of `bubble`; 0 where hosts take no time. None for a program of more ops than are followed one by one.
         """
-        return self._timeline.host_bound(self._memories)
-
-    @property
-    def _memories(self) -> dict[int, int]:
-        return {device: self._effects.memory(device) for device in self._effects.place}
+        return self._timeline.host_bound(self._effects.place)
 
     @cached_property
     def _exposure(self) -> Exposure:
-        return self._timeline.exposure(self._memories)
+        return self._timeline.exposure(self._effects.place)
 
     @cached_property
     def peaks(self) -> dict[int, int]:
-        """By physical memory of the machine: the most bytes in use."""
+        """By memory, of the machine's device: the most bytes in use."""
         base: dict[int, int] = {}
         for (memory, size), count in Counter(self.planned.parameters).items():
             base[memory] = base.get(memory, 0) + size * count
@@ -251,7 +247,7 @@ class Simulation:
         write_chrome_trace(Traced(title, self._timeline, phases, self.memory(), memories), path, locate)
 
     def memory_of(self, device: int) -> int:
-        """The physical memory of the machine that a device of the program uses."""
+        """The memory that a device of the program has, by which figures of memory are kept: the machine's device."""
         return self._effects.memory(device)
 
     def findings(
@@ -265,12 +261,7 @@ class Simulation:
                 f"expected a latency of at most {show_seconds(max_latency_s)}, found {show_seconds(self.latency_s)}"
             )
             found.append(Diagnostic(codes.OVER_LATENCY_BUDGET, head, message))
-        seen: set[int] = set()
         for device, use in self.devices.items():
-            memory = self.memory_of(device)
-            if memory in seen:
-                continue
-            seen.add(memory)
             if not use.fits:
                 found.append(self._over(codes.OUT_OF_MEMORY, device, use.capacity_bytes - use.overhead.charged, "has"))
             elif max_memory_bytes is not None and use.peak_memory_bytes > max_memory_bytes:
@@ -360,6 +351,7 @@ def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware)
             body = Bodies(StorageMap(domain, effects)).entry(instance)
         except Unplanned as unplanned:
             raise ProgramError([cannot(unplanned)]) from None
+        check_streams(body, effects)
     return Simulation(module, instance, machine, body, effects)
 
 

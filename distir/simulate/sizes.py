@@ -44,6 +44,7 @@ from distir.simulate.late import Late
 from distir.simulate.leaves import NO_STORAGE
 from distir.simulate.simulation import Bind, BindError, Simulation, arguments, place, plan
 from distir.simulate.storage import StorageMap, Unplanned
+from distir.simulate.streams import check_streams
 
 Sizes = Mapping[str, int]
 
@@ -161,6 +162,7 @@ class _Pattern:
         storages = StorageMap(analysis.domain, self.effects)
         bodies = Bodies(storages, sized=False)
         self.entry = bodies.entry(self.instance)
+        check_streams(self.entry, self.effects)
         followed = bodies.replicas
         self.bodies = [  # callees first, and those that others follow from
             _Replica(body, *followed[id(body)]) if id(body) in followed else _Shape.of(body)

@@ -38,7 +38,7 @@ from distir.simulate.algebra.clocks import (
 from distir.simulate.body import Body
 from distir.simulate.descent import Descent, EventPlace, Path
 from distir.simulate.effects import Effect, to_seconds
-from distir.simulate.exposure import Exposure, Pieces, StreamActivity, by_memory, exposure, laid_beside, pieces_of
+from distir.simulate.exposure import Exposure, Pieces, StreamActivity, by_device, exposure, laid_beside, pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,27 +187,24 @@ class Timeline:
     def _finish(self) -> int:
         return max(self._ends.values(), default=0)
 
-    def exposure(self, memories: Mapping[int, int]) -> Exposure:
-        """How much of the devices' time is unused, and how much goes into exposed communication.
-
-        `memories`: by device of the program, the memory that its streams share.
-        """
-        shared = [stream for own in by_memory(self._busy, memories).values() if len(own) > 1 for stream in own]
+    def exposure(self, devices: Collection[int]) -> Exposure:
+        """How much of the time of the program's devices is unused, and how much goes into exposed communication."""
+        shared = [stream for own in by_device(self._busy, devices).values() if len(own) > 1 for stream in own]
         pieces: Pieces = pieces_of(self.body, shared) if shared else {}
-        return exposure(pieces, self._busy, self._communication, self._finish, memories)
+        return exposure(pieces, self._busy, self._communication, self._finish, devices)
 
-    def host_bound(self, memories: Mapping[int, int]) -> float | None:
+    def host_bound(self, devices: Collection[int]) -> float | None:
         """The share of (devices × latency) in which devices wait for nothing but hosts; None if there are too many ops.
 
-        `memories` as above.
+        `devices`: those of the program.
         """
         if self.is_simple or not self._finish:
             return 0.0
         if self.is_long:
             return None
-        devices = by_memory(self._busy, memories)
         pieces = pieces_of(self.body, self._busy, hosts=True)
-        waits = sum(laid_beside([pieces[stream] for stream in own]).waits_for_host for own in devices.values())
+        streams = by_device(self._busy, devices).values()
+        waits = sum(laid_beside([pieces[stream] for stream in own]).waits_for_host for own in streams)
         return waits / (self._finish * len(devices))
 
     @cached_property

@@ -44,7 +44,7 @@ Locate = Callable[[Site], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What a trace shows of a simulated program. `memories`: by device, in order, the machine's memory that it uses."""
+    """What a trace shows of a simulated program. `memories`: by device, in order, its memory."""
 
     title: str
     timeline: Timeline
@@ -280,14 +280,14 @@ def _arrows(event: Event, threads: Mapping[int, int], start: int, end: int) -> I
 
 
 def _counters(traced: Traced) -> Iterator[Record]:
-    names = _memory_names(traced.memories)
+    devices = {memory: device for device, memory in traced.memories.items()}
     for memory, moment, nbytes in _memory_steps(traced.memory):
         yield {
             "ph": "C",
             "pid": PID,
             "tid": 0,
             "ts": moment / 1000,
-            "name": f"memory of {names[memory]}",
+            "name": f"memory of device {devices[memory]}",
             "args": {"bytes": nbytes},
         }
 
@@ -312,14 +312,6 @@ def _steps(memory: int, moment: int, highest: int, last: int) -> Iterator[tuple[
     if highest != last:
         yield memory, moment, highest
     yield memory, moment, last
-
-
-def _memory_names(memories: Mapping[int, int]) -> dict[int, str]:
-    """By physical memory: `device 1`, or `devices 1, 4` for streams that share one."""
-    users: dict[int, list[int]] = {}
-    for device, memory in memories.items():
-        users.setdefault(memory, []).append(device)
-    return {m: f"device{'s' if len(ds) > 1 else ''} {', '.join(map(str, ds))}" for m, ds in users.items()}
 
 
 def nanoseconds(seconds: float) -> int:

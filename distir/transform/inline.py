@@ -55,21 +55,30 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
-    written = [_Inlining(module, chosen, function).done() for function in kept]
+    written = [_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept]
     return Module(written)
+
+
+def written_out(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
+    """The body of the function that a call calls, in place of the call, and what replaces some of its results.
+
+    `builder` knows the names that are taken. Calls in the body stay calls.
+    """
+    inlining = _Inlining(module, set(), builder)
+    instead: dict[str, Arg] = {}
+    finish(inlining.write_out(call, instead))
+    return inlining.body, instead
 
 
 class _Inlining:
     """Writes one function with the chosen ones of its calls written out, and of those that these make."""
 
-    def __init__(self, module: Module, chosen: set[str], function: Function) -> None:
-        self.module, self.chosen, self.function = module, chosen, function
-        self.builder = FunctionBuilder(function.name)
+    def __init__(self, module: Module, chosen: set[str], builder: FunctionBuilder) -> None:
+        self.module, self.chosen, self.builder = module, chosen, builder
         self.body: list[Statement] = []
 
-    def done(self) -> Function:
+    def done(self, function: Function) -> Function:
         """The function as it is then."""
-        function = self.function
         if not any(isinstance(s, Call) and s.function in self.chosen for s in function.body):
             return function
         for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
@@ -83,11 +92,12 @@ class _Inlining:
     def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
         """A statement with names of this function. `instead` learns what replaces results of a call."""
         if isinstance(statement, Call) and statement.function in self.chosen:
-            yield self._write_out(statement, instead)
+            yield self.write_out(statement, instead)
         else:
             self.body.append(statement)
 
-    def _write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
+    def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
+        """Append the body of the function that is called. `instead` learns what replaces results of the call."""
         callee = self.module.functions[call.function]
         renamed: dict[str, Arg] = {}
         for param, arg in zip(callee.params, call.args, strict=True):

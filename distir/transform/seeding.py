@@ -1,4 +1,4 @@
-"""Random numbers of dropout from a seed: every `Dropout` in training that has no key gets one, and knows its examples.
+"""Random numbers of dropout from a seed: what drops in training and has no key gets one, and knows its examples.
 
 The entry function takes `%seed`; every function on the way to a `Dropout` takes a key as its last parameter, from which
 `FoldIn` derives one for each of its statements and calls, and the positions of the examples as the one before.
@@ -40,14 +40,18 @@ from distir.transform.steps import step
 SEED = TensorType(DTYPES["Int64"], (), HOST)
 ROWS = TensorType(DTYPES["Int64"], (None,))
 
+ATTENTION, KEY = "Attention", 6
+"""The op that may drop the weights of its softmax, and the place of its operand `key`."""
+
 
 @step
 def seeded(module: Module) -> Module:
-    """Dropout from a seed: each `Dropout` in training draws its numbers from the new parameter `%seed`, a host integer.
+    """Dropout from a seed: what drops in training draws its numbers from the new parameter `%seed`, a host integer.
 
-    Every statement and every call gets a key of its own. Where the inputs declare a batch, what is dropped follows the
-    examples: the distributed program drops what the sequential one does, also in microbatches. Masks are kept for the
-    gradient, one byte per element. A `Dropout` that has a key keeps it. Apply it before `grad`.
+    That is each `Dropout` in training and each `Attention` with `dropout`; every statement and every call gets a key of
+    its own. Where the inputs declare a batch, what is dropped follows the examples: the distributed program drops what
+    the sequential one does, also in microbatches. Masks of `Dropout` are kept for the gradient, one byte per element;
+    attention's are drawn again. What has a key keeps it. Apply it before `grad`.
 
     Raises ProgramError if there is nothing to seed.
     """
@@ -123,6 +127,10 @@ class _Seeding:
             else:
                 assert isinstance(statement, Apply)
                 axis = self._axis(function, statement)
+                if statement.op == ATTENTION:
+                    own = statement.args[:KEY] + (DISCARD,) * (KEY - len(statement.args))
+                    body.append(replace(statement, args=(*own, key, *(() if axis is None else (rows,)))))
+                    continue
                 mask = (fresh(f"{statement.results[0]}.mask"),) if len(statement.results) == 1 else ()
                 args = (*statement.args[:3], key, *(() if axis is None else (rows,)))
                 attrs = {name: value for name, value in statement.attrs.items() if name != "seed"}
@@ -134,6 +142,9 @@ class _Seeding:
 
 def _is_unseeded(statement: Statement) -> bool:
     """Whether a statement drops, or may, and has no key."""
+    if isinstance(statement, Apply) and statement.op == ATTENTION:
+        key = statement.args[KEY] if len(statement.args) > KEY else DISCARD
+        return bool(statement.attrs.get("dropout")) and key == DISCARD
     if not isinstance(statement, Apply) or statement.op != "Dropout" or len(statement.args) < 3:
         return False
     mode, key = statement.args[2], statement.args[3] if len(statement.args) > 3 else DISCARD

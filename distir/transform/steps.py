@@ -13,6 +13,12 @@ who wants to know is `listening`.
 Behind which others a step comes, and to which words an option is limited, stands with it too, for forms that ask:
 
     @step(after=("grad", "checkpoint"), choices={"schedule": SCHEDULES})
+
+A step may consist of *parts*, of which its value chooses some: each is registered by itself, with a docstring and
+options of its own, which the step hands on as keywords that it does not name:
+
+    @step(parts=KINDS)
+    def overlap(module: Module, value: tuple[str, ...] = (), **options: Any) -> Module:
 """
 
 from __future__ import annotations
@@ -21,7 +27,8 @@ import inspect
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, overload
 
 from distir.diagnostics.spelling import nearest
@@ -51,19 +58,44 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One transform by name. `after`: the steps behind which it comes, where both are applied."""
+class StepPart:
+    """Something that a step does by a name of its own, which is a word of the step's value."""
 
     name: str
-    transform: Transform
-    value: Option | None
+    transform: Callable[..., Any]
     options: Mapping[str, Option]
-    after: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> str:
         """The docstring of its transform."""
         return inspect.getdoc(self.transform) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transform by name. `after`: the steps behind which it comes, where both are applied.
+
+    `own`: the options that the transform itself names.
+    """
+
+    name: str
+    transform: Transform
+    value: Option | None
+    own: Mapping[str, Option]
+    after: tuple[str, ...] = ()
+    parts: Mapping[str, StepPart] = field(default_factory=dict[str, StepPart])
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """Its options by name, those of its parts included."""
+        return {**self.own, **{o.name: o for part in self.parts.values() for o in part.options.values()}}
+
+    @property
+    def documentation(self) -> str:
+        """The docstring of its transform, and of each of its parts."""
+        said = [inspect.getdoc(self.transform) or ""]
+        said += [f"`{part.name}`: {part.documentation}" for part in self.parts.values()]
+        return "\n\n".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +134,10 @@ def step(transform: Transform, /) -> Transform: ...
 
 @overload
 def step(
-    *, after: Sequence[str] = (), choices: Mapping[str, Collection[str]] | None = None
+    *,
+    after: Sequence[str] = (),
+    choices: Mapping[str, Collection[str]] | None = None,
+    parts: Mapping[str, StepPart] | None = None,
 ) -> Callable[[Transform], Transform]: ...
 
 
@@ -112,26 +147,36 @@ def step(
     *,
     after: Sequence[str] = (),
     choices: Mapping[str, Collection[str]] | None = None,
+    parts: Mapping[str, StepPart] | None = None,
 ) -> Transform | Callable[[Transform], Transform]:
     """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
 
-    `after`: the steps behind which this one comes; `choices`: by parameter, the words that it is limited to.
+    `after`: the steps behind which this one comes; `choices`: by parameter, the words that it is limited to; `parts`:
+    what it consists of, perhaps a registry, whose options it takes too.
     """
     limited = choices or {}
 
     def register(transform: Transform) -> Transform:
         parameters = list(inspect.signature(transform).parameters.values())[1:]
-        values = [_option(p, limited) for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        options = {p.name: _option(p, limited) for p in parameters if p.kind is p.KEYWORD_ONLY}
+        options = options_of(transform, limited)
+        values = [_option(p, limited) for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         unknown = limited.keys() - {p.name for p in parameters}
         if unknown:
             raise TypeError(f"`choices` of `{transform.__name__}`: it has no parameter `{min(unknown)}`")
         name = transform.__name__
-        found = Step(name, transform, values[0] if values else None, options, tuple(after))
+        found = Step(name, transform, values[0] if values else None, options, tuple(after), parts or {})
         STEPS.register(name, found, transform.__module__)
         return transform
 
     return register if transform is None else register(transform)
+
+
+def options_of(
+    transform: Callable[..., Any], choices: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> dict[str, Option]:
+    """The options that a transform names: its keyword-only parameters. Raises TypeError as `step` does."""
+    parameters = inspect.signature(transform).parameters.values()
+    return {p.name: _option(p, choices) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 def in_order(steps: Iterable[Step]) -> list[Step]:

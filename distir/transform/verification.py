@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Function, Module, TensorType, Type, types
+from distir.ir import Apply, DType, Function, Module, TensorType, Type, types
 from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import REPRESENTATIVE_OPS
@@ -31,7 +31,8 @@ TOLERANCES = {"Float64": 1e-12, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e
 """How far a result may lie off without further question, as a part of its greatest element, by element type."""
 
 FROM_NARROW = {"Float16": 2e-3, "BFloat16": 1e-2}
-"""The same for wider results of a program whose weights have these element types: a loss, or a gradient that was cast.
+"""The same for wider results of a program that computes with weights of these element types, or that casts them to one:
+a loss, or a gradient that was cast.
 
 They are as precise as what they are computed of: about two units in the last place of the narrow type. What an
 optimizer updates in place is as precise as it is wide, for it changes little in a step.
@@ -278,8 +279,7 @@ def _described(expected: Any, found: Any, allowed: Any) -> str:
 
 def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
     """By result of a program: what its tolerance is, which may follow from narrow weights."""
-    weights = [leaf for p in entry.params if is_trained(p) for leaf in types.leaves(p.type)]
-    narrow = max((FROM_NARROW.get(name, 0.0) for name in _dtypes(weights)), default=0.0)
+    narrow = max((FROM_NARROW.get(name, 0.0) for name in _computed_in(entry)), default=0.0)
     updated = {
         statement.results[i]
         for statement in entry.body
@@ -296,6 +296,18 @@ def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
         else:
             own.append(narrow)
         found.append(max(own, default=0.0))
+    return found
+
+
+def _computed_in(entry: Function) -> set[str]:
+    """The element types of weights, and of those to which the entry function casts them."""
+    weights = {p.name for p in entry.params if is_trained(p)}
+    found = {name for p in entry.params if p.name in weights for name in _dtypes(types.leaves(p.type))}
+    for statement in entry.body:
+        if isinstance(statement, Apply) and statement.op in ("Cast", "UnpackTuple") and statement.args[0] in weights:
+            to = statement.attrs.get("to")
+            found |= {to.name} if isinstance(to, DType) else set()
+            weights.update(statement.results)
     return found
 
 

@@ -1,7 +1,7 @@
 """Fits the figures of products and attention by shape (`distir/cost/contractions.py`) to a table of measured ops.
 
-    python examples/profiles/fit.py products TABLE.csv --like h100 --dtype BFloat16 [--where system=h100_sxm …]
-    python examples/profiles/fit.py attention TABLE.csv --like h100 --dtype BFloat16 [--where …]
+    python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 [--where system=h100_sxm …]
+    python examples/profiles/fit.py attention TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
 
 Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
 seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has

@@ -178,7 +178,7 @@ def test_a_row_for_another_framework(distir, model, tmp_path, framework, expecte
         (("a.dir", "--layers", "2"), "`--layers` is for a model by its name, and `a.dir` is a program"),
         (("mlp-1b", "--apply", "gard"), "`--apply`: there is no step or option `gard`; did you mean `grad`?"),
         (("gpt2", "--apply", "checkpoint"), "so there is nothing to recompute"),
-        (("mlp-1b",), "the batch dimension `B` has no size"),
+        (("mlp-1b",), "say which batch sizes to try, such as `--batch-size 64,128`"),
         (("mlp-1b", "--batch-size", "x"), "`--batch-size` expected comma-separated numbers"),
         (("mlp-1b", "--batch-size", "8", "--devices", "6"), "are no product of powers of two"),
         (("mlp-1b", "--batch-size", "8", "--devices", "32"), "has 16 devices, 32 are asked for"),
@@ -221,11 +221,14 @@ def test_microbatches_may_be_stated_by_their_size(distir):
     ended = distir(*words, "--micro-batch", "4,8", "--json")
     assert ended.code == 0, ended.err
     rows = json.loads(ended.out)["rows"]
-    assert {r["micro_batch"] for r in rows if r["P"] > 1} == {4, 8}
+    assert {r["micro_batch"] for r in rows if r["P"] > 1} == {r["micro_batch"] for r in rows if r["P"] == 1} == {4, 8}
     assert all(r["micro_batch"] * r["D"] * r["K"] == 64 for r in rows)
     refused = {
         ("--micro-batch", "5"): "`--micro-batch` expected sizes that divide the batch 64, found 5",
-        ("--micro-batch", "4", "--microbatches", "2"): "`--micro-batch` and `--microbatches` exclude each other",
+        ("--micro-batch", "4", "--microbatches", "2"): "`--micro-batch` excludes `--microbatches`",
+        ("--micro-batch", "4", "--accumulate", "2"): "excludes `--microbatches` and `--accumulate`",
+        ("--accumulate", "0"): "`--accumulate` expected 1 or more, found 0",
+        ("--apply", "accumulate=2"): "`--apply`: `accumulate=2` is what a search tries itself",
         ("--micro-batch", "0"): "`--micro-batch` expected 1 or more, found 0",
     }
     for more, message in refused.items():

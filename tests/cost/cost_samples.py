@@ -89,7 +89,7 @@ def rates(draw):
 
 @st.composite
 def machines(draw):
-    """A machine of up to three levels, of one or two kinds, with streams or without."""
+    """A machine of up to three levels, of one or two kinds."""
     sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=3))
     profile = {"title": "random", "groups": [], "kinds": {}, "levels": {}}
     devices = 1
@@ -105,11 +105,10 @@ def machines(draw):
             "memory_bandwidth": {"peak": f"{bandwidth!r}GB/s", "achieved": f"{bandwidth / 2!r}GB/s"},
             "flops": {"Float32": draw(rates()), "Float16": draw(rates()), "other": {"like": "Float32"}},
         }
-    streams = draw(st.integers(1, 3))
     count = devices // len(profile["kinds"])
     rest = devices - count * (len(profile["kinds"]) - 1)
     for i, name in enumerate(profile["kinds"]):
-        profile["groups"].append({"kind": name, "count": rest if i == 0 else count, "streams": streams})
+        profile["groups"].append({"kind": name, "count": rest if i == 0 else count})
     return parse(toml(profile))
 
 

@@ -62,7 +62,7 @@ SHAPED = parse(
 )
 PLAIN = parse(toml(profile()))
 GPU = SHAPED.kinds[0]
-MACHINES = [SHAPED, *(load(name) for name in ("a100-40", "a100-80", "h100", "b200", "gb200", "l40s"))]
+MACHINES = [SHAPED, *(load(name) for name in ("a100-40", "dgx-a100", "dgx-h100", "b200", "gb200", "l40s"))]
 
 sizes = st.integers(1, 20_000)
 

@@ -39,7 +39,7 @@ def products(fit, figures, count, quantised=False):
     return fit.Products(m, n, k, np.ones(count), np.array(seconds), 2), moved / figures.memory
 
 
-@pytest.mark.parametrize("name", ["h100", "a100-80", "b200"])
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100", "b200"])
 def test_it_computes_what_the_simulator_computes(fit, name):
     figures = load(name).kinds[0].products["BFloat16"]
     table, memory = products(fit, figures, 300)
@@ -47,7 +47,7 @@ def test_it_computes_what_the_simulator_computes(fit, name):
 
 
 def test_attention_is_what_the_simulator_computes(fit):
-    for figures in load("h100").kinds[0].attention["BFloat16"]:
+    for figures in load("dgx-h100").kinds[0].attention["BFloat16"]:
         numbers = np.array([(1, 128, 8, 8), (4, 2048, 32, 8), (16, 512, 12, 12)], float).T
         table = fit.Attentions(*numbers, figures.size, np.ones(3), 2)
         found = [
@@ -63,14 +63,14 @@ def write(path, header, rows):
 
 
 def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, capsys):
-    kind = load("h100").kinds[0]
+    kind = load("dgx-h100").kinds[0]
     figures = kind.products["BFloat16"]
     table, _ = products(fit, figures, 500)
     rows = zip(table.m, table.n, table.k, table.measured * 1e3, strict=True)
     path = write(tmp_path / "ops.csv", "m,n,k,latency_ms", rows)
     # Caches as small as nothing, as the table knows none; it starts from figures that are off by a third.
     off = tmp_path / "off.toml"
-    about = 'extends = "h100"\ntitle = "off"\n[kinds.h100.products]\nBFloat16 = { like = "Float16" }\n'
+    about = 'extends = "dgx-h100"\ntitle = "off"\n[kinds.h100.products]\nBFloat16 = { like = "Float16" }\n'
     stated = fit.product_toml(
         "h100", "Float16", fit.replace(figures, memory=figures.memory * 0.8), 'source = "products"'
     )
@@ -79,14 +79,14 @@ def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, caps
     printed = capsys.readouterr().out
     head, toml = printed.split("\n", 1)
     assert float(head.split("median ")[1].split("%")[0]) < 1.0
-    found = parse(f'extends = "h100"\ntitle = "found"\n{toml}').kinds[0].products["BFloat16"]
+    found = parse(f'extends = "dgx-h100"\ntitle = "found"\n{toml}').kinds[0].products["BFloat16"]
     assert found.memory == pytest.approx(figures.memory, rel=0.05)
     assert found.usual.launch == pytest.approx(figures.usual.launch, rel=0.05)
     assert found.rate == pytest.approx(figures.rate, rel=0.05)
 
 
 def test_the_figures_that_made_a_table_of_attention_are_found(fit, tmp_path, capsys):
-    figures = next(one for one in load("h100").kinds[0].attention["BFloat16"] if one.size == 128)
+    figures = next(one for one in load("dgx-h100").kinds[0].attention["BFloat16"] if one.size == 128)
     rows = [
         (b, s, h, g) for b in (1, 4, 16) for s in (128, 512, 2048, 8192) for h, g in ((2, 1), (8, 8), (32, 4), (96, 8))
     ]
@@ -97,10 +97,10 @@ def test_the_figures_that_made_a_table_of_attention_are_found(fit, tmp_path, cap
         "batch,seq,heads,kv_heads,head_dim,seconds",
         [(*row, 128, seconds) for row, seconds in zip([*rows, *rows], [*measured, *measured], strict=True)],
     )
-    fit.main(["attention", str(path), "--like", "h100", "--restarts", "0", "--source", "attention"])
+    fit.main(["attention", str(path), "--like", "dgx-h100", "--restarts", "0", "--source", "attention"])
     head, toml = capsys.readouterr().out.split("\n", 1)
     assert float(head.split("median ")[1].split("%")[0]) < 2.0
-    (found,) = parse(f'extends = "h100"\ntitle = "found"\n{toml}').kinds[0].attention["BFloat16"]
+    (found,) = parse(f'extends = "dgx-h100"\ntitle = "found"\n{toml}').kinds[0].attention["BFloat16"]
     assert found.rate == pytest.approx(figures.rate, rel=0.1)
     assert found.launch == pytest.approx(figures.launch, rel=0.1)
 
@@ -125,5 +125,5 @@ def test_a_faulty_table_is_refused(fit, tmp_path, text, said):
     path = tmp_path / "ops.csv"
     path.write_text(text)
     with pytest.raises(SystemExit) as caught:
-        fit.main(["products", str(path), "--like", "h100"])
+        fit.main(["products", str(path), "--like", "dgx-h100"])
     assert said in str(caught.value)

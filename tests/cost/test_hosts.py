@@ -4,7 +4,7 @@ import pytest
 from cost_samples import small_profile, toml
 
 from distir.cost import HardwareError, load, parse
-from distir.cost.host import Host
+from distir.cost.host import FRAMEWORKS, Host
 
 EAGER = {"eager": "20us", "graphs": "0us", "source": "ours", "basis": "measured"}
 
@@ -69,7 +69,11 @@ def test_figures_are_listed_with_their_sources():
 def test_faults_name_the_key_and_its_line(more, key, said):
     with pytest.raises(HardwareError) as caught:
         parse(toml(profile(**more)), "mine")
-    assert any(key in p.message and said in p.message and p.line for p in caught.value.problems), caught.value
+    (problem,) = caught.value.problems
+    assert key in problem.message
+    assert said in problem.message
+    assert problem.line
+    assert problem.column
 
 
 @pytest.mark.parametrize(
@@ -79,8 +83,8 @@ def test_faults_name_the_key_and_its_line(more, key, said):
         ("dgx-a100@", "unknown framework ``", "known: `dgx-a100@eager`"),
         ("dgx-a10@eager", "unknown hardware `dgx-a10`", "did you mean `dgx-a100`?"),
         (
-            "dgx-a100@eager",
-            "`dgx-a100` does not say how long `eager` takes to issue an op",
+            "laptop-cpu@eager",
+            "`laptop-cpu` does not say how long `eager` takes to issue an op",
             'issue = { eager = "20us" }',
         ),
     ],
@@ -91,3 +95,14 @@ def test_what_is_wrong_with_the_name_of_a_framework(name, said, help):
     (problem,) = caught.value.problems
     assert said in problem.message
     assert help in (problem.help or "")
+
+
+@pytest.mark.parametrize("name", ["dgx-a100", "a100-40", "dgx-h100", "h200", "b200", "gb200", "l40s", "dgx2-v100"])
+def test_a_shipped_gpu_may_be_driven_by_each_framework(name):
+    machine = load(name)
+    assert not any(kind.host.issue or kind.host.blocking for kind in machine.kinds.distinct)
+    eager, compiled, graphs = (load(f"{name}@{framework}").kinds[0].host.issue for framework in FRAMEWORKS)
+    assert eager > compiled > graphs > 0
+    stated = [figure for figure in machine.figures if " issue " in figure.name]
+    assert {figure.basis for figure in stated} == {"estimated"}
+    assert load(f"{name}x1@eager").name == f"{name}@eager"

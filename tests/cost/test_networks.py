@@ -207,7 +207,8 @@ def test_positions_of_equal_shape_cost_the_same_in_a_torus(data, pattern, wrap):
 
 FAULTS = {
     "a card that no device uses": ({"cards": {**cards(1), "devices": ["0-7", "8-9"]}}, "no device uses it"),
-    "more cards than devices": ({"cards": {"count": 9, "bandwidth": "12GB/s"}}, "1 are used by no device"),
+    "more cards than devices": ({"cards": {"count": 9, "bandwidth": "12GB/s"}}, "8 devices: 1 is used by no device"),
+    "many more cards": ({"cards": {"count": 12, "bandwidth": "12GB/s"}}, "8 devices: 4 are used by no device"),
     "no even share": ({"cards": {"count": 3, "bandwidth": "12GB/s"}}, "cannot share 3 cards evenly"),
     "a device on no card": ({"cards": {**cards(1), "devices": ["0-2", "4-7"]}}, "device 3 is on no card"),
     "a device on two": ({"cards": {**cards(1), "devices": ["0-3", "3-7"]}}, "device 3 is on card 0 and on card 1"),
@@ -318,7 +319,7 @@ def test_the_example_profiles_are_valid(path):
 
 
 def test_a_cube_of_tpus_does_an_all_gather_over_all_its_links():
-    cube = load(PROFILES / "tpu-v5p.toml")
+    cube = load("tpu-v5p")
     found = seconds(cube, "allgather", 10**10, range(64))
     assert found == pytest.approx(63 / 64 * 10**10 / (6 * 80e9), rel=0.01)
     axis = seconds(cube, "allgather", 10**10, (0, 16, 32, 48))

@@ -208,6 +208,33 @@ def test_a_fault_in_an_extended_file_is_reported_there(tmp_path):
     assert [(problem.path, problem.line) for problem in caught.value.problems] == [(str(path), 2), (str(base), 3)]
 
 
+@pytest.mark.parametrize(
+    ("line", "column", "said"),
+    [
+        ('    memroy = "80GB"', 5, "unknown key `memroy`"),
+        ('issue = { eager = "-5us" }', 11, "found the negative `-5us`"),
+        ('launch = "-7us"', 1, "found the negative `-7us`"),
+        ("  interference = -1", 3, "expected a share"),
+        ('  "memory" = "0GB"', 3, "above zero"),
+        ('memory_bandwidth = { peak = "3TB/s", achieved = "4TB/s" }', 38, "above the `peak`"),
+    ],
+)
+def test_a_fault_has_a_line_and_a_column(tmp_path, line, column, said):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'extends = "dgx-a100"\n[kinds.a100]\n{line}\n')
+    with pytest.raises(HardwareError) as caught:
+        load(path)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (3, column)
+    assert str(caught.value).startswith(f"{path}:3:{column}: ")
+    assert said in problem.message
+
+
+def test_what_is_no_toml_has_a_line_and_a_column():
+    (problem,) = faults("title = 'x'\nlaunch = = 2\n")
+    assert (problem.line, problem.column) == (2, 10)
+
+
 # Files that are no profiles at all.
 
 
@@ -268,9 +295,8 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
 @pytest.mark.parametrize(
     ("line", "place", "advice"),
     [
-        ("streams = 2", "", "it belongs in `[[groups]]`"),
+        ("streams = 2", "", "it belongs in `[kinds.a100]`"),
         ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
-        ("streams = 2", "[kinds.a100]", "it belongs in `[[groups]]`"),
         ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 6 other tables"),
         ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
         ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
@@ -283,12 +309,21 @@ def test_a_key_in_the_wrong_table_is_reported_with_its_place(line, place, advice
     assert advice in problem.help
 
 
+def test_streams_as_further_devices_say_what_to_write_instead():
+    with pytest.raises(HardwareError) as caught:
+        parse('extends = "dgx-a100"\n[[groups]]\nkind = "a100"\ncount = 8\nstreams = 2\n', "mine")
+    (problem,) = caught.value.problems
+    assert problem.line == 5
+    assert "statements name the stream" in problem.message
+    assert "`%b = Send[device = 2](%a) on copy`" in problem.help
+
+
 def test_errors_read_as_lines_of_a_compiler():
     with pytest.raises(HardwareError) as caught:
         parse('title = "x"\nmemroy = "1GB"\n', "mine")
     first = str(caught.value).splitlines()[0]
     assert first.startswith("<mine>: `")
-    assert "<mine>:2: unknown key `memroy`" in str(caught.value)
+    assert "<mine>:2:1: unknown key `memroy`" in str(caught.value)
 
 
 @given(

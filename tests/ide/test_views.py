@@ -66,7 +66,7 @@ def test_a_comparison_says_what_changed():
     assert in_words(found).startswith("before → after: 29.0us →")
 
 
-TOGETHER = ("cards", "fabric", "products", "experts", "attention")
+TOGETHER = ("fabric", "products", "experts", "attention")
 """What a network is built of, and what was fitted together, is changed in a profile."""
 
 
@@ -123,3 +123,28 @@ def test_status():
     told = status(broken, document)
     assert (told.stale, told.latency_s) == (True, status(document, document).latency_s)
     assert told.stale_why.startswith("stale, simulated 2 edits ago: the program has errors (line 4, ")
+
+
+def of_machine(machine, figure):
+    (row,) = [row for row in figures(machine) if row.figure == figure]
+    return f"{row.value}{row.unit}"
+
+
+def test_a_link_that_is_asked_to_do_more_than_its_card_raises_the_card():
+    faster = changed("dgx-a100", {"infiniband send bandwidth": "96GB/s"}, "faster")
+    assert of_machine(faster, "infiniband cards bandwidth") == "96GB/s"
+    assert of_machine(faster, "infiniband collective bandwidth") == "24GB/s"
+    slower = changed("dgx-a100x2", {"infiniband send bandwidth": "9GB/s"}, "slower")
+    assert slower.devices == 16
+    assert of_machine(slower, "infiniband cards bandwidth") == "25GB/s"
+
+
+def test_a_card_may_be_changed_and_not_below_what_its_link_achieves():
+    assert of_machine(changed("dgx-a100", {"infiniband cards bandwidth": "50GB/s"}, "x"), "infiniband cards bandwidth")
+    with pytest.raises(HardwareError, match="less than one device achieves"):
+        changed("dgx-a100", {"infiniband cards bandwidth": "10GB/s"}, "x")
+
+
+def test_what_issuing_takes_may_be_changed():
+    machine = changed("dgx-a100@eager", {"a100 issue eager": "55us"}, "x")
+    assert machine.kinds[0].host.issue == pytest.approx(55e-6)

@@ -11,6 +11,7 @@ from communicating_programs import random_program
 from lowering_samples import assert_close, entry, is_sound, reference
 from worker_pool import Pool
 
+from distir import parse, transform
 from distir.ir import DTYPES, Apply, Attributes, Function, Module, Param, Return, TensorType, TupleType
 from distir.lower import tensorfile
 from distir.lower.folder import lower
@@ -75,6 +76,51 @@ def test_transfers_on_two_streams_both_ways_come_to_their_end(pool, tmp_path):
     expected = reference(module, values_of(module, 1))
     assert_close(found["l"], expected[0][0], x)
     assert_close(found["s15"], expected[1][0], x)
+
+
+MLP = """
+func @dense(%w, %x) {
+  %h = MatMul(%x, %w)
+  %a = Relu(%h)
+  return %a
+}
+
+func @main(
+  %w1: Tensor[Float32, (8, 8), 1] {param}, %w2: Tensor[Float32, (8, 8), 1] {param},
+  %w3: Tensor[Float32, (8, 8), 1] {param}, %w4: Tensor[Float32, (8, 8), 1] {param},
+  %w5: Tensor[Float32, (8, 8), 1] {param}, %w6: Tensor[Float32, (8, 8), 1] {param},
+  %w7: Tensor[Float32, (8, 8), 1] {param}, %w8: Tensor[Float32, (8, 8), 1] {param},
+  %x: Tensor[Float32, (16, 8), 1] {batch = 0}
+) {
+  %a = @dense(%w1, %x)
+  %b = @dense(%w2, %a)
+  %c = @dense(%w3, %b)
+  %d = @dense(%w4, %c)
+  %e = @dense(%w5, %d)
+  %f = @dense(%w6, %e)
+  %g = @dense(%w7, %f)
+  %h = @dense(%w8, %g)
+  return %h
+}
+"""
+
+
+@pytest.mark.parametrize("degrees", ["dtp=1,1,4", "dtp=1,2,2", "dtp=2,1,2"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved virtual=2", "zb-h1", "zb-v"])
+def test_a_pipeline_whose_transfers_are_aside_comes_to_its_end(pool, tmp_path, schedule, degrees):
+    steps = f"grad loss=mse optimizer=sgd {degrees} microbatches=8 scatter_gather=true schedule={schedule} "
+    module = transform(parse(MLP), *f"{steps} overlap=transfers".split())
+    assert {s.stream for s in module.functions["main"].body if getattr(s, "op", "") == "Send"} >= {"forward"}
+    lowered = lower([entry(module)], more={"may_idle": True})
+    lowered.write(tmp_path)
+    inputs = {name: value / 8 for name, value in values_of(module, 1).items()}
+    tensorfile.write(tmp_path / "inputs.safetensors", inputs)
+    pool.run(tmp_path)
+    found = {}
+    for rank in range(len(lowered.ranks)):
+        found |= tensorfile.read(tmp_path / f"results.{rank}.safetensors")
+    for name, value, stated in flat(module, inputs):
+        assert_close(found[name], value, stated, name)
 
 
 def result_names(lowered):

@@ -58,3 +58,9 @@ def test_a_training_step_with_delayed_scaling_runs_on_several_processes(distir, 
 def test_adafactor_runs_on_the_parts_of_weights(distir, tmp_path):
     step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adafactor", "clip=1.0", "tp=2")
     assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5
+
+
+def test_weights_in_float32_alone_are_gathered_in_16_bits(distir, tmp_path):
+    step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adamw", "precision=mixed", "master=only", "clip=1")
+    found = launched(distir, tmp_path, api.transform(step, "dp=2", "zero=3", "partition=split"))
+    assert found["max_abs_error"] < 1e-2

@@ -37,21 +37,3 @@ func @main(%x: Tensor[Float32, (B, 512), 1] {batch = 0}, %w1: Tensor[Float32, (5
 
 CALIBRATED = str(Path(__file__).parents[2] / "examples" / "accuracy" / "two_cores" / "two_ranks.toml")
 """A profile with figures of single ops and collectives, measured on two cores."""
-
-STREAMS = """
-title = "two devices of two streams each"
-groups = [{ kind = "gpu", count = 2, streams = 2 }]
-
-[kinds.gpu]
-title = "a GPU"
-memory = "1GB"
-launch = "1us"
-memory_bandwidth = { peak = "3GB/s", achieved = "1GB/s" }
-flops = { Float32 = { peak = "1TFLOP/s", achieved = "1GFLOP/s" }, other = { like = "Float32" } }
-
-[levels.link]
-devices = 2
-send = { startup = "2us", latency = "1us", bandwidth = "1GB/s" }
-collective = { startup = "3us", latency = "1us", bandwidth = "1GB/s" }
-"""
-"""A machine of two devices, each of two streams that share its memory."""

@@ -4,10 +4,10 @@ import os
 
 import pytest
 from oracle import oracle
-from search_samples import CALIBRATED, GPT2, MLP, STREAMS
+from search_samples import CALIBRATED, GPT2, MLP
 
 import distir
-from distir.cost import load, parse
+from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.models import gpt2
 from distir.search import Plan, Space, Subject, distributed, evaluate
@@ -48,7 +48,6 @@ MACHINES = {
     "one": lambda: load("dgx2-v100"),
     "two nodes": lambda: load("2x-dgx-a100"),
     "calibrated": lambda: load(CALIBRATED),
-    "streams": lambda: parse(STREAMS),
 }
 
 

@@ -62,6 +62,21 @@ def test_zero_checkpointing_and_schedules_are_part_of_the_space():
     assert any(row.latency_s for row in table if row.zero == 3)
 
 
+def test_one_stage_accumulates_gradients_as_written_out_by_hand():
+    space = Space(4, (4096,), (2, 4), zero=(0, 1), sums=("layer", "stage"), accumulate=(1, 2, 8))
+    assert len(set(space.plans())) == len(list(space.plans()))
+    table = searched(MLP, space)
+    rows = [row for row in table if row.P == 1]
+    assert {(row.D, row.T, row.K) for row in rows} == {(d, 4 // d, k) for d in (1, 2, 4) for k in (1, 2, 8)}
+    for row in rows:
+        simulation = distir.simulate(distir.transform(MLP, *row.plan.steps()), "dgx2-v100", bind={"B": 4096})
+        assert row.latency_s == pytest.approx(simulation.latency_s, rel=1e-12)
+        assert row.peak_memory_bytes == max(use.peak_memory_bytes for use in simulation.devices.values())
+    memory = {row.plan: row.peak_memory_bytes for row in rows}
+    assert memory[Plan(4, 1, 1, 8)] < memory[Plan(4, 1, 1, 1)]
+    assert searched(MLP, space, method="bounded").best == table.best
+
+
 def test_what_cannot_be_is_a_row_with_its_reason():
     table = searched(MLP, Space(8, (64,), (2,)))  # 4 layers are too few for 8 stages
     failed = [row for row in table if row.P == 8]

@@ -1,10 +1,10 @@
 """A search looks at one replica and one shard where all are alike: its rows are those of the whole programs."""
 
 import pytest
-from search_samples import CALIBRATED, GPT2, MLP, STREAMS
+from search_samples import CALIBRATED, GPT2, MLP
 
 from distir import models
-from distir.cost import load, parse
+from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.search import Space, Subject, distributed, evaluate
@@ -85,13 +85,3 @@ def test_what_is_not_alike_is_simulated_as_a_whole():
         for option in ((), ("representative=true",))
     )
     assert row.latency_s == whole.latency_s > one.latency_s
-
-
-def test_streams_of_one_device_share_its_memory():
-    """So two replicas there hold twice what one says."""
-    subject = Subject("mlp", MLP, parse(STREAMS))
-    for plan in Space(4, (64,), (2,)).plans():
-        assert not interchangeable(subject.hardware, plan.data, plan.tensor, plan.pipeline)
-        (row,) = evaluate.evaluate(subject, plan, (64,))
-        whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 64})
-        assert row.peak_memory_bytes == max(whole.peaks.values())

@@ -30,8 +30,8 @@ from distir.ops import Reject, op, type_of
 FLOAT32 = DTYPES["Float32"]
 
 MACHINE = """
-title = "three GPUs of two kinds, two of them with two streams"
-groups = [{ kind = "fast", count = 2, streams = 2 }, { kind = "slow", count = 1 }]
+title = "five GPUs of two kinds"
+groups = [{ kind = "fast", count = 2 }, { kind = "slow", count = 1 }, { kind = "fast", count = 2 }]
 
 [kinds.fast]
 title = "fast"
@@ -48,11 +48,11 @@ memory_bandwidth = { peak = "1GB/s", achieved = "0.3GB/s" }
 flops = { Float32 = { peak = "1GFLOP/s", achieved = "0.1GFLOP/s" }, other = { like = "Float32" } }
 
 [levels.link]
-devices = 3
+devices = 5
 send = { startup = "2us", latency = "1us", bandwidth = "0.1GB/s" }
 collective = { startup = "3us", latency = "1.7us", bandwidth = "0.2GB/s" }
 """
-"""Positions 0 and 3 are the streams of one GPU, 1 and 4 those of another, 2 is the slow one."""
+"""Position 2 is the slow one."""
 
 
 def machine(memory="1GB"):

@@ -174,13 +174,6 @@ def test_counters_reach_the_peaks(folder, device):
     assert max(r["args"]["bytes"] for r in own) == simulation.devices[device].peak_memory_bytes
 
 
-def test_streams_of_one_gpu_share_a_counter(folder):
-    text = "func @main(%x: Tensor[Float32, (8, 8), 1]) { %y = Send[device = 4](%x)\n %z = Relu(%y)\n return %z }"
-    records = written(simulate(parse(text).module, MACHINE), folder)
-    valid(records)
-    assert {r["name"] for r in records if r["ph"] == "C"} == {"memory of devices 1, 4"}
-
-
 def test_the_same_simulation_gives_the_same_file(tmp_path):
     paths = [tmp_path / "first.json", tmp_path / "second.json"]
     for path in paths:

@@ -23,13 +23,11 @@ from distir.transform.steps import StepError
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "30"))
 
-STREAMS = machine()
-"""Two devices of two streams each, and one of another kind."""
 
 CALIBRATED = str(Path(__file__).parents[2] / "examples" / "accuracy" / "two_cores" / "two_ranks.toml")
 """Figures of single ops, and of caches, so that costs depend on the memory in use."""
 
-MACHINES = {"one": load("dgx2-v100"), "two nodes": load("2x-dgx-a100"), "streams": STREAMS}
+MACHINES = {"one": load("dgx2-v100"), "two nodes": load("2x-dgx-a100"), "two kinds": machine()}
 
 law = settings(
     max_examples=PROGRAMS,
@@ -121,7 +119,7 @@ def plans(draw):
 
 
 @law
-@given(models(), plans(), st.sampled_from(["one", "two nodes", "streams"]), st.data())
+@given(models(), plans(), st.sampled_from(["one", "two nodes", "two kinds"]), st.data())
 def test_a_row_of_a_search(model, plan, machine_name, data):
     """As a representative of its replicas and shards, and of few microbatches as of many."""
     module = model.module

@@ -123,7 +123,7 @@ def test_it_is_shown(machine, tmp_path, capsys):
 
 
 def test_shipped_figures_have_sources_and_leave_room_for_what_they_state():
-    for name in ("dgx-h100", "2x-dgx-h100", "h200"):
+    for name in ("dgx-a100", "dgx-h100", "h200"):
         process = load(name).kinds[0].process
         assert process.context
         assert process.communicator

@@ -1,14 +1,18 @@
 """Memory by hand, calls, and what a simulation finds wrong: memory and budgets exceeded, sizes and devices unknown."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_samples import machine
 
+from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.diagnostics.codes import simulation as codes
 from distir.ir import Part, Site
-from distir.simulate import BindError, simulate
+from distir.simulate import BindError, Sweep, arguments, simulate
+from distir.simulate.revision import replan
 from distir.syntax import parse
 
 MACHINE = machine()
@@ -95,27 +99,62 @@ def test_temporary_memory_counts_while_the_op_runs():
     assert peak(f"func @main(%x: {X}) {{ %a = Scratch(%x)\n return %a }}") == 400 + 400 + 800
 
 
-def test_streams_share_memory_and_send_for_free():
-    """Positions 0 and 3 are streams of one GPU: devices 1 and 4."""
-    text = f"func @main(%x: {X}) {{ %a = Relu(%x)\n %b = Send[device = 4](%a)\n %c = Relu(%b)\n return %c }}"
-    simulation = run(text)
-    assert simulation.memory_of(1) == simulation.memory_of(4)
-    assert simulation.devices[1].peak_memory_bytes == simulation.devices[4].peak_memory_bytes == 1200
-    first, send, last = simulation.timeline().events()
-    assert send.effect.cost.seconds == 0
-    assert send.start == last.start == first.end
-
-
-def test_tuples_over_several_streams_need_temporary_memory_on_each():
+def test_tuples_over_several_devices_need_temporary_memory_on_each():
     text = f"""func @main(%x: {X}, %y: Tensor[Float32, (10, 10), 4]) {{
       %t = MakeTuple(%x, %y)
       %s = Scratch(%t)
       return %s
     }}"""
     simulation = run(text)
-    values, temporary = 4 * 400, 2 * 2 * 800  # both devices are given room for all leaves
-    assert simulation.devices[1].peak_memory_bytes == values + temporary
+    values, temporary = 2 * 400, 2 * 800  # each device is given room for all leaves
+    assert {simulation.devices[device].peak_memory_bytes for device in (1, 4)} == {values + temporary}
     assert max(p.nbytes for p in simulation.memory().points()) == values + temporary
+
+
+# Streams that the machine lacks.
+
+TWO_STREAMS = f"""
+func @sums(%x: {X}, %y: Tensor[Float32, (10, 10), 2]) {{
+  %a, %b = MPIAllreduce(%x, %y) on reduce
+  return %a, %b
+}}
+
+func @main(%x: {X}, %y: Tensor[Float32, (10, 10), 2], %z: Tensor[Float32, (B, 10), 1]) {{
+  %a, %b = @sums(%x, %y)
+  %s = Send[device = 3](%x) on copy
+  %t = Relu(%s) on copy
+  return %a, %b, %s, %t
+}}
+"""
+
+
+def with_stated_streams(stated):
+    return replace(MACHINE, kinds=MACHINE.kinds.map(lambda kind: replace(kind, streams=stated)))
+
+
+@pytest.mark.parametrize("how", ["alone", "sweep", "edited"])
+def test_a_device_has_as_many_streams_as_its_profile_says(how):
+    text = module(TWO_STREAMS)
+
+    def found(machine):
+        if how == "sweep":
+            return Sweep(check(text), text.entry(), machine).at({"B": 4})
+        if how == "edited":
+            analysis, entry = check(text), text.entry()
+            instance = analysis.instance(entry, arguments(entry, {"B": 4}))
+            return replan(text, analysis.domain, instance, machine).simulation
+        return simulate(text, machine, bind={"B": 4})
+
+    free = simulate(text, MACHINE, bind={"B": 4})
+    for enough in (2, 3, None):
+        assert found(with_stated_streams(enough)).latency_s == free.latency_s
+    for few, name in ((1, "`copy`"), (0, "`reduce`")):
+        with pytest.raises(ProgramError) as raised:
+            found(with_stated_streams(few))
+        (diagnostic,) = raised.value.diagnostics
+        assert diagnostic.code == codes.TOO_MANY_STREAMS
+        assert diagnostic.site == Site(*(("main", 1) if few else ("sums", 0)), Part("stream"))
+        assert f"device 1 has no stream {name}" in diagnostic.message
 
 
 # Calls.
@@ -191,11 +230,6 @@ def test_parameters_alone_may_be_too_much():
     (found,) = run(GROWING, machine("300B")).findings()
     assert found.code == codes.OUT_OF_MEMORY
     assert found.site == Site("main", None, Part("name"))
-
-
-def test_streams_of_one_gpu_run_out_of_memory_once():
-    text = f"func @main(%x: {X}) {{ %b = Send[device = 4](%x)\n %c = Relu(%b)\n return %c }}"
-    assert [d.code for d in run(text, machine("700B")).findings()] == [codes.OUT_OF_MEMORY]
 
 
 def test_budgets():

@@ -108,7 +108,7 @@ def test_the_memory_profile_agrees_with_the_peaks(module, kernels):
                 temporary = dict(simulation.timeline().effects[event].temporary).get(memory, 0)
             assert sum(value.nbytes for value in live) + temporary == peak, "what is live makes up the peak"
             assert [v.nbytes for v in live] == sorted((v.nbytes for v in live), reverse=True)
-            for limit in {0, peak // 2, peak - 1, peak}:
+            for limit in {0, peak // 2, max(0, peak - 1), peak}:
                 over = profile.first_over(memory, limit)
                 assert (over is None) == (peak <= limit)
                 if over is not None:

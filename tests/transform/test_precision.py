@@ -43,6 +43,8 @@ def per_parameter(module):
         ("optimizer=adamw precision=mixed", 2, 4, 12),  # Megatron: 18
         ("optimizer=adamw precision=fp16 clip=1.0", 2, 4, 12),
         ("optimizer=adamw precision=mixed gradients=bf16", 2, 2, 12),  # 16
+        ("optimizer=adamw precision=mixed master=only", 4, 4, 8),  # FSDP2 and autocast: 16
+        ("optimizer=adamw precision=fp16 master=only", 4, 4, 8),
         ("optimizer=adam precision=bf16", 2, 2, 8),
         ("optimizer=lion precision=mixed", 2, 4, 8),
         ("optimizer=sgd precision=mixed", 2, 4, 4),
@@ -95,6 +97,43 @@ def test_zero_divides_one_after_the_other_of_state_gradients_and_weights(words, 
         kinds, total = per_parameter(transform(step, f"dp={d}", f"zero={stage}", f"partition={partition}"))
         assert kinds["optimizer state"] == pytest.approx(state / d, rel=0.01)
         assert least * 0.99 <= total <= least + 3 * layer * max(weights, gradients), (stage, kinds)
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8])
+@pytest.mark.parametrize("partition", ["owner", "split"])
+def test_with_no_weights_but_master_weights_zero_3_takes_16_divided_by_the_replicas(replicas, partition):
+    """As FSDP2 with gradients in Float32: 4 + 4 + 8, beside three layers of 16 in BFloat16 or as gradients, at most."""
+    step = transform(wide_model(), "grad", "optimizer=adamw", "precision=mixed", "master=only", "clip=1.0")
+    kinds, total = per_parameter(transform(step, f"dp={replicas}", "zero=3", f"partition={partition}"))
+    assert kinds["optimizer state"] == pytest.approx(8 / replicas, rel=0.01)
+    assert kinds["weights"] <= 4 / replicas + 3 * 2 / 16
+    assert 16 / replicas * 0.99 <= total <= 16 / replicas + 3 * 4 / 16
+
+
+@pytest.mark.parametrize("partition", ["owner", "split"])
+@pytest.mark.parametrize("words", ["dp=2", "dtp=2,2,1", "dtp=2,1,2 microbatches=4"])
+def test_master_weights_are_cast_before_they_are_gathered(words, partition):
+    """By each device what it holds, with an owner by it alone: half of the bytes are sent."""
+    step = transform(mlp(4, 8, 16, "Float32"), "grad", "optimizer=adamw", "precision=mixed", "master=only")
+    found = transform(step, *words.split(), "zero=3", f"partition={partition}")
+    state = distir.analysis.check(found).states["main"]
+    held = {p.name: p.type for p in found.entry().params if "param" in p.roles}
+    makers = {name: s for s in found.entry().body if isinstance(s, Apply) for name in s.results}
+    sent = [s for s in makers.values() if s.op in ("MPIAllgather", "MPIBroadcast", "Send")]
+    cast = [makers[arg] for s in sent for arg in s.args if arg in makers and makers[arg].op == "Cast"]
+    assert {s.args[0] for s in cast} == set(held)
+    for s in cast:
+        assert state[s.results[0]].dtype.name == "BFloat16"
+        assert state[s.results[0]].shape == held[s.args[0]].shape
+    assert not [s for s in sent if held.keys() & set(s.args)]
+
+
+def test_weights_are_cast_once_for_all_microbatches():
+    step = transform(mlp(4, 8, 16, "Float32"), "grad", "precision=mixed", "master=only")
+    for words in ("accumulate=4", "pp=2 microbatches=4"):
+        body = transform(step, *words.split()).entry().body
+        cast = [s.args[0] for s in body if isinstance(s, Apply) and s.op == "Cast" and s.args[0][0] in "wb"]
+        assert sorted(cast) == ["b1", "b2", "b3", "b4", "w1", "w2", "w3", "w4"], words
 
 
 # What is computed.
@@ -221,6 +260,19 @@ def test_mixed_precision_is_that_of_a_plain_loop():
             )
 
 
+def test_weights_that_are_master_weights_alone_train_as_those_beside_16_bit_weights():
+    words = ["optimizer=adamw", "lr=0.05", "weight_decay=0.1", "clip=0.5", "precision=mixed"]
+    beside, only = (transform(model("Float32"), "grad", *words, master=word) for word in ("beside", "only"))
+    given = [{name: value.astype(np.float32) for name, value in batch.items()} for batch in batches(6)]
+    first = first_values(beside)
+    expected, last = trained(beside, given, first)
+    start = {p.name: first.get(f"{p.name}.master", first.get(p.name)) for p in only.entry().params}
+    found, values = trained(only, given, {name: value for name, value in start.items() if value is not None})
+    assert found == expected
+    for name in WEIGHTS:
+        np.testing.assert_array_equal(values[name], last[f"{name}.master"])
+
+
 def test_master_weights_keep_steps_that_are_smaller_than_a_unit_in_the_last_place():
     """Which is what they are for: pure BFloat16 weights stay where they are."""
     found = {}
@@ -284,7 +336,9 @@ WAYS = [
 
 
 @pytest.mark.parametrize("words", WAYS)
-@pytest.mark.parametrize("precision", ["mixed", "mixed gradients=bf16", "bf16", "fp16 loss_scale=64"])
+@pytest.mark.parametrize(
+    "precision", ["mixed", "mixed gradients=bf16", "mixed master=only", "bf16", "fp16 loss_scale=64"]
+)
 @pytest.mark.parametrize("name", ["mlp", "gpt-2"])
 def test_results_stay_when_distributed(name, precision, words):
     step = transform(MODELS[name](), "grad", "optimizer=adam", "clip=0.01", *f"precision={precision}".split())
@@ -298,6 +352,9 @@ def test_results_stay_when_distributed(name, precision, words):
         ("precision=bf15", "did you mean `bf16`"),
         ("precision=half", "`precision` expected one of keep, fp32, bf16, mixed, fp16, found `half`"),
         ("gradients=f32", "did you mean `fp32`"),
+        ("precision=mixed master=beyond", "`master` expected one of beside, only, found `beyond`"),
+        ("master=only", "needs a precision with master weights (`mixed`, `fp16`), found `keep`"),
+        ("precision=bf16 master=only", "needs a precision with master weights (`mixed`, `fp16`), found `bf16`"),
     ],
 )
 def test_an_unknown_precision_is_refused(words, message):

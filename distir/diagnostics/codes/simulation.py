@@ -66,6 +66,33 @@ func @main(%x: Tensor[Float32, (64, 768), 1]) {
 """,
 )
 
+TOO_MANY_STREAMS = code(
+    "DIR513",
+    "too-many-streams",
+    """
+The hardware profile says how many streams a device runs beside `compute` (`streams` of its kind), and statements name
+more. On a machine whose devices have one:
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1], %y: Tensor[Float32, (64, 768), 2]) {
+  %a, %b = MPIAllreduce(%x, %y) on reduce
+  %c = Send[device = 2](%x) on copy  // error: DIR513
+  return %a, %b, %c
+}
+```
+
+Let some share a stream, on which they run one after the other:
+
+```dir
+func @main(%x: Tensor[Float32, (64, 768), 1], %y: Tensor[Float32, (64, 768), 2]) {
+  %a, %b = MPIAllreduce(%x, %y) on reduce
+  %c = Send[device = 2](%x) on reduce
+  return %a, %b, %c
+}
+```
+""",
+)
+
 DEVICE_NOT_IN_HARDWARE = code(
     "DIR504",
     "device-not-in-hardware",

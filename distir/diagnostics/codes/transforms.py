@@ -313,6 +313,17 @@ distribute its result: apply it first, as in `distir transform grad checkpoint=b
 """,
 )
 
+NOTHING_TO_OVERLAP = code(
+    "DIR684",
+    "nothing-to-overlap",
+    """
+No communication of the program can run beside computation.
+
+`overlap` works on distributed programs: apply it last, as in `distir transform grad optimizer=adam dp=4 overlap`. Each
+of its kinds looks for something else (`distir transform --list`); the notes say why it does not apply.
+""",
+)
+
 NOT_WRITTEN_OUT = code(
     "DIR690",
     "not-written-out",

@@ -1,9 +1,9 @@
 """A pipeline for another number of microbatches than one that has been simulated, without its program.
 
-What a statement does to clocks and memory depends on its operands' types, on who shares memory, and on what is needed
-later: on the microbatch that it is for only if that is the first or the last. So more microbatches are more rounds of
-the steady state, which all do the same; fewer are the same program without the statements for some of them, where each
-device does the rest in the same order. All figures are those of the other program, to the last bit.
+What a statement does to clocks and memory depends on its operands' types, on which values share memory, and on what is
+needed later: on the microbatch that it is for only if that is the first or the last. So more microbatches are more
+rounds of the steady state, which all do the same; fewer are the same program without the statements for some of them,
+where each device does the rest in the same order. All figures are those of the other program, to the last bit.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Pipeline:
 
         `known`: the simulation of this pipeline, with named dimensions of these `sizes`. `more`: by function that is a
         round, how many more calls of it the other one has. With fewer microbatches, each device must do what is left in
-        the same order. None where rounds do not all do the same, or memories are shared. Raises Reject.
+        the same order. None where rounds do not all do the same. Raises Reject.
         """
         parameters = _parameters(known, arguments)
         if [memory for memory, _ in parameters] != [memory for memory, _ in known.planned.parameters]:
@@ -208,10 +208,6 @@ class Pipeline:
 
     def _with_fewer(self, blocks: Blocks, other: Mapping[int, StatementBlock], count: int) -> Extrapolated | None:
         """Without the last microbatches, but for what the very last does as such: the last one left does it."""
-        known = blocks.known
-        memories = [known.memory_of(device) for device in known.devices]
-        if len(set(memories)) < len(memories):
-            return None  # it counts in which order devices do things
         if count not in self._fewer:
             self._fewer[count] = self._without(count)
         found = [

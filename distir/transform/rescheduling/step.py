@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 """Times that differ by less than this part of themselves are the same."""
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "inline"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "overlap", "inline"))
 def reschedule(
     module: Module,
     *,

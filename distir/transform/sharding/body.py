@@ -21,6 +21,7 @@ from distir.ir import (
     Arg,
     Attributes,
     Call,
+    Dense,
     Function,
     Literal,
     Part,
@@ -36,7 +37,7 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.deep import Deep
-from distir.ops import OPS, Value, type_of
+from distir.ops import OPS, Value, strengthen, type_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Collective, Each, Item, Joint, is_plain, repeated
@@ -348,7 +349,8 @@ class ShardedBody(Rewriting):
         return WHOLE
 
     def _write_decided(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Decision) -> None:
-        args = [self.placed(arg, need) for arg, need in zip(statement.args, decision.needed, strict=True)]
+        whole = _typed_where_cut(statement, vs, decision)
+        args = [self.placed(arg, need) for arg, need in zip(whole, decision.needed, strict=True)]
         if decision.letter is None:
             self._write(statement, ws, decision.given, args)
         else:
@@ -485,3 +487,16 @@ def _item(value: Value, k: int) -> Value:
     if isinstance(value, TupleType):
         return value.items[k]
     return value[k] if isinstance(value, tuple) else value
+
+
+def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Decision) -> tuple[Arg, ...]:
+    """The operands, with the element types of literals that are cut: they follow from the other operands of the op."""
+    pairs = zip(statement.args, decision.needed, strict=True)
+    if not any(isinstance(arg, Literal) and isinstance(need, Split) for arg, need in pairs):
+        return statement.args
+    strong = strengthen(OPS[statement.op], vs, statement.attrs)
+    typed = zip(statement.args, vs, strong, strict=True)
+    return tuple(
+        Literal(found) if isinstance(arg, Literal) and isinstance(found, Dense) and type_of(v) != found.type else arg
+        for arg, v, found in typed
+    )

@@ -40,8 +40,9 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
-from distir.ops import OPS, Reject, Value, infer_types, type_of
+from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.transform.batch_statistics import first_states
+from distir.transform.operands import with_operands
 
 FLOAT32 = DTYPES["Float32"]
 
@@ -79,6 +80,10 @@ GRADIENTS: Final[dict[str, DType | None]] = {
 """The element types in which gradients are added up, by the words after `gradients=`."""
 
 
+MASTERS: Final = ("beside", "only")
+"""Where master weights are, by the words after `master=`: beside weights in 16 bits, or as the only weights."""
+
+
 def needs_master(type: Type) -> bool:
     """Whether a weight is too narrow to be updated in small steps."""
     leaves = [leaf for leaf in types.leaves(type) if isinstance(leaf, TensorType)]
@@ -112,6 +117,36 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
             given = {p.name for p in function.params} if function.name != entry.name else frozenset(weights)
             retyped.rewrite(function, states[function.name], given)
     return Module(retyped.functions.get(f.name, f) for f in analysis.module)
+
+
+def with_only_masters(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, dict[str, str]]:
+    """The program with these parameters in Float32, cast at its start to the types in which it computes with them.
+
+    So master weights are the weights, and no others are held. Gives the casts by the parameters' names.
+    """
+    f = namer(entry)
+    casts: dict[str, str] = {}
+    params: list[Param] = []
+    for param in entry.params:
+        wide = widened(param.type) if param.name in weights else param.type
+        params.append(replace(param, type=wide))
+        if wide != param.type:
+            casts[param.name] = _cast(f, param.name, wide, param.type)
+    body = [with_operands(statement, casts) for statement in entry.body]
+    whole = replace(entry, params=tuple(params), body=(*f.body, *body))
+    return Module(whole if function.name == entry.name else function for function in module), casts
+
+
+def _cast(f: FunctionBuilder, name: str, found: Type, wanted: Type) -> str:
+    """Write the cast of a value from one type to another that differs in element types alone."""
+    if isinstance(found, TupleType) and isinstance(wanted, TupleType):
+        items = f.apply("UnpackTuple", name, results=(name,) * len(found.items))
+        pairs = zip(items, found.items, wanted.items, strict=True)
+        parts = [item if a == b else _cast(f, item, a, b) for item, a, b in pairs]
+        return f.apply("MakeTuple", *parts, results=(f"{name}_cast",))[0]
+    assert isinstance(wanted, TensorType)
+    assert wanted.dtype is not None
+    return f.apply("Cast", name, to=wanted.dtype, results=(f"{name}_{wanted.dtype.compact}",))[0]
 
 
 @dataclass(slots=True)
@@ -215,7 +250,7 @@ class _Body:
 
     def cast(self, arg: Arg, to: DType) -> Arg:
         if isinstance(arg, Literal):
-            value = arg.value
+            value = dense(arg.value) if isinstance(arg.value, tuple) else arg.value
             return Literal(Dense(to, value.shape, value.values)) if isinstance(value, Dense) else arg
         if not isinstance(arg, str):
             return arg
@@ -254,4 +289,13 @@ def _like(before: Type, new: Type) -> Type:
     return new
 
 
-__all__ = ["GRADIENTS", "PRECISIONS", "Precision", "needs_master", "widened", "with_weights_in"]
+__all__ = [
+    "GRADIENTS",
+    "MASTERS",
+    "PRECISIONS",
+    "Precision",
+    "needs_master",
+    "widened",
+    "with_only_masters",
+    "with_weights_in",
+]

@@ -28,7 +28,14 @@ from distir.transform.gradient import Differentiation
 from distir.transform.steps import StepError, step
 from distir.transform.training import scaling
 from distir.transform.training.loss import LOSSES, REDUCTIONS, bad_loss, batch_axis, chosen_loss, written_loss
-from distir.transform.training.precision import GRADIENTS, PRECISIONS, Precision, with_weights_in
+from distir.transform.training.precision import (
+    GRADIENTS,
+    MASTERS,
+    PRECISIONS,
+    Precision,
+    with_only_masters,
+    with_weights_in,
+)
 from distir.transform.training.scaling import FIRST_SCALE, LossScaling
 from distir.transform.training.updates import Chosen, ChosenRate, Updates, device_of, updates, zeros
 
@@ -57,6 +64,7 @@ CHOICES: Mapping[str, Collection[str]] = {
     "mode": MODES,
     "precision": PRECISIONS,
     "gradients": GRADIENTS,
+    "master": MASTERS,
     "no_decay": NO_DECAY,
     "lr_schedule": SCHEDULES,
 }
@@ -73,6 +81,7 @@ def grad(
     mode: str = "eval",
     precision: str = "keep",
     gradients: str = "auto",
+    master: str = "beside",
     clip: float | None = None,
     loss_scale: float | str | None = None,
     weight_decay: float | None = None,
@@ -105,7 +114,9 @@ def grad(
     but for the optimizer's state. `mixed` is Megatron's mixed precision: weights and computation in BFloat16, master
     weights in Float32 as optimizer state, gradients added up in Float32. `fp16` is the same in Float16, with loss
     scaling. `gradients=fp32` or `gradients=bf16` states the element type in which gradients of microbatches and
-    replicas are added up. Normalisations, softmax and losses compute in Float32 in any precision.
+    replicas are added up. With `master=only` the master weights are the weights, as with FSDP2 and autocast: the
+    parameters are in Float32, and each step casts them (with `zero=3` before they are gathered). Normalisations,
+    softmax and losses compute in Float32 in any precision.
 
     `clip` is the greatest norm of all gradients together, beyond which they are scaled down. `loss_scale` is a number,
     or `dynamic`, which `fp16` implies: it begins with 65536, is halved where gradients are not finite, and doubled
@@ -118,10 +129,14 @@ def grad(
     statistics last, as after `model.train()` in PyTorch; with `eval`, only those already in training mode do.
     """
     given = {"loss": loss, "optimizer": optimizer, "reduction": reduction, "mode": mode, "precision": precision}
-    given |= {"gradients": gradients, "no_decay": no_decay, "lr_schedule": lr_schedule}
+    given |= {"gradients": gradients, "master": master, "no_decay": no_decay}
+    given |= {"lr_schedule": lr_schedule}
     for option, word in given.items():
         _one_of(option, word, tuple(CHOICES[option]))
     decided = PRECISIONS[precision]
+    if master == "only" and not decided.masters:
+        having = ", ".join(f"`{name}`" for name, found in PRECISIONS.items() if found.masters)
+        raise StepError(f"`master=only` needs a precision with master weights ({having}), found `{precision}`")
     attributes = {
         "weight_decay": weight_decay,
         "momentum": momentum,
@@ -157,8 +172,14 @@ def grad(
     module, statistics = with_batch_statistics(analysis, entry, mode == "train")
     if statistics:
         analysis, entry = _checked(module), entry_of(module)
+    casts: dict[str, str] = {}
+    if master == "only":
+        module, casts = with_only_masters(module, entry, [w.name for w in _weights(entry)])
+        analysis, entry = _checked(module), entry_of(module)
     state = analysis.states[entry.name]
     weights = _weights(entry)
+    computed = {w.name: casts.get(w.name, w.name) for w in weights}  # what the loss is differentiated by
+    held_in = {w.name: type_of(state[computed[w.name]]) for w in weights}
     found = Differentiation(analysis)
     builder = namer(entry)
     scored = entry.returned[0] if entry.returned else None
@@ -168,10 +189,10 @@ def grad(
     held = None if scaled is None else scaling.scale_state(builder, scaled, device_of(weights))
     scale = None if held is None else held.scale
     slope = written_loss(builder, entry, scored, type_of(state[scored]), kind, reduction, scale)
-    derived = found.gradients(entry, builder, {scored: slope.seed}, [w.name for w in weights])
-    dws = {w.name: derived[w.name] if w.name in derived else zeros(builder, w.name, w.type) for w in weights}
+    derived = found.gradients(entry, builder, {scored: slope.seed}, list(computed.values()))
+    dws = {w: derived[x] if x in derived else zeros(builder, x, held_in[w]) for w, x in computed.items()}
     summed_in = GRADIENTS[gradients] or decided.gradients
-    dws = scaling.added_up_in(builder, dws, {w.name: w.type for w in weights}, summed_in)
+    dws = scaling.added_up_in(builder, dws, held_in, summed_in)
     if chosen is None:
         updated = Updates(tuple(dws.values()), ())
     else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Literal, Return, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Attributes, DType, Function, Literal, Return, Statement, TensorType
 from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.operands import with_operands
 from distir.transform.zero.groups import ASSIGN, Uses, WeightGroup, check_unused, needed_whole, uses_of
@@ -126,7 +126,8 @@ def _part(name: str, weight: str, group: WeightGroup, along: Along, rank: int) -
 def _fetch(edits: _Edits, group: WeightGroup, partition: Partition) -> None:
     """Send weights in front of each use; what was sent dies with it.
 
-    All replicas run the same program, so that their first uses belong together, then their second ones, and so on.
+    All replicas run the same program, so that their first uses belong together, then their second ones, and so on. A
+    weight that is cast to a narrower type is cast where it is held, and sent in that type.
     """
     writes = set(group.writes)
     last = len(edits.uses.entry.body) - 1
@@ -134,27 +135,68 @@ def _fetch(edits: _Edits, group: WeightGroup, partition: Partition) -> None:
         if last in edits.uses.mentioned[name]:
             raise needed_whole(edits.uses.entry, last, name)
     places = [[i for i in edits.uses.mentioned[name] if i not in writes] for name in group.weights]
-    owner = partition.rank if isinstance(partition, Owner) else None
-    if owner is not None:
-        places[owner] = []
     for together in zip_longest(*places):
         users = {rank: place for rank, place in enumerate(together) if place is not None}
-        if not users:
+        casts = _narrowing(edits, users, group)
+        if casts is not None:
+            _fetch_cast(edits, group, partition, users, casts)
             continue
+        if isinstance(partition, Owner):
+            users.pop(partition.rank, None)
         fetched: dict[int, str] = {}
         for rank, place in users.items():
             weight = group.weights[rank]
-            fetched[rank] = edits.namer.fresh(f"{weight}_whole" if owner is None else f"{weight}_sent")
+            fetched[rank] = edits.namer.fresh(f"{weight}_{_fetched(partition)}")
             edits.renamed[place][weight] = fetched[rank]
+        if users:
+            edits.before[min(users.values())].append(_fetching(group, partition, group.weights, fetched))
+
+
+def _fetched(partition: Partition) -> str:
+    """What a weight is called that a device has got."""
+    return "sent" if isinstance(partition, Owner) else "whole"
+
+
+def _narrowing(edits: _Edits, users: Mapping[int, int], group: WeightGroup) -> list[Apply] | None:
+    """The casts that use a weight on all replicas, if it is cast there to one narrower type."""
+    found = [edits.uses.entry.body[users[rank]] for rank in sorted(users)]
+    casts = [s for s in found if isinstance(s, Apply) and s.op == "Cast"]
+    to = casts[0].attrs.get("to") if casts else None
+    held = group.type.dtype if isinstance(group.type, TensorType) else None
+    alike = len(casts) == len(group.weights) and len({cast.attrs for cast in casts}) == 1
+    return casts if alike and isinstance(to, DType) and held is not None and to.bytes < held.bytes else None
+
+
+def _fetch_cast(
+    edits: _Edits, group: WeightGroup, partition: Partition, users: Mapping[int, int], casts: Sequence[Apply]
+) -> None:
+    """Cast what each replica holds of a weight, and send that; `users`: where it was cast whole."""
+    first = edits.before[min(users.values())]
+    edits.dropped.update(users.values())
+    results = {rank: cast.results[0] for rank, cast in enumerate(casts)}
+    sources = list(results.values())
+    for rank, cast in enumerate(casts):
         if isinstance(partition, Owner):
-            fetch = _spread(group.weights[partition.rank], group.devices, partition, fetched)
+            if rank == partition.rank:
+                first.append(cast)
         else:
-            results = tuple(fetched.get(rank, DISCARD) for rank in range(len(group.devices)))
-            fetch = group.replicas.collective("MPIAllgather", results, group.weights, axis=partition.axis)
-        edits.before[min(users.values())].append(fetch)
+            sources[rank] = edits.namer.fresh(f"{cast.results[0]}_part")
+            first.append(replace(cast, results=(sources[rank],), claims=()))
+    if isinstance(partition, Owner):
+        del results[partition.rank]
+    if results:
+        first.append(_fetching(group, partition, sources, results))
 
 
-def _spread(source: str, devices: Sequence[int], owner: Owner, results: dict[int, str]) -> Apply:
+def _fetching(group: WeightGroup, partition: Partition, sources: Sequence[str], results: Mapping[int, str]) -> Apply:
+    """The statement that gives the replicas in `results` a weight whole, of what each has in `sources`."""
+    if isinstance(partition, Owner):
+        return _spread(sources[partition.rank], group.devices, partition, results)
+    whole = [results.get(rank, DISCARD) for rank in range(len(group.devices))]
+    return group.replicas.collective("MPIAllgather", whole, sources, axis=partition.axis)
+
+
+def _spread(source: str, devices: Sequence[int], owner: Owner, results: Mapping[int, str]) -> Apply:
     """What the owner holds, on the devices of the ranks that `results` names."""
     if len(results) == 1:
         ((rank, name),) = results.items()

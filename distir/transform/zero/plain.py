@@ -8,10 +8,10 @@ given.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from distir.ir import Apply, Arg, Function, Return, Statement, names, operands
-from distir.ir.builder import namer
+from distir.ir import Apply, Function, Return, Statement, names, operands
+from distir.ir.builder import FunctionBuilder, namer
 from distir.transform.dead_code import live
 from distir.transform.operands import with_operands
 from distir.transform.steps import tell
@@ -56,30 +56,41 @@ def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
 
 
 def with_weights_near(entry: Function, weights: Iterable[str]) -> Function:
-    """Tuples of weights made anew in front of each use, so that nothing but the uses holds them."""
+    """Casts and tuples of weights made anew in front of each use, so that nothing but the uses holds them."""
     wanted = set(weights)
-    namer_of = namer(entry)
-    tuples: dict[str, Apply] = {}
+    near = _Near(namer(entry))
     body: list[Statement] = []
     for statement in entry.body:
-        if isinstance(statement, Apply) and statement.op == "MakeTuple" and wanted.intersection(names(statement.args)):
-            tuples[statement.results[0]] = statement
+        used = wanted.union(near.made).intersection(names(operands(statement)))
+        if used and isinstance(statement, Apply) and statement.op in ("MakeTuple", "Cast"):
+            near.made[statement.results[0]] = statement
             continue
-        renamed: dict[str, Arg] = {}
-        for name in dict.fromkeys(names(operands(statement))):
-            if name in tuples:
-                made = tuples[name]
-                renamed[name] = namer_of.fresh(f"{name}_here")
-                body.append(replace(made, results=(renamed[name],)))
+        renamed = {name: near.copy(name, body) for name in sorted(used) if name in near.made}
         body.append(with_operands(statement, renamed) if renamed else statement)
-    return replace(entry, body=tuple(body)) if tuples else entry
+    return replace(entry, body=tuple(body)) if near.made else entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """What is made of weights alone, by name: it is made anew for each use."""
+
+    namer: FunctionBuilder
+    made: dict[str, Apply] = field(default_factory=dict[str, Apply])
+
+    def copy(self, name: str, body: list[Statement]) -> str:
+        """Make a value anew at the end of a body, and what it is made of; its new name."""
+        made = self.made[name]
+        inner = {arg: self.copy(arg, body) for arg in dict.fromkeys(names(made.args)) if arg in self.made}
+        again = self.namer.fresh(f"{name}_here")
+        body.append(replace(with_operands(made, inner), results=(again,)))
+        return again
 
 
 def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
     """Sums of gradients that more than updates use, once more for the updates alone: these take parts of them."""
     wanted, uses, namer_of = set(weights), uses_of(entry), namer(entry)
     body: list[Statement] = []
-    renamed: dict[int, dict[str, Arg]] = {}
+    renamed: dict[int, dict[str, str]] = {}
     for index, statement in enumerate(entry.body):
         body.append(with_operands(statement, renamed[index]) if index in renamed else statement)
         if not isinstance(statement, Apply) or statement.op not in SUMS:

@@ -1,0 +1,186 @@
+"""Sums of gradients joined into buckets, each issued as soon as its last gradient is there.
+
+A bucket is one message: of sums by one op, over the same devices, of one element type. It stands behind the statement
+that makes its last gradient, and before all that uses what is in it. Where the gradients of all microbatches are added
+up in one op, each bucket adds up its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.ir import Apply, Function, Return, Statement, TensorType, TupleType, names, operands, types
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ops import OPS, Value, type_of
+from distir.transform.dead_code import live
+from distir.transform.overlap.opening import Tuples
+
+Addends = tuple[tuple[str, int | None], ...]
+"""What a gradient is the sum of: values, or tuples and which item of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSum:
+    """A sum over devices, as it could be issued earlier.
+
+    `terms`: by device, the gradient; several addends where it is an item of a sum of tuples, over microbatches.
+    `place`: the statement behind which all of them are there; `used`: the first one that uses a result.
+    """
+
+    index: int
+    statement: Apply
+    terms: tuple[Addends, ...]
+    place: int
+    used: int
+    nbytes: int
+    key: Hashable
+    """What sums of one bucket have in common: the op, its devices and their order, the element type."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Sums that are one message, of `nbytes` on each device. It is closed from `limit` bytes on."""
+
+    limit: int
+    sums: list[GradientSum] = field(default_factory=list[GradientSum])
+    nbytes: int = 0
+
+    @property
+    def place(self) -> int:
+        """The statement behind which all gradients are there."""
+        return max(each.place for each in self.sums)
+
+    def takes(self, other: GradientSum) -> bool:
+        """Whether another sum fits in: nothing may use what is in it before that one is there."""
+        return self.nbytes < self.limit and all(other.place < each.used for each in self.sums)
+
+    def add(self, other: GradientSum) -> None:
+        """Take another sum."""
+        self.sums.append(other)
+        self.nbytes += other.nbytes
+
+
+class _Sums:
+    """Sums of gradients of an entry function."""
+
+    def __init__(self, entry: Function, values: Mapping[str, Value]) -> None:
+        self._entry, self._values, self._tuples = entry, values, Tuples(entry)
+        self._used: dict[str, int] = {}
+        for index in range(len(entry.body) - 1, -1, -1):
+            self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
+
+    def found(self, index: int) -> GradientSum:
+        """The sum that a statement is."""
+        statement = self._entry.body[index]
+        assert isinstance(statement, Apply)
+        gradients = [type_of(self._values[name]) for name in names(statement.args)]
+        nbytes = types.nbytes(gradients[0])
+        terms = tuple(self._term(name) for name in names(statement.args))
+        made = [self._tuples.made.get(name, -1) for term in terms for name, _ in term]
+        used = [self._used.get(name, len(self._entry.body)) for name in statement.results if name]
+        return GradientSum(
+            index,
+            statement,
+            terms,
+            max(made, default=-1),
+            min(used, default=len(self._entry.body)),
+            nbytes if isinstance(nbytes, int) else 0,
+            (
+                statement.op,
+                statement.attrs,
+                tuple((types.device_of(g), g.dtype if isinstance(g, TensorType) else index) for g in gradients),
+                tuple(tuple(item is None for _, item in term) for term in terms),
+            ),
+        )
+
+    def _term(self, name: str) -> Addends:
+        total = self._tuples.total(name)
+        if total is not None and any(self._tuples.items(arg) for arg in total[0].args):
+            return tuple([self._addend(arg, total[1]) for arg in names(total[0].args)])
+        item = self._tuples.item(name)
+        return ((item if isinstance(item, str) else name, None),)
+
+    def _addend(self, packed: str, number: int) -> tuple[str, int | None]:
+        items = self._tuples.items(packed)
+        item = None if items is None else self._tuples.item(items[number])
+        return (item, None) if isinstance(item, str) else (packed, number)
+
+
+def buckets_of(
+    entry: Function, values: Mapping[str, Value], sums: Sequence[int], nbytes: int, first: int
+) -> list[Bucket]:
+    """Buckets of so many bytes, the first one of each kind of `first`, in the order in which they are full.
+
+    `values`: those of the entry function, `sums`: the statements that sum gradients.
+    """
+    found: list[Bucket] = []
+    under_way: dict[Hashable, Bucket] = {}
+    for each in sorted(map(_Sums(entry, values).found, sums), key=lambda each: each.place):
+        bucket = under_way.get(each.key)
+        if bucket is None or not OPS[each.statement.op].leafwise or not bucket.takes(each):
+            bucket = Bucket(nbytes if bucket is not None else min(first, nbytes))
+            under_way[each.key] = bucket
+            found.append(bucket)
+        bucket.add(each)
+    return sorted(found, key=lambda bucket: bucket.place)
+
+
+def written(
+    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str
+) -> tuple[Statement, ...]:
+    """The body of the entry function with buckets, on a stream, in place of the sums that are in them."""
+    writer = _Writer(entry, values, stream)
+    gone = {each.index for bucket in buckets for each in bucket.sums}
+    behind: defaultdict[int, list[Bucket]] = defaultdict(list)
+    for bucket in buckets:
+        behind[bucket.place].append(bucket)
+    for index in range(-1, len(entry.body) - 1):
+        if index >= 0 and index not in gone:
+            writer.builder.body.append(entry.body[index])
+        for bucket in behind[index]:
+            writer.write(bucket)
+    return (*live(writer.builder.body, names(entry.returned)), Return(entry.returned))
+
+
+class _Writer:
+    """Writes buckets."""
+
+    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str) -> None:
+        self.builder: FunctionBuilder = namer(entry)
+        self._values, self._stream = values, stream
+        self._unpacked: dict[str, tuple[str, ...]] = {}
+
+    def write(self, bucket: Bucket) -> None:
+        """Write a bucket: what is packed on each device, the sum over devices, and its items."""
+        sums = bucket.sums
+        packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
+        first = sums[0].statement
+        if len(sums) == 1:
+            self.builder.body.append(replace(first, args=tuple(packed), stream=self._stream))
+            return
+        totals = tuple(self.builder.fresh("bucket_sum") for _ in first.results)
+        self.builder.body.append(Apply(totals, first.op, tuple(packed), first.attrs, stream=self._stream))
+        for total, items in zip(totals, zip(*(each.statement.results for each in sums), strict=True), strict=True):
+            self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
+
+    def _packed(self, terms: Sequence[Addends]) -> str:
+        """The gradients of one device, as a tuple if they are several, with their addends added up."""
+        together = [self._together([self._value(*addend) for addend in row]) for row in zip(*terms, strict=True)]
+        if len(together) == 1:
+            return together[0]
+        return self.builder.apply("Sum", *together, results=("bucket",))[0]
+
+    def _together(self, values: Sequence[str]) -> str:
+        return values[0] if len(values) == 1 else self.builder.apply("MakeTuple", *values, results=("bucket",))[0]
+
+    def _value(self, name: str, item: int | None) -> str:
+        if item is None:
+            return name
+        if name not in self._unpacked:
+            packed = type_of(self._values[name])
+            assert isinstance(packed, TupleType)
+            hints = tuple(f"{name}_item" for _ in packed.items)
+            self._unpacked[name] = self.builder.apply("UnpackTuple", name, results=hints)
+        return self._unpacked[name][item]

@@ -1,0 +1,122 @@
+"""Kind: sums of gradients over devices, in buckets, beside the backward pass that makes the next gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
+from distir.ir.calls import callees_first
+from distir.ops import OPS, Value, type_of
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.overlap.buckets import buckets_of, written
+from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
+from distir.transform.overlap.opening import is_product, opened
+from distir.transform.steps import StepError
+from distir.transform.zero.plain import without_buckets
+
+STREAM = "reduce"
+
+REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupAllreduce", "GroupReduceScatter"})
+"""The ops that sum over devices."""
+
+
+@kind
+def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_bytes: int = 1 << 20) -> Overlapped:
+    """Gradients are summed over devices on the stream `reduce`, in buckets, while the backward pass goes on.
+
+    A bucket is summed as soon as its last gradient is there: in a pipeline, and with microbatches, in the last
+    microbatch's backward pass, whose calls of layers are written out for that. It takes gradients until it has
+    `bucket_bytes`, and the first one of each group of devices `first_bucket_bytes`, as PyTorch's DDP does (25 MiB and
+    1 MiB); Megatron's buckets have max(40 M, 1 M x D) elements. With `bucket_bytes=0` each gradient is summed by
+    itself. A bucket's devices all hold the same weights.
+    """
+    if bucket_bytes < 0 or first_bucket_bytes < 0:
+        raise StepError(f"a bucket has 0 bytes or more, found {min(bucket_bytes, first_bucket_bytes)}")
+    checked(module)
+    entry = without_buckets(entry_of(module))
+    of = _Meanings(module)
+    sums = of.gradient_sums(entry, checked(module).states[entry.name])
+    if not sums:
+        hint = "apply `dp` or `dtp` to a training step first"
+        raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
+    entry = opened(module, entry, [name for index in sums for name in names(operands(entry.body[index]))])
+    values = checked(_with(module, entry)).states[entry.name]
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes)
+    body = written(entry, values, buckets, STREAM)
+    several = any(len(bucket.sums) > 1 for bucket in buckets)
+    done = f"{_counted(len(sums), 'sum')} of gradients on `{STREAM}`"
+    if several:
+        done += f" in {_counted(len(buckets), 'bucket')}"
+    return Overlapped(_with(module, replace(entry, body=body)), done)
+
+
+def _with(module: Module, entry: Function) -> Module:
+    """The module with another entry function, without the functions that nothing calls any more."""
+    made = Module(entry if f.name == entry.name else f for f in module)
+    before = {s.function for f in module for s in f.body if isinstance(s, Call)}
+    while True:
+        called = {s.function for f in made for s in f.body if isinstance(s, Call)}
+        gone = before - called
+        if gone.isdisjoint(made.functions):
+            return made
+        made = Module(f for f in made if f.name not in gone)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+class _Meanings:
+    """Which functions update weights, and which compute products, in calls too."""
+
+    def __init__(self, module: Module) -> None:
+        self._updates: dict[str, bool] = {}
+        self._products: dict[str, bool] = {}
+        for function in callees_first(module):
+            self._updates[function.name] = any(self.updates(s) for s in function.body)
+            self._products[function.name] = any(self.is_product(s) for s in function.body)
+
+    def updates(self, statement: Statement) -> bool:
+        """Whether a statement updates weights."""
+        if isinstance(statement, Call):
+            return self._updates[statement.function]
+        return isinstance(statement, Apply) and statement.op in OPS and OPS[statement.op].family == "optimizer"
+
+    def is_product(self, statement: Statement) -> bool:
+        """Whether a statement is of the forward or the backward pass, or may be."""
+        if isinstance(statement, Call):
+            return self._products.get(statement.function, True)
+        return isinstance(statement, Apply) and is_product(statement)
+
+    def gradient_sums(self, entry: Function, values: Mapping[str, Value]) -> list[int]:
+        """The statements on the compute stream that sum gradients over devices: what they make leads to updates alone.
+
+        Where nothing is updated, it leads to results. Sums of scalars, such as norms and losses, are none of them.
+        """
+        trained = any(self.updates(s) for s in entry.body)
+        updating: set[str] = set()
+        """The values that lead to updates."""
+        passing: set[str] = set()
+        """Those that lead to products."""
+        found: list[int] = []
+        for index in range(len(entry.body) - 1, -1, -1):
+            statement = entry.body[index]
+            made, used = set(results(statement)), set(names(operands(statement)))
+            if self.updates(statement) or (isinstance(statement, Return) and not trained):
+                updating |= used
+                continue
+            if self.is_product(statement) or not made.isdisjoint(passing):
+                passing |= used
+            if not made.isdisjoint(updating):
+                updating |= used
+            is_sum = isinstance(statement, Apply) and statement.op in REDUCTIONS and not statement.stream
+            if is_sum and made & updating and made.isdisjoint(passing) and not all(_is_scalar(values[n]) for n in used):
+                found.append(index)
+        return found[::-1]
+
+
+def _is_scalar(value: Value) -> bool:
+    found = type_of(value)
+    return isinstance(found, TensorType) and found.shape == ()

@@ -1,0 +1,54 @@
+"""What a kind of overlap is, and the kinds by name.
+
+    @kind
+    def gradients(module: Module, *, bucket_bytes: int = 25 << 20) -> Overlapped:
+        '''Reductions of gradients in buckets, beside the backward pass, on the stream `reduce`.'''
+
+A kind is a function from a program to one whose results are the same, and what is to be said of it. Its docstring is
+shown where the step `overlap` is documented, its keyword-only parameters are options of the step. Where it finds
+nothing to do it raises `Inapplicable`. Knows no kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from distir.ir import Module
+from distir.ir.registry import Registry
+from distir.transform.steps import StepPart, options_of
+
+
+class Inapplicable(Exception):  # noqa: N818 no error: other kinds may apply
+    """A kind finds nothing to do: why, in words that follow a colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlapped:
+    """What a kind has made of a program.
+
+    `done`: what it has put on which stream, in words; `left`: what it has left alone, and why, a line each.
+    """
+
+    module: Module
+    done: str
+    left: tuple[str, ...] = ()
+
+
+Kind = Callable[..., Overlapped]
+
+KINDS: Registry[StepPart] = Registry()
+"""Every kind by its name, in the order in which they are applied: ours, and then those of plugins."""
+
+
+def kind(transform: Kind) -> Kind:
+    """Register a kind under its own name. Raises TypeError for an option that another kind has, or no word could give.
+
+    It raises `Inapplicable` where it finds nothing to do, StepError for a value of an option that does not fit.
+    """
+    name, options = transform.__name__, options_of(transform)
+    for other in KINDS.values():
+        if other.name != name and (shared := options.keys() & other.options.keys()):
+            raise TypeError(f"the kinds `{other.name}` and `{name}` both have an option `{min(shared)}`")
+    KINDS.register(name, StepPart(name, transform, options), transform.__module__)
+    return transform

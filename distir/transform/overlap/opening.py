@@ -1,0 +1,143 @@
+"""The entry function with calls written out that make gradients layer by layer, and where items of tuples are from.
+
+A pipeline's backward pass of a stage is a function, and several passes may be a `round`. What is to be issued between
+two layers must stand between their calls. Calls of one function on several devices, which stand side by side, are
+written out in step: so each device gets to its layers when its peers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from distir.ir import Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir.builder import namer
+from distir.ops import OPS
+from distir.transform.common_subexpressions import with_arguments
+from distir.transform.inline import written_out
+
+
+class Tuples:
+    """The tuples that a function packs, unpacks, and adds up."""
+
+    def __init__(self, function: Function) -> None:
+        self.made = {name: index for index, statement in enumerate(function.body) for name in results(statement)}
+        self._body = function.body
+
+    def maker(self, name: Arg) -> Statement | None:
+        """The statement that makes a value; None for a parameter or a constant."""
+        return self._body[self.made[name]] if isinstance(name, str) and name in self.made else None
+
+    def item(self, name: Arg) -> Arg:
+        """The value that a name means, where it is an item of a tuple that is packed in this function."""
+        while isinstance(maker := self.maker(name), Apply) and maker.op == "UnpackTuple":
+            packed = self.items(maker.args[0])
+            if packed is None:
+                break
+            name = packed[maker.results.index(name)]  # type: ignore[arg-type]
+        return name
+
+    def items(self, name: Arg) -> Sequence[Arg] | None:
+        """The items of a tuple that is packed in this function."""
+        maker = self.maker(name)
+        return maker.args if isinstance(maker, Apply) and maker.op == "MakeTuple" else None
+
+    def last(self, args: Iterable[Arg]) -> str | None:
+        """Of several values, the one that is made last; None for parameters and constants alone."""
+        return max((name for name in names(args) if name in self.made), key=self.made.__getitem__, default=None)
+
+    def total(self, name: Arg) -> tuple[Apply, int] | None:
+        """The sum of tuples that a value is an item of, and which one."""
+        maker = self.maker(name)
+        if not isinstance(maker, Apply) or maker.op != "UnpackTuple" or not isinstance(name, str):
+            return None
+        total = self.maker(maker.args[0])
+        if not isinstance(total, Apply) or total.op != "Sum":
+            return None
+        return total, maker.results.index(name)
+
+
+def opened(module: Module, entry: Function, wanted: Collection[str]) -> Function:
+    """The entry function with the calls written out that make values which are `wanted`, where calls in them do."""
+    called: dict[str, bool] = {}
+
+    def is_opened(statement: Statement) -> bool:
+        if not isinstance(statement, Call):
+            return False
+        function = module.functions[statement.function]
+        if function.name not in called:
+            inner = [s.function for s in function.body if isinstance(s, Call)]
+            called[function.name] = not function.kernel and any(not module.functions[name].kernel for name in inner)
+        return called[function.name]
+
+    while True:
+        makers = {index for index in _makers(entry, wanted) if is_opened(entry.body[index])}
+        if not makers:
+            return entry
+        entry = _written(module, entry, makers)
+
+
+def _makers(entry: Function, wanted: Iterable[str]) -> set[int]:
+    """The calls that values come from: behind tuples, and through what else is made of the last one, but products."""
+    tuples = Tuples(entry)
+    found: set[int] = set()
+    for name in wanted:
+        value: Arg | None = name
+        while value is not None:
+            value = tuples.item(value)
+            maker = tuples.maker(value)
+            if isinstance(maker, Call) and isinstance(value, str):
+                found.add(tuples.made[value])
+            total = tuples.total(value)
+            if total is not None:
+                last = tuples.last(total[0].args)
+                packed = None if last is None else tuples.items(last)
+                value = last if packed is None else packed[total[1]]
+            else:
+                value = tuples.last(maker.args) if isinstance(maker, Apply) and not is_product(maker) else None
+    return found
+
+
+def is_product(statement: Apply) -> bool:
+    """Whether a statement is of the kind that a forward or a backward pass consists of: a product, or attention."""
+    return statement.op in OPS and OPS[statement.op].contraction is not None
+
+
+def _written(module: Module, entry: Function, makers: Collection[int]) -> Function:
+    """The entry function with some of its calls written out, those side by side of one function in step."""
+    builder = namer(entry)
+    body: list[Statement] = []
+    instead: dict[str, Arg] = {}
+    index = 0
+    while index < len(entry.body):
+        run = _run(entry, index, makers)
+        if not run:
+            body.append(with_arguments(entry.body[index], instead))
+            index += 1
+            continue
+        columns: list[list[Statement]] = []
+        for call in run:
+            given = with_arguments(call, instead)
+            assert isinstance(given, Call)
+            column, replaced = written_out(module, given, builder)
+            columns.append(column)
+            instead.update(replaced)
+        longest = max(map(len, columns))
+        body += [column[row] for row in range(longest) for column in columns if row < len(column)]
+        index += len(run)
+    return replace(entry, body=tuple(body))
+
+
+def _run(entry: Function, index: int, makers: Collection[int]) -> list[Call]:
+    """The calls from a statement on that are written out in step: of one function, none of which uses another one."""
+    found: list[Call] = []
+    made: set[str] = set()
+    for number in range(index, len(entry.body)):
+        call = entry.body[number]
+        if number not in makers or not isinstance(call, Call) or isinstance(call, Return):
+            break
+        if (found and call.function != found[0].function) or not made.isdisjoint(names(operands(call))):
+            break
+        found.append(call)
+        made.update(call.results)
+    return found

@@ -1,0 +1,150 @@
+"""The step `overlap`: its kinds one after the other, and what the simulator says that each gains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distir.cost import show_seconds
+from distir.diagnostics import Diagnostic, Note, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.diagnostics.spelling import nearest
+from distir.ir import Constant, Function, Module, Part, Site
+from distir.simulate import BindError, simulate
+from distir.transform.checking import check_result, checked
+from distir.transform.entry import entry_of
+from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped
+from distir.transform.steps import StepError, is_heard, step, tell
+
+
+@step(
+    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "dp", "dtp", "zero"),
+    choices={"value": KINDS},
+    parts=KINDS,
+)
+def overlap(
+    module: Module,
+    value: tuple[str, ...] = (),
+    *,
+    hardware: str = "dgx-a100",
+    bind: tuple[str, ...] = (),
+    **options: Any,
+) -> Module:
+    """Communication beside computation: what communicates is put on streams of its own, and issued early.
+
+    `overlap` does all that applies, `overlap=gradients,weights` what is named. Apply it to a distributed program, after
+    `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes what a program costs, never what it means.
+
+    For each kind it says what is on which stream now, what it left alone, and what that gains in a simulation on
+    `hardware`. `bind=B=64` sets sizes.
+
+    Raises ProgramError where nothing applies, or a kind that is named does not.
+    """
+    checked(module)
+    entry, sizes = entry_of(module), _sizes(bind)
+    found = overlapped(module, value, options)
+    named = {name: why for name, why in found.refused.items() if name in value}
+    if refused := named if found.done else found.refused:
+        raise ProgramError([_refusal(entry, refused)])
+    if is_heard():
+        _report(found, hardware, sizes)
+    return found.module
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapsFound:
+    """What came of several kinds: the program before the first, what each has done, and why others do not apply."""
+
+    before: Module
+    done: Mapping[str, Overlapped]
+    refused: Mapping[str, str]
+
+    @property
+    def module(self) -> Module:
+        """The program after the last of them; the one before where none applies."""
+        return [self.before, *(each.module for each in self.done.values())][-1]
+
+
+def overlapped(module: Module, kinds: Collection[str] = (), options: Mapping[str, Any] | None = None) -> OverlapsFound:
+    """A program after all kinds of overlap that apply, or of those that are named. What does not apply is no mistake.
+
+    Raises StepError for a kind that there is not, an option of none of them, or a value of one that does not fit;
+    ProgramError where a kind gives a program that does not check, with DIR606.
+    """
+    given = options or {}
+    for name in kinds:
+        if name not in KINDS:
+            near = nearest(name, KINDS)
+            hint = f"did you mean `{near}`?" if near else f"the kinds are {', '.join(KINDS)}"
+            raise StepError(f"there is no kind of overlap `{name}`; {hint}")
+    chosen = [kind for kind in KINDS.values() if not kinds or kind.name in kinds]
+    for option in given:
+        if not any(option in kind.options for kind in chosen):
+            owner = next((kind.name for kind in KINDS.values() if option in kind.options), None)
+            raise StepError(
+                f"there is no option `{option}`" if owner is None else f"`{option}` is an option of the kind `{owner}`"
+            )
+    made, done, refused = module, dict[str, Overlapped](), dict[str, str]()
+    for kind in chosen:
+        own = {name: value for name, value in given.items() if name in kind.options}
+        try:
+            done[kind.name] = kind.transform(made, **own)
+        except Inapplicable as why:
+            refused[kind.name] = str(why)
+            continue
+        check_result(f"overlap={kind.name}", made, done[kind.name].module)
+        made = done[kind.name].module
+    return OverlapsFound(module, done, refused)
+
+
+def _refusal(entry: Function, refused: Mapping[str, str]) -> Diagnostic:
+    site = Site(entry.name, None, Part("name"))
+    message = f"nothing in `@{entry.name}` can be overlapped"
+    if len(refused) == 1:
+        ((name, why),) = refused.items()
+        return Diagnostic(codes.NOTHING_TO_OVERLAP, site, f"`{name}` does not apply to `@{entry.name}`: {why}")
+    notes = tuple(Note(f"`{name}`: {why}") for name, why in refused.items())
+    hint = "apply it to a distributed program: `grad optimizer=adam dp=4 overlap`"
+    return Diagnostic(codes.NOTHING_TO_OVERLAP, site, message, notes, hint)
+
+
+def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -> None:
+    """Tell what each kind has done, and what that gains."""
+    before = _latency(found.before, hardware, bind)
+    for name, each in found.done.items():
+        after = before if isinstance(before, str) else _latency(each.module, hardware, bind)
+        tell(f"{name}: {each.done}; {_gain(before, after)}")
+        for line in each.left:
+            tell(f"{name}: {line}")
+        before = after
+    for name, why in found.refused.items():
+        tell(f"{name}: does not apply: {why}")
+
+
+def _latency(module: Module, hardware: str, bind: Mapping[str, Constant]) -> float | str:
+    """How long a program takes, in seconds, or why that is not known."""
+    try:
+        return simulate(module, hardware, bind=bind).latency_s
+    except ProgramError as error:
+        return error.diagnostics[0].message
+    except BindError as error:
+        return str(error)
+
+
+def _gain(before: float | str, after: float | str) -> str:
+    if isinstance(before, str) or isinstance(after, str):
+        return f"the gain is not known: {before if isinstance(before, str) else after}"
+    change = (before - after) / before if before else 0.0
+    words = "less" if change >= 0 else "more"
+    return f"{show_seconds(before)} before, {show_seconds(after)} now, {abs(change):.1%} {words}"
+
+
+def _sizes(words: tuple[str, ...]) -> dict[str, Constant]:
+    found: dict[str, Constant] = {}
+    for word in words:
+        name, _, size = word.partition("=")
+        if not name or not size.isdecimal():
+            raise StepError(f"`bind` expected names with sizes, as in `bind=B=64`, found `{word}`")
+        found[name] = int(size)
+    return found

@@ -1,0 +1,184 @@
+"""Kind: transfers between the stages of a pipeline, beside what both ends compute.
+
+A transfer is a `Send`, with what serves it alone: the cut, or the reduction, of what shards send, and the gather where
+it arrives. It moves onto a stream, and as far forward as its operands and the order on that stream allow: both ends
+begin it as soon as its value is there, and no transfer overtakes another one on its stream.
+
+A stream is for one direction between two devices, so that no transfer waits for those of other devices, or for those
+the other way. Names are used again where no device would have one twice: `forward` and `forward_2` in turn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from distir.analysis import Instance
+from distir.ir import DISCARD, Apply, Function, Module, Statement, names, operands, results, types
+from distir.ops import OPS, type_of
+from distir.simulate.simulation import reached
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
+
+CUTS = frozenset({"Split"})
+"""What cuts a value of which each shard sends a part."""
+
+
+@kind
+def transfers(module: Module) -> Overlapped:
+    """Stages send beside what they compute, on a stream for each direction: `forward`, `backward`."""
+    sends = _Sends()
+    domain, entry = checked(module).domain, entry_of(module)
+    for instance in reached(domain, domain.own[entry.name]):
+        sends.read(instance)
+    if not sends.links:
+        raise Inapplicable("nothing is sent from one device to another; apply `pp` or `dtp` with several stages first")
+    streams = sends.streams()
+    made = Module(_moved(function, streams.get(function.name, {})) for function in module)
+    names_used = sorted({stream for found in streams.values() for stream in found.values()})
+    listed = ", ".join(f"`{name}`" for name in names_used)
+    return Overlapped(made, f"{len(sends.links)} transfers on {listed}")
+
+
+Link = tuple[int, int]
+"""From a device to another one."""
+
+Place = tuple[str, int]
+"""A statement: its function, and its number there."""
+
+
+@dataclass(slots=True)
+class _Sends:
+    """The transfers of a program."""
+
+    links: dict[Place, set[Link]] = field(default_factory=dict[Place, "set[Link]"])
+    """By `Send`: from where to where, in all calls of its function."""
+    serving: dict[Place, Place] = field(default_factory=dict[Place, Place])
+    """By a statement that serves sends alone: one of these."""
+    together: list[tuple[Place, ...]] = field(default_factory=list[tuple[Place, ...]])
+    """Sends of which the parts are gathered, or were cut, together."""
+
+    def read(self, instance: Instance) -> None:
+        """Note the sends of a function, in one kind of call."""
+        function = instance.function
+        first = not any(name == function.name for name, _ in self.links)
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply) and statement.op == "Send" and not statement.stream:
+                value, target = instance.state(statement.args)[0], statement.attrs["device"]
+                assert isinstance(target, int)
+                sources = types.devices(type_of(value)) if value is not None else frozenset[int]()
+                if links := {(source, target) for source in sources if source != target}:
+                    self.links.setdefault((function.name, index), set()).update(links)
+        if first and any(name == function.name for name, _ in self.links):
+            self._serving(function)
+
+    def _serving(self, function: Function) -> None:
+        made: dict[str, int] = {}
+        users: defaultdict[str, list[int]] = defaultdict(list)
+        for index, statement in enumerate(function.body):
+            made.update((name, index) for name in results(statement) if name != DISCARD)
+            for name in dict.fromkeys(names(operands(statement))):
+                users[name].append(index)
+        own = {index: {index} for name, index in self.links if name == function.name}
+        """By statement that belongs to transfers: the sends of these."""
+        for index in reversed(range(len(function.body))):
+            statement = function.body[index]
+            after = [user for name in results(statement) for user in users[name]]
+            if index not in own and after and _may_lead(statement) and all(user in own for user in after):
+                own[index] = {send for user in after for send in own[user]}
+        for index, statement in enumerate(function.body):
+            before = [made.get(name) for name in names(operands(statement))]
+            if index not in own and before and _may_follow(statement) and all(i in own for i in before):
+                own[index] = {send for i in before if i is not None for send in own[i]}
+        for index, sends in own.items():
+            places = tuple([(function.name, send) for send in sorted(sends)])
+            self.together.append(places)
+            if (function.name, index) not in self.links:
+                self.serving[function.name, index] = places[0]
+
+    def streams(self) -> dict[str, dict[int, str]]:
+        """By function, and statement of a transfer: its stream."""
+        groups = _Groups()
+        for places in self.together:
+            groups.join(link for place in places for link in self.links[place])
+        stream_of: dict[Link, str] = {}
+        taken: defaultdict[int, set[str]] = defaultdict(set)
+        for links in groups.all():
+            devices = {device for link in links for device in link}
+            direction = "forward" if min(links)[0] < min(links)[1] else "backward"
+            number, name = 1, direction
+            while any(name in taken[device] for device in devices):
+                number += 1
+                name = f"{direction}_{number}"
+            for device in devices:
+                taken[device].add(name)
+            stream_of.update(dict.fromkeys(links, name))
+        found: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        for place, links in self.links.items():
+            found[place[0]][place[1]] = stream_of[min(links)]
+        for place, send in self.serving.items():
+            found[place[0]][place[1]] = found[send[0]][send[1]]
+        return found
+
+
+@dataclass(slots=True)
+class _Groups:
+    """Links, those joined that need one stream."""
+
+    of: dict[Link, list[Link]] = field(default_factory=dict[Link, "list[Link]"])
+
+    def join(self, links: Iterable[Link]) -> None:
+        """These need one."""
+        group: list[Link] = []
+        for link in links:
+            other = self.of.setdefault(link, [link])
+            if other is not group:
+                group += other
+                self.of.update(dict.fromkeys(other, group))
+
+    def all(self) -> list[list[Link]]:
+        """Each group once, in the order in which they came."""
+        return [*{id(group): group for group in self.of.values()}.values()]
+
+
+def _may_lead(statement: Statement) -> bool:
+    """Whether a statement may make what is sent: a view, a cut, or a collective."""
+    if not isinstance(statement, Apply) or statement.stream:
+        return False
+    op = OPS[statement.op]
+    return bool(op.view) or op.communication is not None or statement.op in CUTS
+
+
+def _may_follow(statement: Statement) -> bool:
+    """Whether a statement may make what was sent of what has arrived: a view, or a gather."""
+    if not isinstance(statement, Apply) or statement.stream:
+        return False
+    op = OPS[statement.op]
+    return bool(op.view) or op.communication == "allgather"
+
+
+def _moved(function: Function, streams: Mapping[int, str]) -> Function:
+    """The function with statements on streams, each as far forward as its operands and its stream allow."""
+    if not streams:
+        return function
+    behind: defaultdict[int, list[Statement]] = defaultdict(list)
+    """By statement that stays: those that come behind it; -1: before all."""
+    place: dict[str, int] = {}
+    """By value: the statement that stays, it or what stands before it."""
+    last: dict[str, int] = {}
+    for index, statement in enumerate(function.body):
+        at = index
+        if index in streams:
+            name = streams[index]
+            needed = [place.get(operand, -1) for operand in names(operands(statement))]
+            last[name] = at = max([last.get(name, -1), *needed])
+            assert isinstance(statement, Apply)
+            behind[at].append(statement if OPS[statement.op].view else replace(statement, stream=name))
+        place.update(dict.fromkeys(results(statement), at))
+    body = [*behind[-1]]
+    for index, statement in enumerate(function.body):
+        body += [] if index in streams else [statement]
+        body += behind[index]
+    return replace(function, body=tuple(body))
