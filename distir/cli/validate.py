@@ -31,7 +31,7 @@ def validate(
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
     as_json: options.AsJson = False,
 ) -> int:
-    """Predict measured training runs, and say how far off the predictions are.
+    """Predict measured training runs, and say how far off that is.
 
     A row is a run: a model, GPUs, degrees of parallelism, a framework, and the step time and memory that were measured.
     It becomes the program that this framework would run, which is simulated on the machine that the row names. Columns
