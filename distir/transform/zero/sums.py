@@ -77,14 +77,11 @@ class SumsOfParts:
             return entry
 
     def _summed(self, defined: dict[str, Statement], name: str) -> bool:
-        """Whether a gradient comes out of a tuple that a function returns, or is a sum of what does."""
+        """Whether a gradient comes out of a tuple, as sums over microbatches do, or is a sum of what does."""
         statement = defined.get(name)
         if isinstance(statement, Apply) and statement.op in ADDING:
             return any(self._summed(defined, arg) for arg in names(statement.args))
-        if isinstance(statement, Apply) and statement.op == "UnpackTuple":
-            (arg,) = statement.args
-            return isinstance(arg, str) and isinstance(defined.get(arg), Call)
-        return False
+        return isinstance(statement, Apply) and statement.op == "UnpackTuple"
 
     def returning(self, name: str, helds: Sequence[Held | None]) -> Rewritten:
         """A function whose results are these parts. Raises UnmovableError."""
