@@ -30,8 +30,9 @@ def zero(module: Module, value: int, *, partition: str = "owner") -> Module:
 
     Stage 1 partitions the optimizer state: gradients are reduced to the device that updates the weight, and the new
     weight is sent to the others, into the memory of the old one. Stage 2 reduces each gradient as soon as it is
-    computed, so that it can be freed. Stage 3 also partitions the parameters: they are gathered before each use and
-    freed after it.
+    computed, so that it can be freed. Where gradients of microbatches are accumulated on the same devices, it reduces
+    those of each microbatch, and sums are of parts; those of a pipeline's stages it reduces once, at the end. Stage 3
+    also partitions the parameters: each layer's are gathered before it runs, in each microbatch, and freed after it.
 
     `partition`: with `owner`, each parameter is whole on one device, with balanced loads; with `split`, each parameter
     is sharded over all devices, along a divisible dimension (parameters without one have owners).
