@@ -76,6 +76,13 @@ class _Gathers:
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._early = _from_the_start(entry)
         self._weights = {p.name for p in entry.params if "param" in p.roles}
+        for statement in entry.body:  # as where weights in 32 bits are gathered in 16
+            if (
+                isinstance(statement, Apply)
+                and statement.op == "Cast"
+                and self._weights.issuperset(names(statement.args))
+            ):
+                self._weights.update(statement.results)
         self.layers: list[GatheredLayer] = []
         users = self._users()
         first: defaultdict[int, list[int]] = defaultdict(list)
@@ -148,10 +155,11 @@ class _Gathers:
         before: defaultdict[int, list[Statement]] = defaultdict(list)
         for number, layer in enumerate(self.layers):
             ahead = self._ahead(number, prefetch)
-            place = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
+            begins = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
             for index in layer.gathers:
                 gather = self._entry.body[index]
                 assert isinstance(gather, Apply)
+                place = max([begins, *(self._made.get(weight, -1) + 1 for weight in names(gather.args))])
                 renamed: dict[str, str] = {}
                 for weight in names(gather.args):
                     event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
