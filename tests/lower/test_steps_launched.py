@@ -5,7 +5,7 @@ import json
 import pytest
 
 import distir as api
-from distir.models import gpt2, mlp
+from distir.models import gpt2, mlp, named
 
 pytest.importorskip("torch")
 
@@ -73,3 +73,11 @@ def test_what_is_overlapped_runs_on_several_processes(distir, tmp_path, steps):
     """Buckets, gathers ahead and sends are begun, and waited for where they are used."""
     step = api.transform(mlp(3, 16, 16, "Float32"), "grad", "optimizer=adam", "clip=1.0", *steps.split())
     assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5
+
+
+def test_attention_drops_the_same_weights_on_several_processes(distir, tmp_path):
+    sizes = {"layers": 1, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 16, "vocabulary": 32, "sequence": 8}
+    model = api.format(named("llama3-8b", batch=4, dtype="Float32", **sizes))
+    module = api.parse(model.replace("= Attention[", "= Attention[dropout = 0.25, "))
+    found = launched(distir, tmp_path, api.transform(module, "seeded", "grad", "loss=cross_entropy", "dtp=2,2,1"))
+    assert found["max_abs_error"] < 1e-5
