@@ -51,6 +51,9 @@ def search(
     zero: Annotated[str, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3.")] = "0",
     checkpoint: Annotated[str, typer.Option(metavar="off|on|both", help="Whether to recompute activations.")] = "off",
     fuse: Annotated[bool, typer.Option("--fuse", help="Fuse each program's ops into kernels.")] = False,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Try each plan with communication beside computation, too.")
+    ] = False,
     fix: Annotated[list[str] | None, typer.Option(metavar="D=2", help="Fix a degree to one or more values.")] = None,
     all_divisors: Annotated[
         bool, typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two.")
@@ -148,6 +151,7 @@ def search(
             raise Refused(f"`--progress` expected {' or '.join(searching.PROGRESS)}, found `{progress}`")
         sizes = {name: _integers(text, name) for name, text in asked.items() if text is not None}
         space = replace(_space(sizes, schedule, sums, checkpoint, fix or (), all_divisors), fuse=fuse)
+        space = replace(space, overlap=(False, True) if overlap else (False,))
         chosen = _search(chosen_model, hardware, nodes, bind or (), space, devices, method, jobs, backend, steps, seed)
         with _log(csv, resume) as log:
             there = log.rows(chosen.digest) if log is not None else []
