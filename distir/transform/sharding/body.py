@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -296,7 +296,7 @@ class ShardedBody(Rewriting):
         self._write(Apply((result,), "MakeTuple", tuple(gathered)), ws, (tuple(states),))
 
     def _gather_into(self, result: str, part: str, w: Value, state: Split) -> None:
-        self.items.append(Collective(result, "MPIAllgather", part, Attributes({"axis": state.axis})))
+        self.items.append(Collective(result, "MPIAllgather", part, _along(state.axis)))
         self.define(result, w, WHOLE)
 
     def _decision(
@@ -469,6 +469,11 @@ class ShardedBody(Rewriting):
         self.items.append(Each(statement))
         for name, w, state in zip(statement.results, ws, given, strict=True):
             self.define(name, w, state)
+
+
+@cache
+def _along(axis: int) -> Attributes:
+    return Attributes({"axis": axis})
 
 
 @lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
