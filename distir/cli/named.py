@@ -62,6 +62,10 @@ OPTIONS: Final[dict[str, Any]] = {
             show_default=False,
         ),
     ],
+    "dropout": Annotated[
+        float | None,
+        typer.Option(metavar="R", help="The share that is dropped in training, from the parameter %seed."),
+    ],
 }
 """The options of commands that take a model's name, in their order, by the names of parameters."""
 
@@ -74,12 +78,13 @@ class ModelOptions:
     dtype: str | None
     phase: str | None
     context: int | None
+    dropout: float | None
 
     @property
-    def given(self) -> dict[str, int | str]:
+    def given(self) -> dict[str, int | float | str]:
         """All of them, by name."""
-        others = {"dtype": self.dtype, "phase": self.phase, "context": self.context}
-        return {**self.sizes, **{name: value for name, value in others.items() if value is not None}}
+        others = ((name, getattr(self, name)) for name in OTHERS)
+        return {**self.sizes, **{name: value for name, value in others if value is not None}}
 
 
 def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -106,7 +111,7 @@ def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
     return called
 
 
-OTHERS: Final = ("dtype", "phase", "context")
+OTHERS: Final = ("dtype", "phase", "context", "dropout")
 """Those of `OPTIONS` that are no sizes of a model."""
 
 
@@ -126,23 +131,23 @@ def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> 
 
     given, trained = dict(of.sizes), ["training"] if training else []
     if name not in models.PUBLISHED:
-        trained += [option for option in ("phase", "context") if option in of.given]
+        trained += [option for option in ("phase", "context", "dropout") if option in of.given]
     if name == "mlp":
         _refuse(name, [*given, *trained], [*DEFAULTS[name], "training"])
         sizes = DEFAULTS[name] | given
         return models.mlp(sizes["layers"], sizes["width"], batch, of.dtype or "Float16", training=training)
     if name == "gpt2":
-        _refuse(name, [*given, *trained], DEFAULTS[name])
+        _refuse(name, [*given, *trained], [*DEFAULTS[name], "dropout"])
         sizes = DEFAULTS[name] | given
         shape = (sizes["layers"], sizes["width"], sizes["heads"], sizes["sequence"])
-        return models.gpt2(*shape, batch, sizes["vocabulary"], of.dtype or "Float16")
+        return models.gpt2(*shape, batch, sizes["vocabulary"], of.dtype or "Float16", dropout=of.dropout or 0.0)
     if name in models.NAMED:
         _refuse(name, [*given, *(["dtype"] if of.dtype else []), *trained], [])
         return models.named(name, batch)
     if name in models.PUBLISHED:
         _refuse(name, [*given, *trained], models.sizes_of(models.PUBLISHED[name]))
         sequence = given.pop("sequence", None)
-        return models.named(name, batch, sequence, of.dtype, of.phase, of.context, **given)
+        return models.named(name, batch, sequence, of.dtype, of.phase, of.context, of.dropout or 0.0, **given)
     from distir.diagnostics.spelling import nearest
 
     near = nearest(name, [*models.NAMED, *models.PUBLISHED]) or nearest(name, DEFAULTS)

@@ -246,7 +246,7 @@ def test_the_editors_form_has_all_that_can_be_searched_for():
     from distir.cli.search import search
     from distir.models import SIZES
 
-    elsewhere = {"model", "hardware", "nodes", "sequence", "phase", "context", "dtype", *SIZES}
+    elsewhere = {"model", "hardware", "nodes", "sequence", "phase", "context", "dtype", "dropout", *SIZES}
     shown = {
         "csv",
         "resume",
