@@ -28,6 +28,7 @@ export function options(devices: number, schedules: readonly string[], before: R
     { name: "devices", label: "Devices", detail: "The product of the data, tensor and pipeline degrees.", value: String(devices), check: whole },
     { name: "batch-size", label: "Batch sizes", detail: "Such as 128,256, for the batch dimension. Empty if the program has a fixed batch size.", value: "", check: list },
     { name: "microbatches", label: "Microbatches", detail: "Numbers to try; empty: 2,4,…,128.", value: "", check: list },
+    { name: "accumulate", label: "Microbatches without a pipeline", detail: "Numbers to try where P is 1: gradients of so many are accumulated; empty: 1.", value: "", check: list },
     { name: "micro-batch", label: "Microbatch sizes", detail: "In the place of microbatches: examples in a replica's microbatch, such as 1,2.", value: "", check: list },
     { name: "apply", label: "Steps to apply first", detail: "Such as: grad optimizer=adamw precision=mixed.", value: "" },
     { name: "bind", label: "Sizes of dimensions", detail: "Such as: S=1024 N=8.", value: "", check: pairs },
