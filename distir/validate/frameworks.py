@@ -41,6 +41,8 @@ class Framework:
     gradients: Literal["auto", "fp32", "bf16"] = "auto"
     reduces_each_microbatch: bool = False
     """Whether gradients are reduced, and weights gathered, for each microbatch, as FSDP does; else once per step."""
+    fp8: str = "delayed"
+    """How products in 8-bit floats are scaled: a word of the step `fp8`. By default as Transformer Engine does."""
     optimizer: str = "adamw"
     clip: bool = True
     kernels: Kernels = "fused"

@@ -152,7 +152,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         written.append("RotaryEmbedding")
     training: list[str] = []
     if run.precision == "fp8":
-        training.append("fp8")
+        training.append(f"fp8={chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []

@@ -1,11 +1,11 @@
 """Communication beside computation: statements put on streams of their own, in the program as others have made it.
 
 `kinds` says what a kind of overlap is, `step` applies them. Each kind is one file, which registers itself when it is
-imported here; they are applied in this order. What `search` and others call is `overlapped`.
+imported here. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import gradients, transfers
+from distir.transform.overlap import gradients, transfers, weights
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
-__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped", "transfers"]
+__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped", "transfers", "weights"]
