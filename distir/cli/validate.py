@@ -51,7 +51,7 @@ def validate(
     from distir.validate.runs import RunsError
 
     try:
-        found = _read(runs, nodes)
+        found = read_all(runs, nodes)
         if explain is not None:
             return _explained(found, explain, as_json)
         known = _predicted(found, csv, jobs)
@@ -68,7 +68,7 @@ def validate(
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
 
 
-def _read(paths: Sequence[str], nodes: int | None) -> list[MeasuredRun]:
+def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun]:
     """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
     from distir.validate.frameworks import FRAMEWORKS
     from distir.validate.machines import GPUS, UNPROFILED

@@ -9,8 +9,17 @@ from typing import Final
 from distir.transform.overlap import KINDS
 from distir.validate.machines import at_peak, without_host, without_links, without_traffic
 from distir.validate.predictions import REFUSALS, figures_of
-from distir.validate.programs import RunProgram, plan_of
+from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram, plan_of
 from distir.validate.runs import MeasuredRun
+
+
+def _with_other_kernels(step: TrainingProgram) -> TrainingProgram:
+    return replace(step, kernels=FUSED if step.kernels != FUSED else EAGER)
+
+
+def _with_other_overlap(step: TrainingProgram) -> TrainingProgram:
+    return replace(step, overlap=() if step.overlap else tuple(KINDS))
+
 
 WHAT_IFS: Final[Mapping[str, tuple[str, Callable[[RunProgram], RunProgram]]]] = {
     "launch": (
@@ -19,11 +28,11 @@ WHAT_IFS: Final[Mapping[str, tuple[str, Callable[[RunProgram], RunProgram]]]] = 
     ),
     "kernels": (
         "the other kernels: fused where the framework runs op by op, op by op where it fuses",
-        lambda program: replace(program, kernels=("fuse",) if len(program.kernels) > 1 else ("fuse", "kernels=eager")),
+        lambda program: replace(program, step=_with_other_kernels(program.step)),
     ),
     "overlap": (
         "the other way: communication beside computation, or none of it",
-        lambda program: replace(program, overlap=() if program.overlap else tuple(KINDS)),
+        lambda program: replace(program, step=_with_other_overlap(program.step)),
     ),
     "links": (
         "communication takes no time",

@@ -82,8 +82,11 @@ MEGATRON = framework(
             "NVIDIA/Megatron-LM, megatron/training/arguments.py: bf16 accumulates gradients in fp32; "
             "clip_grad 1.0, vocabulary padded to a multiple of 128 · tp; Adam by default",
             "Korthikanti et al., arXiv:2205.05198: fused kernels, sequence parallelism",
+            "issue: that of Megatron-DeepSpeed, below",
         ),
         vocabulary=128,
+        issue=42e-6,
+        waits_for_sends=True,
     )
 )
 
@@ -97,6 +100,8 @@ NEMO = framework(
             "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
             "overlap of gradient reduction and parameter gathers",
         ),
+        issue=20e-6,
+        waits_for_sends=False,
         sharding="zero1",
         overlap=("gradients", "transfers"),
         sequence_parallel=True,
@@ -145,7 +150,7 @@ LLM_FOUNDRY = framework(
         kernels="eager",
         flash="flash1",
         sharding="zero3",
-        overlap=("gradients",),
+        overlap=("weights",),
         reduces_each_microbatch=True,
     )
 )
@@ -162,7 +167,7 @@ TORCHTITAN = framework(
         precision="mixed",
         kernels="fused",
         sharding="zero3",
-        overlap=("gradients",),
+        overlap=("weights",),
         reduces_each_microbatch=True,
         memory="reserved",
     )

@@ -10,7 +10,7 @@ from importlib import import_module
 from itertools import groupby
 from typing import Any
 
-from distir.analysis import check
+from distir.analysis import Analysis, check
 from distir.cost import HardwareError
 from distir.diagnostics import ProgramError
 from distir.files.scratch import ended_on_termination
@@ -22,7 +22,7 @@ from distir.simulate.simulation import BindError, Simulation
 from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
-from distir.validate.programs import RunProgram, UnsupportedError, framework_of, plan_of
+from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedError, framework_of, plan_of
 from distir.validate.runs import MeasuredRun
 
 SMALL = 8
@@ -58,13 +58,18 @@ def simulated(run: MeasuredRun) -> Simulation:
 
 def simulation_of(program: RunProgram) -> Simulation:
     """The simulation of a run's program. Raises ProgramError, StepError or Reject."""
-    module = program.module()
-    analysis = check(module, late=True)
-    if analysis.errors:
-        raise ProgramError(analysis.errors)
-    entry = module.entry()
+    analysis = _checked(program.step)
+    entry = analysis.module.entry()
     assert entry is not None
     return Sweep(analysis, entry, program.hardware).once(program.bind)
+
+
+@lru_cache(maxsize=32)  # the same program is simulated on several machines
+def _checked(step: TrainingProgram) -> Analysis:
+    analysis = check(step.module(), late=True)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return analysis
 
 
 @lru_cache(maxsize=1 << 10)

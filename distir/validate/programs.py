@@ -25,6 +25,10 @@ class UnsupportedError(ValueError):
     """A run that cannot be expressed; the text says why."""
 
 
+FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
+"""The steps that give a program its kernels."""
+
+
 def framework_of(run: MeasuredRun) -> Framework:
     """The framework of a run, with what the run states in the place of defaults."""
     found = FRAMEWORKS[run.framework]
@@ -75,33 +79,43 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
 
 
 @dataclass(frozen=True, slots=True)
-class RunProgram:
-    """A run as a program: the sequential training step, the steps that distribute it, and the machine."""
+class TrainingProgram:
+    """A training step: the model, and the steps that make its program, as the command line writes them.
+
+    `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
+    """
 
     model: Decoder
     sequence: int
-    batch: int
     written: tuple[str, ...]
-    """The ops that the framework has no kernel for."""
     training: tuple[str, ...]
     distribution: tuple[str, ...]
     overlap: tuple[str, ...]
     kernels: tuple[str, ...]
-    hardware: Hardware
-    repeats: int = 1
-    """How often all but the updates run in a step."""
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
-        step = _step(self.model, self.sequence, self.written, self.training)
-        module = _applied(step, self.distribution)
+        module = _applied(_step(self.model, self.sequence, self.written, self.training), self.distribution)
         if self.overlap:
             module = overlapped(module, self.overlap).module
         return _applied(module, self.kernels)
 
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """A run: its program, how many sequences all replicas take together, and the machine.
+
+    `repeats`: how often all but the updates runs in a step.
+    """
+
+    step: TrainingProgram
+    batch: int
+    hardware: Hardware
+    repeats: int = 1
+
     @property
     def bind(self) -> dict[str, int]:
-        """The batch: how many sequences all replicas take together."""
+        """The size of the program's batch."""
         return {str(BATCH): self.batch}
 
 
@@ -136,6 +150,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         raise UnsupportedError("offload to the host cannot be expressed")
     if run.precision in ("mxfp8", "nvfp4"):
         raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
+    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused"):
+        raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
     if ":" in chosen.sharding:
         raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
     rows, left = divmod(run.global_batch, run.dp * run.micro_batch)
@@ -161,6 +177,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
         training += [f"checkpoint={chosen.recompute}"]
     repeats = rows if chosen.reduces_each_microbatch and run.pp == 1 else 1
     rows //= repeats
+    if run.precision == "fp8" and rows > 1:
+        raise UnsupportedError("delayed scaling of 8-bit floats cannot be expressed with several microbatches")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     if run.pp > 1:
@@ -169,16 +187,6 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgra
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     stage = int(chosen.sharding[4])
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
-    kernels = ["fuse"] if chosen.kernels == "fused" else ["fuse", "kernels=eager"]
-    return RunProgram(
-        model,
-        run.seq,
-        run.global_batch // repeats,
-        tuple(written),
-        tuple(training),
-        tuple(steps),
-        chosen.overlap,
-        tuple(kernels),
-        hardware,
-        repeats,
-    )
+    kernels = FUSED if chosen.kernels == "fused" else EAGER
+    step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
+    return RunProgram(step, run.global_batch // repeats, hardware, repeats)
