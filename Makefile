@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTIR := $(BIN)/distir
 
 .DEFAULT_GOAL := help
-.PHONY: accuracy docs paper help demo test test-all zoo lint types check extension fuzz bench bless clean
+.PHONY: accuracy truth docs paper help demo test test-all zoo lint types check extension fuzz bench bless clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -66,6 +66,9 @@ bench: $(VENV)/.test ## speed, in CPU time, with ratios to baselines; never pass
 
 paper: $(VENV)/.test ## the paper's evaluation: docs/explanation/paper.md with its pictures; goes on where it was
 	$(BIN)/python examples/paper/report.py
+
+truth: $(VENV)/.test ## how true the simulator is: predicts published runs, writes docs/explanation/truth.md; goes on where it was
+	$(BIN)/python examples/measured/report.py $(ARGS)
 
 accuracy: $(VENV)/.test ## how true the simulator is: calibrate and run here (ARGS=--measured: compare with what was measured)
 	$(BIN)/python examples/accuracy/accuracy.py $(ARGS)

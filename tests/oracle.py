@@ -381,9 +381,15 @@ class _Walk:
     def _hosts(self, positions, done, spent):
         """By device: for how long its host issues an op, and by how much it delays what is computed beside it."""
         kinds = [self.machine.kind(position) for position in positions]
-        issue = [None if kind.host.blocking else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
+        issue = [None if self._waits(kind.host, done) else round(Fraction(kind.host.issue) / TICK) for kind in kinds]
         shares = [kind.interference if done.communication is not None else 0 for kind in kinds]
         return issue, [round(Fraction(share * spent) / TICK) for share in shares]
+
+    @staticmethod
+    def _waits(host, done):
+        """Whether a host waits until an op is done."""
+        sent = done.communication is not None and done.communication.pattern == "send"
+        return host.blocking or (host.waits_for_sends and sent)
 
     def _reused(self, function, args, operands, leaves, returned, ws):
         """Results of a kernel, and the operands of their size of which it needs each element in its turn only."""

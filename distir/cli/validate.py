@@ -28,6 +28,9 @@ def validate(
     ] = None,
     html: Annotated[str | None, typer.Option(metavar="OUT.html", help="Write a page of the same.")] = None,
     nodes: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only runs on this many nodes.")] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="ID", help="What a run's time is made of: what-ifs, the largest first.")
+    ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
     as_json: options.AsJson = False,
 ) -> int:
@@ -48,7 +51,9 @@ def validate(
     from distir.validate.runs import RunsError
 
     try:
-        found = _read(runs, nodes)
+        found = read_all(runs, nodes)
+        if explain is not None:
+            return _explained(found, explain, as_json)
         known = _predicted(found, csv, jobs)
     except (RunsError, PredictionsError) as error:
         message, _, hint = str(error).partition("; ")
@@ -63,7 +68,7 @@ def validate(
     return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
 
 
-def _read(paths: Sequence[str], nodes: int | None) -> list[MeasuredRun]:
+def read_all(paths: Sequence[str], nodes: int | None = None) -> list[MeasuredRun]:
     """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
     from distir.validate.frameworks import FRAMEWORKS
     from distir.validate.machines import GPUS, UNPROFILED
@@ -84,6 +89,41 @@ def _read(paths: Sequence[str], nodes: int | None) -> list[MeasuredRun]:
     if not chosen:
         raise Refused(f"no run is on {nodes} node{'' if nodes == 1 else 's'}")
     return chosen
+
+
+def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
+    """What-ifs of a run. Raises Refused for one that is not there, or cannot be predicted."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from distir.cost import show_seconds
+    from distir.diagnostics import suggestion
+    from distir.validate.explaining import explain
+    from distir.validate.predictions import REFUSALS, reason
+
+    run = next((run for run in runs if run.id == name), None)
+    if run is None:
+        raise Refused(f"there is no run `{name}`", suggestion(name, [run.id for run in runs]))
+    try:
+        found = explain(run)
+    except REFUSALS as error:
+        raise Refused(f"`{name}` cannot be predicted: {reason(error)}") from None
+    if as_json:
+        causes = [asdict(cause) for cause in found.causes]
+        output.write_json({"id": name, "measured_s": run.step_time_s, "predicted_s": found.predicted, "causes": causes})
+        return 0
+    made = output.table("what if", "", "step", "change", right="23")
+    for cause in found.causes:
+        if cause.seconds is not None:
+            change = f"{100 * cause.change / found.predicted:+.1f} %"
+            made.add_row(cause.name, cause.assumed, show_seconds(cause.seconds), change)
+    head = f"{name}: predicted {show_seconds(found.predicted)}"
+    if run.step_time_s:
+        off = 100 * (found.predicted / run.step_time_s - 1)
+        head += f", measured {show_seconds(run.step_time_s)} ({off:+.1f} %)"
+    output.lay_out(Text(head + "\n"), made)
+    return 0
 
 
 def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[str, Prediction]:

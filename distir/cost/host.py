@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from distir.ops.resources import Work
+
 FRAMEWORKS = ("eager", "compiled", "graphs")
 """How ops are issued: one by one from Python, compiled together, or recorded once and replayed (CUDA graphs)."""
 
@@ -13,12 +15,19 @@ FRAMEWORKS = ("eager", "compiled", "graphs")
 class Host:
     """What issuing an op takes on the host, in seconds. The host does not wait for the op, unless it is `blocking`.
 
-    `frameworks`: the same under those for which the profile states it.
+    `waits_for_sends`: it waits until what it sends or receives has arrived, as Megatron-LM does, which synchronizes
+    with the device behind each transfer. `frameworks`: the same under those for which the profile states it.
     """
 
     issue: float = 0.0
     blocking: bool = False
+    waits_for_sends: bool = False
     frameworks: Mapping[str, Host] = field(default_factory=dict[str, "Host"])
+
+    def waits(self, work: Work) -> bool:
+        """Whether the host waits until this work is done."""
+        sends = work.communication is not None and work.communication.pattern == "send"
+        return self.blocking or (self.waits_for_sends and sends)
 
 
 FREE_HOST = Host()

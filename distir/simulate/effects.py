@@ -299,21 +299,22 @@ class Effects:
             _shared(definition, inputs, len(sizes)) if view else (),
             () if view else _donations(definition, inputs, ws),
             self.temporary(done, devices) if done.temporary else (),
-            issue=self.issue(devices),
+            issue=self.issue(done, devices),
             taxes=self.taxes(done, devices, cost),
         )
 
-    def issue(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """By device: for how many ticks its host issues an op; empty if none takes time for that."""
+    def issue(self, done: Work, devices: Sequence[int]) -> tuple[int, ...]:
+        """By device: for how many ticks its host issues an op of this work; empty if none takes time for that."""
         if not self.hosts:
             return ()
         hosts = [self.hardware.kind(self.place[device]).host for device in devices]
-        return tuple([BLOCKING if host.blocking else to_ticks(host.issue) for host in hosts])
+        return tuple([BLOCKING if host.waits(done) else to_ticks(host.issue) for host in hosts])
 
     @cached_property
     def hosts(self) -> bool:
         """Whether hosts take time to issue ops, or wait for them."""
-        return any(kind.host.issue or kind.host.blocking for kind in self.hardware.kinds.distinct)
+        hosts = [kind.host for kind in self.hardware.kinds.distinct]
+        return any(host.issue or host.blocking or host.waits_for_sends for host in hosts)
 
     def taxes(self, done: Work, devices: Sequence[int], cost: Cost) -> tuple[int, ...]:
         """By device: by how many ticks an op delays what is computed beside it."""

@@ -65,7 +65,7 @@ class Kernel:
             chip.donations(),
             (),
             reuses=chip.reuses(ws),
-            issue=effects.issue(devices),
+            issue=effects.issue(work, devices),
         )
 
 

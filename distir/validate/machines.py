@@ -7,14 +7,15 @@ power, and the host issues the next op while the last one runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from distir import cost
-from distir.cost import DeviceKind, Hardware, Level
+from distir.cost import DeviceKind, Hardware, Level, Link
 from distir.cost.contractions import AttentionFigures, ProductFigures
-from distir.cost.host import Host
+from distir.cost.host import FREE_HOST, Host
 from distir.ir import DTYPES
 from distir.ops.resources import MatrixProduct
 
@@ -45,11 +46,15 @@ class MachineError(ValueError):
 class Conditions:
     """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
 
-    `attention`: the rate of attention's kernel over that of the profile's.
+    `attention`: the rate of attention's kernel over that of the profile's; `compute`, `links`: the same of products,
+    and of the bandwidth of links.
     """
 
     issue: float = 0.0
     attention: float = 1.0
+    waits_for_sends: bool = False
+    compute: float = 1.0
+    links: float = 1.0
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +69,48 @@ def machine(gpu: str, gpus: int, node_gbps: float | None, conditions: Conditions
     found = cost.load(GPUS[gpu], nodes)
     if node_gbps is not None and nodes > 1:
         found = _with_network(found, node_gbps * 1e9 / 8)
+    if conditions.links != 1:
+        found = _with_links(found, lambda link: replace(link, bandwidth=link.bandwidth * conditions.links))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
+
+
+def without_links(hardware: Hardware) -> Hardware:
+    """The machine where communication takes no time."""
+    return _with_links(hardware, lambda link: Link(0.0, 0.0, math.inf))
+
+
+def without_host(hardware: Hardware) -> Hardware:
+    """The machine where neither issuing nor launching an op takes time."""
+
+    def free(kind: DeviceKind) -> DeviceKind:
+        products = {n: replace(f, usual=replace(f.usual, launch=0.0)) for n, f in kind.products.items()}
+        attention = {n: tuple(replace(f, launch=0.0) for f in sizes) for n, sizes in kind.attention.items()}
+        return replace(kind, launch=0.0, host=FREE_HOST, products=products, attention=attention)
+
+    return replace(hardware, kinds=hardware.kinds.map(free))
+
+
+def without_traffic(hardware: Hardware) -> Hardware:
+    """The machine whose memory takes no time, but in products and attention."""
+    return replace(hardware, kinds=hardware.kinds.map(lambda kind: replace(kind, bandwidth=math.inf)))
+
+
+def at_peak(hardware: Hardware) -> Hardware:
+    """The machine whose products run at the peak of its arithmetic, whatever their shapes."""
+
+    def fastest(kind: DeviceKind) -> DeviceKind:
+        rates = {dtype: replace(rate, points=((1.0, rate.peak),)) for dtype, rate in kind.rates.items()}
+        return replace(kind, products={}, experts={}, rates=rates)
+
+    return replace(hardware, kinds=hardware.kinds.map(fastest))
+
+
+def _with_links(hardware: Hardware, change: Callable[[Link], Link]) -> Hardware:
+    levels = (
+        replace(level, links={use: change(link) for use, link in level.links.items()}, times={})
+        for level in hardware.levels
+    )
+    return replace(hardware, levels=tuple(levels))
 
 
 def _with_network(hardware: Hardware, node: float) -> Hardware:
@@ -87,7 +133,9 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     A launch of the roofline includes what the host takes. Where the host is simulated, it is that of products, which
     were measured one behind the other.
     """
-    products = {name: _slowed(figures, _sustained(kind, name)) for name, figures in kind.products.items()}
+    products = {
+        name: _slowed(figures, _sustained(kind, name) * conditions.compute) for name, figures in kind.products.items()
+    }
     attention = {
         name: tuple(_at(figures, conditions.attention) for figures in sizes) for name, sizes in kind.attention.items()
     }
@@ -95,7 +143,7 @@ def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
     if not conditions.issue:
         return kind
     launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
-    return replace(kind, launch=launch, host=Host(conditions.issue))
+    return replace(kind, launch=launch, host=Host(conditions.issue, waits_for_sends=conditions.waits_for_sends))
 
 
 def _sustained(kind: DeviceKind, dtype: str) -> float:

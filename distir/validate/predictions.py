@@ -5,20 +5,24 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
 from typing import Any
 
+from distir.analysis import Analysis, check
 from distir.cost import HardwareError
 from distir.diagnostics import ProgramError
 from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.models.sizes import ModelError
 from distir.ops import Reject
-from distir.simulate.simulation import BindError, Simulation, simulate
+from distir.ops.optimizer import OPTIMIZERS
+from distir.simulate.simulation import BindError, Simulation
+from distir.simulate.sizes import Sweep
 from distir.transform.steps import StepError
 from distir.validate.machines import MachineError
-from distir.validate.programs import UnsupportedError, framework_of, plan_of
+from distir.validate.programs import RunProgram, TrainingProgram, UnsupportedError, framework_of, plan_of
 from distir.validate.runs import MeasuredRun
 
 SMALL = 8
@@ -36,7 +40,7 @@ REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError,
 class Prediction:
     """What a run is predicted to take. `step_time_s` is None, and `note` says why, where it cannot be expressed.
 
-    `peak_memory_bytes`: what the framework would report; `fits`: whether tensors and all that a process holds beside
+    `peak_memory_bytes`: of tensors, on the first device; `fits`: whether tensors and all that a process holds beside
     them are within the device.
     """
 
@@ -49,28 +53,51 @@ class Prediction:
 
 def simulated(run: MeasuredRun) -> Simulation:
     """The simulation of a run. Raises one of `REFUSALS`."""
-    plan = plan_of(run)
-    return simulate(plan.module(), plan.hardware, bind=plan.bind)
+    return simulation_of(plan_of(run))
+
+
+def simulation_of(program: RunProgram) -> Simulation:
+    """The simulation of a run's program. Raises ProgramError, StepError or Reject."""
+    analysis = _checked(program.step)
+    entry = analysis.module.entry()
+    assert entry is not None
+    return Sweep(analysis, entry, program.hardware).once(program.bind)
+
+
+@lru_cache(maxsize=32)  # the same program is simulated on several machines
+def _checked(step: TrainingProgram) -> Analysis:
+    analysis = check(step.module(), late=True)
+    if analysis.errors:
+        raise ProgramError(analysis.errors)
+    return analysis
+
+
+@lru_cache(maxsize=1 << 10)
+def figures_of(program: RunProgram) -> tuple[float, int, bool]:
+    """Seconds, bytes of tensors on the first device, and whether all fit: several rows may be of the same program."""
+    found = simulation_of(program)
+    uses = found.devices
+    seconds = found.latency_s
+    if program.repeats > 1:
+        updates = {rule.op.name for rule in OPTIMIZERS.values()}
+        update = sum(event.end - event.start for event in found.timeline().events() if event.op in updates)
+        seconds = program.repeats * (seconds - update) + update
+    return seconds, uses[min(uses)].peak_memory_bytes, all(use.fits for use in uses.values())
 
 
 def predict(run: MeasuredRun) -> Prediction:
     """What a run takes. Never raises for a run that cannot be expressed: the note says why."""
     try:
         with paused_collection():
-            found = simulated(run)
-            uses = found.devices
-            first = uses[min(uses)]
-            return Prediction(
-                run.id, found.latency_s, _reported(run, first.peak_memory_bytes), all(use.fits for use in uses.values())
-            )
+            return Prediction(run.id, *figures_of(plan_of(run)))
     except REFUSALS as error:
-        text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
-        return Prediction(run.id, note=" ".join(text.split()))
+        return Prediction(run.id, note=reason(error))
 
 
-def _reported(run: MeasuredRun, tensors: int) -> int:
-    """What the framework reports of the first device's peak."""
-    return tensors
+def reason(error: Exception) -> str:
+    """Why a run cannot be predicted, on one line."""
+    text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
+    return " ".join(text.split())
 
 
 def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Prediction]:

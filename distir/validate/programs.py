@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,7 +13,8 @@ from distir.models.decoder import Decoder
 from distir.models.published import GPT3, LLAMA2
 from distir.models.rotary import Rotary
 from distir.models.sizes import BATCH
-from distir.transform.all_steps import transform
+from distir.transform.all_steps import parse_steps, transform
+from distir.transform.overlap import overlapped
 from distir.transform.written_out import written_out
 from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework
 from distir.validate.machines import Conditions, machine
@@ -21,6 +23,10 @@ from distir.validate.runs import MeasuredRun
 
 class UnsupportedError(ValueError):
     """A run that cannot be expressed; the text says why."""
+
+
+FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
+"""The steps that give a program its kernels."""
 
 
 def framework_of(run: MeasuredRun) -> Framework:
@@ -35,6 +41,12 @@ def framework_of(run: MeasuredRun) -> Framework:
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
         kernels=found.kernels if run.compile is None else "fused" if run.compile else "eager",
     )
+
+
+def conditions_of(run: MeasuredRun) -> Conditions:
+    """How the framework of a run uses devices."""
+    chosen = framework_of(run)
+    return Conditions(chosen.issue, ATTENTION_RATES.get(chosen.attention, 1.0), chosen.waits_for_sends)
 
 
 def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
@@ -67,28 +79,51 @@ def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
 
 
 @dataclass(frozen=True, slots=True)
-class RunProgram:
-    """A run as a program: the sequential training step, the steps that distribute it, and the machine."""
+class TrainingProgram:
+    """A training step: the model, and the steps that make its program, as the command line writes them.
+
+    `written`: ops that the framework has no kernel for. `overlap`: kinds of the step `overlap`, where they apply.
+    """
 
     model: Decoder
     sequence: int
-    batch: int
     written: tuple[str, ...]
-    """The ops that the framework has no kernel for."""
     training: tuple[str, ...]
     distribution: tuple[str, ...]
+    overlap: tuple[str, ...]
     kernels: tuple[str, ...]
-    hardware: Hardware
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
-        step = _step(self.model, self.sequence, self.written, self.training)
-        return transform(step, *self.distribution, *self.kernels)
+        module = _applied(_step(self.model, self.sequence, self.written, self.training), self.distribution)
+        if self.overlap:
+            module = overlapped(module, self.overlap).module
+        return _applied(module, self.kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """A run: its program, how many sequences all replicas take together, and the machine.
+
+    `repeats`: how often all but the updates runs in a step.
+    """
+
+    step: TrainingProgram
+    batch: int
+    hardware: Hardware
+    repeats: int = 1
 
     @property
     def bind(self) -> dict[str, int]:
-        """The batch: how many sequences all replicas take together."""
+        """The size of the program's batch."""
         return {str(BATCH): self.batch}
+
+
+def _applied(module: Module, words: Sequence[str]) -> Module:
+    """The module after steps whose results are not checked one by one: that of the last one is."""
+    for application in parse_steps(words):
+        module = application.unchecked(module)
+    return module
 
 
 @lru_cache(maxsize=8)
@@ -99,8 +134,11 @@ def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[
     return transform(module, *words)
 
 
-def plan_of(run: MeasuredRun) -> RunProgram:
-    """The program of a run. Raises UnsupportedError, with the reason, for one that cannot be expressed."""
+def plan_of(run: MeasuredRun, conditions: Conditions | None = None) -> RunProgram:
+    """The program of a run. `conditions`: in the place of those that follow from its framework.
+
+    Raises UnsupportedError, with the reason, for one that cannot be expressed; MachineError.
+    """
     chosen = framework_of(run)
     if (run.cp or 1) > 1:
         raise UnsupportedError(f"context parallelism ({run.cp} ranks) cannot be expressed")
@@ -112,14 +150,15 @@ def plan_of(run: MeasuredRun) -> RunProgram:
         raise UnsupportedError("offload to the host cannot be expressed")
     if run.precision in ("mxfp8", "nvfp4"):
         raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
+    if chosen.recompute == "selective" and chosen.attention not in ("unfused", "fused"):
+        raise UnsupportedError("recomputation that is chosen by operator cannot be expressed")
     if ":" in chosen.sharding:
         raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
     rows, left = divmod(run.global_batch, run.dp * run.micro_batch)
     if left or not rows:
         each = f"micro batches of {run.micro_batch} on {run.dp} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
-    conditions = Conditions(chosen.issue, ATTENTION_RATES.get(chosen.attention, 1.0))
-    hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions)
+    hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions or conditions_of(run))
     padded = chosen.vocabulary * run.tp
     model = decoder_of(run, -(-run.vocab // padded) * padded)
     written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
@@ -129,13 +168,17 @@ def plan_of(run: MeasuredRun) -> RunProgram:
         written.append("RotaryEmbedding")
     training: list[str] = []
     if run.precision == "fp8":
-        training.append("fp8")
+        training.append(f"fp8={chosen.fp8}")
     precision = "fp16" if run.precision == "fp16" else chosen.precision
     training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
     training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
     training += ["clip=1"] if chosen.clip else []
     if chosen.recompute != "none":
         training += [f"checkpoint={chosen.recompute}"]
+    repeats = rows if chosen.reduces_each_microbatch and run.pp == 1 else 1
+    rows //= repeats
+    if run.precision == "fp8" and rows > 1:
+        raise UnsupportedError("delayed scaling of 8-bit floats cannot be expressed with several microbatches")
     virtual = run.virtual or 1
     steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
     if run.pp > 1:
@@ -144,7 +187,6 @@ def plan_of(run: MeasuredRun) -> RunProgram:
     steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
     stage = int(chosen.sharding[4])
     steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
-    kernels = ["fuse"] if chosen.kernels == "fused" else ["fuse", "kernels=eager"]
-    return RunProgram(
-        model, run.seq, run.global_batch, tuple(written), tuple(training), tuple(steps), tuple(kernels), hardware
-    )
+    kernels = FUSED if chosen.kernels == "fused" else EAGER
+    step = TrainingProgram(model, run.seq, tuple(written), tuple(training), tuple(steps), chosen.overlap, kernels)
+    return RunProgram(step, run.global_batch // repeats, hardware, repeats)

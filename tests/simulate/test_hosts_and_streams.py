@@ -33,7 +33,7 @@ PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 
 MACHINE = machine(more=4)
 """With devices that others represent."""
-HOSTS = (Host(), Host(1.5e-6), Host(4e-6), Host(3e-5), Host(blocking=True))
+HOSTS = (Host(), Host(1.5e-6), Host(4e-6), Host(3e-5), Host(blocking=True), Host(4e-6, waits_for_sends=True))
 
 law = settings(max_examples=2 * PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 

@@ -107,7 +107,7 @@ def test_gpus_of_profiles_are_there():
 def test_a_batch_of_the_run_is_bound():
     program = plan_of(run(global_batch=16))
     assert program.bind == {"B": 16}
-    assert "microbatches=8" in program.distribution
+    assert "microbatches=8" in program.step.distribution
 
 
 # Figures.

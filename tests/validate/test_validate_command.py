@@ -86,3 +86,16 @@ def test_same_predictions_on_several_processes(distir, runs_file):
     path = runs_file(*rows)
     alone, together = (json.loads(distir("validate", path, "--json", "--jobs", n).out) for n in (1, 2))
     assert alone == together
+
+
+def test_what_ifs_of_a_run_are_ordered(distir, runs_file):
+    path = runs_file(row(id="a:1", framework="vtrain"))
+    ended = distir("validate", path, "--explain", "a:1", "--json")
+    causes = json.loads(ended.out)["causes"]
+    changes = [abs(cause["change"]) for cause in causes]
+    assert changes == sorted(changes, reverse=True)
+    assert {cause["name"] for cause in causes} == {"launch", "kernels", "overlap", "links", "memory", "products"}
+    assert all(c["change"] <= 0 for c in causes if c["name"] in ("launch", "links", "memory"))
+    shown = distir("validate", path, "--explain", "a:1")
+    assert "a:1: predicted" in shown.out
+    assert "there is `a:1`" in distir("validate", path, "--explain", "a:2").err

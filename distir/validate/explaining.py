@@ -1,0 +1,83 @@
+"""Which causes explain what a run takes: what-ifs, each the same run with one of them taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from distir.transform.overlap import KINDS
+from distir.validate.machines import at_peak, without_host, without_links, without_traffic
+from distir.validate.predictions import REFUSALS, figures_of
+from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram, plan_of
+from distir.validate.runs import MeasuredRun
+
+
+def _with_other_kernels(step: TrainingProgram) -> TrainingProgram:
+    return replace(step, kernels=FUSED if step.kernels != FUSED else EAGER)
+
+
+def _with_other_overlap(step: TrainingProgram) -> TrainingProgram:
+    return replace(step, overlap=() if step.overlap else tuple(KINDS))
+
+
+WHAT_IFS: Final[Mapping[str, tuple[str, Callable[[RunProgram], RunProgram]]]] = {
+    "launch": (
+        "issuing and launching an op take no time",
+        lambda program: replace(program, hardware=without_host(program.hardware)),
+    ),
+    "kernels": (
+        "the other kernels: fused where the framework runs op by op, op by op where it fuses",
+        lambda program: replace(program, step=_with_other_kernels(program.step)),
+    ),
+    "overlap": (
+        "the other way: communication beside computation, or none of it",
+        lambda program: replace(program, step=_with_other_overlap(program.step)),
+    ),
+    "links": (
+        "communication takes no time",
+        lambda program: replace(program, hardware=without_links(program.hardware)),
+    ),
+    "memory": (
+        "the traffic of all but products and attention takes no time",
+        lambda program: replace(program, hardware=without_traffic(program.hardware)),
+    ),
+    "products": (
+        "matrix products run at the peak",
+        lambda program: replace(program, hardware=at_peak(program.hardware)),
+    ),
+}
+"""By cause: what is assumed, and how the program changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A what-if: `seconds` of the step then, None where that cannot be simulated, and by how much it changes."""
+
+    name: str
+    assumed: str
+    seconds: float | None
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A run: what it was predicted to take, and its causes, the one that changes most first. Seconds."""
+
+    run: MeasuredRun
+    predicted: float
+    causes: tuple[Cause, ...]
+
+
+def explain(run: MeasuredRun) -> Explanation:
+    """The causes of what a run is predicted to take. Raises one of `REFUSALS` where it cannot be predicted."""
+    program = plan_of(run)
+    seconds, _, _ = figures_of(program)
+    found: list[Cause] = []
+    for name, (assumed, change) in WHAT_IFS.items():
+        try:
+            then, _, _ = figures_of(change(program))
+            found.append(Cause(name, assumed, then, then - seconds))
+        except REFUSALS:
+            found.append(Cause(name, assumed, None, 0.0))
+    return Explanation(run, seconds, tuple(sorted(found, key=lambda cause: -abs(cause.change))))
