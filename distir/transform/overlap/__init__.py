@@ -4,8 +4,19 @@
 imported here; they are applied in this order. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import gradients, transfers
-from distir.transform.overlap.kinds import KINDS, Inapplicable, Overlapped, kind
+from distir.transform.overlap import gradients, products, transfers
+from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
-__all__ = ["KINDS", "Inapplicable", "Overlapped", "gradients", "kind", "overlap", "overlapped", "transfers"]
+__all__ = [
+    "KINDS",
+    "Inapplicable",
+    "Machine",
+    "Overlapped",
+    "gradients",
+    "kind",
+    "overlap",
+    "overlapped",
+    "products",
+    "transfers",
+]
