@@ -132,7 +132,8 @@ class _Overlapping:
         count, (seconds, made) = min(tried.items(), key=lambda each: each[1][0])
         if seconds < least:
             return made, seconds, ""
-        return None, least, f"in {count} chunks `@{function.name}` takes {show_seconds(seconds - least)} more"
+        more = "as long" if seconds == least else f"{show_seconds(seconds - least)} more"
+        return None, least, f"in {count} chunks `@{function.name}` takes {more}"
 
     def cut_into(
         self, function: Function, at: int, count: int, instances: Sequence[tuple[Value, ...]]
