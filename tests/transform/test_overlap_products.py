@@ -114,7 +114,7 @@ def test_what_costs_more_than_it_hides_is_left_and_said():
     with listening() as said:
         made = transform(before, "overlap=products", "hardware=dgx-h100")
     assert simulate(made, "dgx-h100").latency_s <= simulate(before, "dgx-h100").latency_s
-    left = [line for line in said if "stays whole" in line]
+    left = [line for line in said if "is not cut" in line]
     assert any("`%o_proj_sum_1` of `@LlamaDecoderLayer`" in line and "more" in line for line in left)
     assert not [s for s in travelling(made) if "o_proj" in s.results[0] and "chunk" in s.results[0]]
 

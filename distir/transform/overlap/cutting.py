@@ -1,6 +1,6 @@
 """A function's products cut into chunks beside their collective, so that one chunk travels while another is computed.
 
-A collective is cut along a dimension of its rows, and with it what stands between it and products: a gather with the
+A collective is cut along a dimension of its rows, and with it what is between it and products: a gather with the
 products that follow it, a reduce-scatter or an all-reduce with those that it sums. A chunk is to its value what a shard
 is to a tensor, so the rules by which ops are split over devices say what an op does on one: `sharding.decide`.
 
@@ -49,10 +49,10 @@ class Cut:
 
 
 def sites(function: Function) -> Iterator[int]:
-    """The collectives of a function, on no stream yet, that products stand beside.
+    """The collectives of a function, on no stream yet, that have products beside them.
 
     A gather of which there are products, or a sum of products over devices: with views in between, and ops in which
-    partial sums may go on.
+    partial sums give partial sums.
     """
     made = {name: s for s in function.body for name in results_of(s)}
     users: dict[str, list[Statement]] = {}
@@ -103,7 +103,7 @@ def group_size(site: Statement) -> int:
 def cut_at(rho: State, function: Function, at: int, chunks: int) -> Cut | None:
     """How a collective is cut into so many chunks with its products, in a function with these values.
 
-    None where no product stands beside it, or none whose rows are cut with it.
+    None where it has no product beside it whose rows are cut with it.
     """
     found = _Finder(rho, function, at, chunks)
     for state in found.placements():
@@ -318,7 +318,7 @@ class _Writer(Rewriting):
         return replace(self.function, body=tuple(self.body))
 
     def _site(self, site: Apply) -> None:
-        """A gather, of each chunk of what the devices have; other collectives stand behind what they sum."""
+        """A gather, of each chunk of what the devices have; other collectives come after what they sum."""
         if site.op in GATHERS:
             parts = [self._pieces(arg, Split(self.cut.state.axis)) for arg in site.args if isinstance(arg, str)]
             for chunk in range(self.size):

@@ -110,7 +110,7 @@ class _Overlapping:
                 best, least, cut = made, seconds, cut + 1
                 moved -= moved > 0
             elif why:
-                self.left.append(f"`%{result}` of `@{name}` stays whole: {why}")
+                self.left.append(f"`%{result}` of `@{name}` is not cut: {why}")
         if best is not function:
             self.module = _with(self.module, best)
             self.moved, self.cut = self.moved + moved, self.cut + cut
