@@ -79,6 +79,8 @@ class Layout:
     """The operand with positions along such a letter, as of rows or classes."""
     whole: frozenset[int] = frozenset()
     """Results that each device has whole where they lack the letter that is split: no partial sums."""
+    owned: str | None = None
+    """The letter of weights that stay where they are: if it is split, the op is split along it, whatever else is."""
     others: tuple[Layout, ...] = ()
     """Alternative layouts, the most likely first."""
 
