@@ -268,7 +268,7 @@ def _(
     matrix: Letters = (own, "m", "k") if transW else (own, "k", "m")
     groups = letters_of(x, 2)
     others: tuple[Letters, ...] = ((*groups, own),) if experts is None else ((), ())
-    if experts is not None:
+    if experts is not None and own is not None:
         said["divided_operands"] = {"o": (3,)}
     return Layout(((*groups, own, "m"), (*groups, own, "k"), *others), (matrix,), **said)
 
@@ -326,7 +326,7 @@ def _(x: TensorType, counts: TensorType, rows: Operand, *, results: Sequence[Sha
     own, said = _owned(owners)
     groups = letters_of(counts, 1)
     if own is not None:
-        said["stated"] = 2
+        said["divided_operands"] = {"o": (2,)}
     return Layout(((own, "h"), (*groups, own), ()), ((*groups, own, "h"),), **said)
 
 

@@ -53,6 +53,8 @@ class Resharding:
         self._lessened: dict[tuple[Arg, Split], str] = {}
         self._settled: dict[str, Arg] = {}
         """By partial sum: what it was first brought into."""
+        self._exchanged: dict[str, Arg] = {}
+        """By value that was split along another dimension: what it was first brought into."""
 
     def define(self, name: str, value: Value, state: State) -> None:
         """A new name, the value in the whole program that it represents, and its state."""
@@ -112,6 +114,8 @@ class Resharding:
             self._placed[key] = self._place(arg, now, state)
             if now is PARTIAL and isinstance(arg, str):
                 self._settled.setdefault(arg, self._placed[key])
+            if isinstance(now, Split) and isinstance(state, Split) and isinstance(arg, str):
+                self._exchanged.setdefault(arg, self._placed[key])
         return self._placed[key]
 
     def _summed(self, arg: Arg, state: State) -> Arg | None:
