@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distir.analysis import Analysis
-from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
 from distir.ir.roles import is_held
 from distir.transform.checking import checked
@@ -26,7 +25,7 @@ from distir.transform.steps import StepError, step, tell
 
 @step(after=("grad", "checkpoint", "pp", "accumulate", "tp"))
 def ep(module: Module, value: int, *, skew: float = 0.0, representative: bool = False) -> Module:
-    """Expert parallelism: every device becomes `value` devices, outermost, with equal parts of the batch and the experts.
+    """Expert parallelism: every device becomes `value` devices, outermost, with parts of the batch and of the experts.
 
     For all but the experts it is data parallelism over these devices. Each token goes to the devices that have its
     experts, and its results come back: two all-to-alls in the forward pass, and two in the backward pass. The gradients

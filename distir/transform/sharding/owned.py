@@ -8,7 +8,6 @@ dimension, which can be split. Results are the same. Ops that take rows by their
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Instance, State, check
@@ -59,15 +58,20 @@ class OwnedExperts:
 
 
 def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
-    """The program with the experts of each owner apart. Raises ProgramError where there are none, or they do not divide."""
+    """The program with the experts of each owner apart.
+
+    Raises ProgramError where there are none, or they do not divide.
+    """
     run = _Run(owners)
     before = _instances(analysis, entry)
+    for name in before:
+        run.look(before[name][0])
     functions = {name: run.function(instances[0]) for name, instances in before.items()}
     if not run.dispatched:
         message = f"`@{entry.name}` dispatches no tokens to experts"
         raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
     changed = Module(functions.get(f.name, f) for f in analysis.module)
-    return OwnedExperts(_retyped(analysis, changed, entry, run), bool(run.rooms))
+    return OwnedExperts(_retyped(analysis, changed, entry), bool(run.rooms))
 
 
 def _instances(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
@@ -94,7 +98,16 @@ class _Run:
     rooms: dict[int, int] = field(default_factory=dict[int, int])
     """By number of rows of a group: how many there are with room for each owner."""
 
+    def look(self, instance: Instance) -> None:
+        """See how many rows groups have whose tokens are never dropped."""
+        function = instance.function
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Apply) and statement.op == "Dispatch" and statement.attrs.get("capacity") is None:
+                choices = self._choices(function, index, instance.state, statement.args[0])
+                self.rooms[choices] = self.owners.count * self.owners.room(choices)
+
     def function(self, instance: Instance) -> Function:
+        """The function with each owner's rows apart."""
         function = instance.function
         body = [self._statement(function, i, s, instance.state) for i, s in enumerate(function.body)]
         return replace(function, body=tuple(body)) if body != [*function.body] else function
@@ -116,16 +129,20 @@ class _Run:
             choices = self._choices(function, index, rho, statement.args[0])
             attrs |= {"owners": self.owners.count, "room": self.owners.room(choices)}
             return replace(statement, attrs=Attributes(attrs), claims=())
-        if statement.op == "Permute" and (len(statement.args) < 4 or statement.args[3] == DISCARD):
-            rows = self._rows(self._choices(function, index, rho, statement.args[1]))
-            args = (*statement.args[:3], *(DISCARD,) * (3 - len(statement.args)), Literal(rows))
-            return replace(statement, args=args, claims=())
+        if statement.op == "Permute":
+            x, places, *others = statement.args
+            weights, stated = (*others, DISCARD, DISCARD)[:2]
+            rows = self.rooms.get(self._choices(function, index, rho, places)) if stated == DISCARD else None
+            if rows is None:
+                return statement
+            return replace(statement, args=(x, places, weights, Literal(rows)), claims=())
         if statement.op in RAGGED:
             args, load = statement.args, attrs.get("load", 1.0)
             assert isinstance(load, (int, float))
-            counted = len(args) > 2 and args[2] != DISCARD
-            if statement.op == "RaggedExpand" and isinstance(args[2], Literal) and isinstance(args[2].value, int):
-                args = (*args[:2], Literal(self.rooms.get(args[2].value, args[2].value)))
+            third = args[2] if len(args) > 2 else DISCARD
+            counted = third != DISCARD
+            if statement.op == "RaggedExpand" and isinstance(third, Literal) and isinstance(third.value, int):
+                args = (*args[:2], Literal(self.rooms.get(third.value, third.value)))
             elif statement.op.startswith("RaggedMatMul") and counted and not self.owners.skew:
                 attrs["load"] = load / self.owners.count
             attrs["owners"] = self.owners.count
@@ -134,21 +151,17 @@ class _Run:
 
     def _choices(self, function: Function, index: int, rho: State, arg: Arg) -> int:
         """The choices of a group. Raises ProgramError where their number is not known."""
-        found = type_of(rho[arg]) if isinstance(arg, str) else type_of(arg)
+        found = type_of(rho[arg]) if isinstance(arg, str) else None if isinstance(arg, tuple) else type_of(arg)
         shape = found.shape if isinstance(found, TensorType) else None
         if shape is None or not (isinstance(tokens := shape[-2], int) and isinstance(each := shape[-1], int)):
             message = f"the tokens of a group must be known to dispatch them to devices, found `{found}`"
             raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(function.name, index), message)])
-        self._rows(tokens * each)
         return tokens * each
 
-    def _rows(self, choices: int) -> int:
-        return self.rooms.setdefault(choices, self.owners.count * self.owners.room(choices))
 
-
-def _retyped(analysis: Analysis, changed: Module, entry: Function, run: _Run) -> Module:
+def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
     """The changed program with the sizes of rows that functions take and give as they are now."""
-    opened = Module(f if f.name == entry.name else _opened(f, run.rooms) for f in changed)
+    opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
     now = check(opened, late=True)
     before, after = _instances(analysis, entry), _instances(now, opened.functions[entry.name])
     functions: list[Function] = []
@@ -171,15 +184,16 @@ def _unclaimed(function: Function) -> Function:
     return replace(function, body=body, result_types=None)
 
 
-def _opened(function: Function, rooms: Mapping[int, int]) -> Function:
-    """The function with what may be a number of rows left open."""
+def _opened(function: Function) -> Function:
+    """The function with what may be a number of rows, or of a part of them, left open."""
 
     def opened(type: Type) -> Type:
         if isinstance(type, TupleType):
             return TupleType(tuple(map(opened, type.items)))
-        if not isinstance(type, TensorType) or not type.shape or len(type.shape) < 2 or type.shape[-2] not in rooms:
+        shape = type.shape or () if isinstance(type, TensorType) else ()
+        if not isinstance(type, TensorType) or len(shape) < 2 or not isinstance(shape[-2], int):
             return type
-        return TensorType(type.dtype, (*type.shape[:-2], None, type.shape[-1]), type.device)
+        return TensorType(type.dtype, (*shape[:-2], None, shape[-1]), type.device)
 
     return _unclaimed(replace(function, params=tuple(replace(p, type=opened(p.type)) for p in function.params)))
 
