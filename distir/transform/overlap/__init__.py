@@ -4,7 +4,7 @@
 imported here; they are applied in this order. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import gradients, products, transfers
+from distir.transform.overlap import experts, gradients, products, transfers
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
@@ -13,6 +13,7 @@ __all__ = [
     "Inapplicable",
     "Machine",
     "Overlapped",
+    "experts",
     "gradients",
     "kind",
     "overlap",

@@ -19,7 +19,7 @@ from distir.transform.steps import StepError, is_heard, step, tell
 
 
 @step(
-    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "dp", "dtp", "zero"),
+    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero"),
     choices={"value": KINDS},
     parts=KINDS,
 )
