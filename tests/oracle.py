@@ -345,7 +345,8 @@ class _Walk:
         (dtype, most), *others = sorted(flops.items(), key=lambda item: -item[1]) or [(None, 0)]
         others = tuple((dtype, count) for dtype, count in others if count)
         alone = sum(op.work.bytes for op in inside)
-        done = Work(most, min(alone, sum(read.values()) + written), dtype, others=others)
+        contractions = tuple(one for op in inside for one in op.work.contractions)
+        done = Work(most, min(alone, sum(read.values()) + written), dtype, others=others, contractions=contractions)
         devices = tuple(sorted({d for t in [*map(type_of, args), *ws] for d in types.devices(t)}))
         devices = devices if done.flops or done.bytes else ()
         spent = self._seconds(f"@{function.name}", done, [self.place[d] for d in devices]) if devices else 0.0

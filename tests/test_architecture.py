@@ -22,6 +22,7 @@ FLOORS = [
     {"simulate"},
     {"transform", "lower"},
     {"ide", "search", "importers", "models"},
+    {"validate"},
     {"cli", "lsp"},
 ]
 """From the ground up. A room imports rooms of lower floors only."""
@@ -41,9 +42,9 @@ ONLY_IN = {
     "lsprotocol": {"lsp"},
     "typer": {"cli"},
     "click": {"cli"},
-    "matplotlib": {"search"},
+    "matplotlib": {"search", "validate"},
     "plotly": {"search"},
-    "joblib": {"search"},
+    "joblib": {"search", "validate"},
     "safetensors": {"cli", "importers", "lower", "analysis"},
 }
 """Which rooms may import a package at all."""

@@ -155,6 +155,10 @@ def _roles(function: Function, index: int) -> Iterator[Diagnostic]:
             if not _is_dimension(value, param.type):
                 message = f"expected a dimension of `{param.type}` for `batch`, found {value}"
                 yield Diagnostic(codes.ROLE, site, message)
+        elif role == "replicas":
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                message = f"expected a number of devices for `replicas`, found {value}"
+                yield Diagnostic(codes.ROLE, site, message)
         elif role == "initial":
             if not isinstance(value, (int, float, str)) or isinstance(value, bool):
                 message = f"expected a number or the name of a weight for `initial`, found {value}"

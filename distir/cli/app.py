@@ -35,6 +35,7 @@ from distir.cli.search import search
 from distir.cli.show import show
 from distir.cli.simulate import simulate
 from distir.cli.transform import transform
+from distir.cli.validate import validate
 from distir.files.reading import why_not
 
 COMMANDS: tuple[Callable[..., int], ...] = (
@@ -50,6 +51,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     lower,
     launch,
     calibrate,
+    validate,
     import_,
     model,
     ops,

@@ -59,7 +59,7 @@ def calibrate(
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world)) if _under_torchrun() else world
     # A GPU starts an op while another runs: its ops are repeated, and timed together.
     ops = computing(tuple(dtypes.split(",")), **most, repeated=backend == "nccl")
-    benchmarks = ops, _communicating(world, local, most)
+    benchmarks = ops, _communicating(world, local, most, gpus=backend == "nccl")
     words = ["--rounds", str(rounds), *([] if threads is None else ["--threads", str(threads)])]
     with scratch_folder("calibration") as folder:
         _write(folder, *benchmarks)
@@ -99,10 +99,10 @@ def _under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _communicating(world: int, local: int, most: dict[str, int]) -> list[Benchmark]:
+def _communicating(world: int, local: int, most: dict[str, int], gpus: bool) -> list[Benchmark]:
     from distir.cost.calibrate import communicating
 
-    return communicating(world, local, **most)
+    return communicating(world, local, **most, gpus=gpus)
 
 
 # Running.
@@ -192,6 +192,8 @@ def _document(calibration: Calibration, machine: MeasuredMachine) -> dict[str, A
         "date": machine.date,
         "noise": calibration.noise,
         "too_noisy": calibration.too_noisy,
+        "issue_s": calibration.issue,
+        "interference": calibration.interference,
         "ops": [
             {
                 "op": f.op,
@@ -238,6 +240,11 @@ def _print(calibration: Calibration, machine: MeasuredMachine, out: str) -> None
             line = (show_seconds(m.startup), f"{show_bytes(m.bandwidth)}/s", f"{m.r2:.4f}", _percent(m.error))
             sent.add_row(m.pattern, str(m.devices), *line, f"±{_percent(m.uncertainty)}")
         parts += ["", sent]
+    if calibration.issue is not None:
+        parts += ["", f"the host takes {show_seconds(calibration.issue)} to issue an op"]
+    if calibration.interference is not None:
+        share = _percent(calibration.interference)
+        parts += ["", f"a collective delays what is computed beside it by {share} of its time"]
     output.lay_out(*parts)
     output.tell(f"wrote {out}: rounds differ by {_percent(calibration.noise)} in the median")
 

@@ -56,7 +56,7 @@ def verdicts(
     program: Program, entry: Function, values: Mapping[str, Any], measured: Mapping[str, Any], home: Path
 ) -> list[Verdict]:
     """A verdict for each result. `measured`: arrays by name, parts of tuples as `w.0`. Raises Refused."""
-    from distir.transform.verification import CHANGES, described, largest_difference, perturbed
+    from distir.transform.verification import CHANGES, cast_to, described, largest_difference, perturbed
 
     expected = _executed(program, entry, values, home)
     found: list[Verdict] = []
@@ -70,19 +70,22 @@ def verdicts(
             wide.append(name)
     if not wide:
         return found
-    others = [_executed(program, entry, perturbed(values, units, i), home) for i, units in enumerate(CHANGES)]
+    changed = (perturbed(values, units, i, cast_to(entry)) for i, units in enumerate(CHANGES))
+    others = [_executed(program, entry, inputs, home) for inputs in changed]
     again = {n: _with_rounding(n, expected[n], measured[n], [other[n] for other in others]) for n in wide}
     return [again.get(verdict.name, verdict) for verdict in found]
 
 
 def _with_rounding(name: str, expected: Any, found: Any, others: Sequence[Any]) -> Verdict:
     from distir.ops.numeric import np
-    from distir.transform.verification import described, largest_difference, rounding
+    from distir.transform.verification import described, largest_difference, too_sensitive, with_rounding
 
     error, allowed = largest_difference(expected, found)
-    moved = rounding(expected, others)
-    difference = described(expected, found, allowed + moved) or None
-    return Verdict(name, error, difference is None, float(np.max(moved, initial=0.0)), difference)
+    most = with_rounding(expected, found, allowed, others)
+    difference = described(expected, found, most) or None
+    if difference is not None and (reason := too_sensitive(expected, found, others)):
+        difference = f"{difference}; {reason}"
+    return Verdict(name, error, difference is None, float(np.max(most - allowed, initial=0.0)), difference)
 
 
 def _executed(program: Program, entry: Function, values: Mapping[str, Any], home: Path) -> dict[str, Any]:

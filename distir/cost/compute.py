@@ -170,7 +170,7 @@ class DeviceKind:
     def by_shape(self, dtype: DType | None, contraction: Contraction, nbytes: float) -> ContractionSeconds | None:
         """What a contraction that moves `nbytes` takes; None where there are no figures for it.
 
-        Experts' products may have their own.
+        Experts' products may have their own. Figures of attention are of as many queries as a block has, at least.
         """
         if dtype is None:
             return None
@@ -182,6 +182,8 @@ class DeviceKind:
         if not by_size:
             return None
         nearest = min(by_size, key=lambda figures: abs(math.log(figures.size / contraction.size)))
+        if contraction.queries < nearest.rows:  # a step of decoding: its kernels divide the keys, and memory binds them
+            return None
         return nearest.spent(contraction, nbytes)
 
 

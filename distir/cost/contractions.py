@@ -23,6 +23,9 @@ triangle it computes whole steps:
     alone    = keys/columns · step + overhead
     seconds  = launch + (togetherᵖ + aloneᵖ)^(1/p) · heating + memory
 
+times a correction by heads, queries, and how many heads share keys. The backward pass takes the form alone, with 2.5
+times the operations and a share `backward` of the rate.
+
 The figures are fitted to tables of measured products (`examples/profiles`).
 """
 
@@ -33,6 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from distir.cost.correction import Correction
 from distir.ops.resources import MatrixProduct, Scores
 
 STEP = 64
@@ -79,7 +83,9 @@ class Pace:
 class ProductFigures:
     """What products of one element type take. `memory`, `cache`, `sums` (split parts) in bytes/s; see the module.
 
-    `thin` holds for products of at most `thin_to` rows or columns.
+    `thin` holds for products of at most `thin_to` rows or columns. The axes of `correction`: the shorter side of the
+    result, the longer one, the terms of a sum. Several products in one kernel count as one whose longer side is that of
+    all.
     """
 
     processors: int
@@ -93,6 +99,7 @@ class ProductFigures:
     thin: Pace
     tiles: tuple[Tile, ...]
     thin_to: int = 16
+    correction: Correction | None = None
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -101,6 +108,12 @@ class ProductFigures:
     def rate(self) -> float:
         """FLOP/s in the best tiles, of a device that is cool."""
         return max(tile.rate for tile in self.tiles)
+
+    def at_least(self, flops: float) -> float:
+        """Seconds that no product of so many FLOPs goes below."""
+        alone = flops / self.rate
+        least = 1.0 if self.correction is None else self.correction.least
+        return max(alone, (min(self.usual.launch, self.thin.launch) + alone) * least)
 
     def spent(self, product: MatrixProduct, size: int, nbytes: float) -> ContractionSeconds:
         """What a product takes whose elements have `size` bytes and that moves `nbytes`."""
@@ -118,13 +131,21 @@ class ProductFigures:
                 total = _power_sum(self.overlap, compute, cache, memory) + split
                 if total < best:
                     best, arithmetic = total, max(compute, cache) + split
-        return ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
+        found = ContractionSeconds(pace.launch + best, pace.launch, arithmetic, memory)
+        return found if self.correction is None else self._corrected(found, product)
+
+    def _corrected(self, form: ContractionSeconds, product: MatrixProduct) -> ContractionSeconds:
+        """What the table says of the form's time; never below arithmetic and memory at their best."""
+        assert self.correction is not None
+        alone = 2 * product.m * product.n * product.k * product.batch / self.rate
+        short, long = min(product.m, product.n), max(product.m, product.n) * product.batch
+        factor = max(self.correction.factor(short, long, product.k), max(alone, form.memory) / form.seconds)
+        return _multiplied(form, factor)
 
     def _choices(self, product: MatrixProduct, size: int, pace: Pace) -> Iterator[tuple[float, float, float]]:
         """Seconds of computing, of the cache's traffic and of splitting, for each tile and each number of parts."""
         m, n, k, batch = product.m, product.n, product.k, product.batch
-        long = 2 * m * n * k * batch / self.rate / self.heats_in
-        heating = 1 + self.throttle * long / (1 + long)
+        heating = 1 + self.throttle * _heat(2 * m * n * k * batch / self.rate / self.heats_in)
         written = m * n * batch * max(size, 2)
         for tile in self.tiles:
             alone = 2 * STEP * tile.rows * tile.columns / (tile.rate / self.processors)
@@ -146,7 +167,11 @@ class ProductFigures:
 
 @dataclass(frozen=True)
 class AttentionFigures:
-    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s."""
+    """What fused attention of one element type takes whose heads have `size` elements. `rate` in FLOP/s.
+
+    `backward`: the share of the rate that the backward pass reaches. The axes of `correction`, which is of the forward
+    pass: heads of all sequences, queries, and heads that share keys.
+    """
 
     size: int
     processors: int
@@ -159,6 +184,8 @@ class AttentionFigures:
     overlap: float
     throttle: float
     heats_in: float
+    backward: float = 1.0
+    correction: Correction | None = None
     _known: dict[Any, ContractionSeconds] = field(
         default_factory=dict[Any, ContractionSeconds], init=False, repr=False, compare=False
     )
@@ -171,7 +198,8 @@ class AttentionFigures:
         return self._known[key]
 
     def _found(self, scores: Scores, memory: float) -> ContractionSeconds:
-        step = scores.passes * 4 * self.rows * self.columns * scores.size / (self.rate / self.processors)
+        rate = self.rate * (self.backward if scores.backward else 1.0)
+        step = scores.passes * 4 * self.rows * self.columns * scores.size / (rate / self.processors)
         columns = math.ceil(scores.keys / self.columns)
         blocks = math.ceil(scores.queries / self.rows) * scores.heads
         # Of a triangle, a row of blocks computes half of one step's width more than lies before the diagonal.
@@ -180,9 +208,21 @@ class AttentionFigures:
         together = blocks / self.processors * (mean * step + self.overhead)
         alone = columns * step + self.overhead
         long = scores.passes * 4 * scores.heads * scores.queries * scores.keys * scores.share * scores.size
-        long = long / self.rate / self.heats_in
-        compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * long / (1 + long))
-        return ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
+        compute = _power_sum(self.overlap, together, alone) * (1 + self.throttle * _heat(long / rate / self.heats_in))
+        found = ContractionSeconds(self.launch + compute + memory, self.launch, compute, memory)
+        if self.correction is None or scores.backward:
+            return found
+        factor = self.correction.factor(scores.heads, scores.queries, scores.group)
+        return _multiplied(found, max(factor, long / self.rate / found.seconds))
+
+
+def _heat(long: float) -> float:
+    """How far a device has heated up that was at work so long, of all that it does."""
+    return long / (1 + long)
+
+
+def _multiplied(form: ContractionSeconds, factor: float) -> ContractionSeconds:
+    return ContractionSeconds(*(part * factor for part in form))
 
 
 def _power_sum(power: float, *terms: float) -> float:

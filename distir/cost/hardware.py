@@ -119,6 +119,14 @@ class Hardware:
 
         return replace(self, name=f"{self.name}@{framework}", kinds=self.kinds.map(under))
 
+    def by_rates(self) -> Hardware:
+        """The machine where products and attention take what their FLOPs and bytes say, whatever their shape."""
+
+        def by_rates(kind: DeviceKind) -> DeviceKind:
+            return replace(kind, products={}, experts={}, attention={})
+
+        return replace(self, kinds=self.kinds.map(by_rates))
+
     def kind(self, position: int) -> DeviceKind:
         """The kind of the device at a position, counted from 0."""
         return self.kinds[position]
@@ -217,21 +225,30 @@ class Hardware:
                 if seconds < best:
                     best, latency = seconds, ranks.startup + spent.latency
         uncertainty = max((link.uncertainty for level in self.levels for link in level.links.values()), default=0.0)
-        return Cost(best, "latency" if latency >= best - latency else "link", uncertainty)
+        bound: Bound = "latency" if latency >= best - latency else "link"
+        level = self._meeting(positions) if any(level.corrections for level in self.levels) else None
+        if level is not None:
+            best *= level.correction(communication.pattern, len(set(positions)), communication.nbytes)
+        return Cost(best, bound, uncertainty)
+
+    def _meeting(self, positions: tuple[int, ...]) -> Level | None:
+        """The level that joins these devices, where they meet in it alone."""
+        devices = set(positions)
+        around = (b for b in self._blocks[positions[0]] if devices <= set(b.devices))
+        block, ranks = next(around, None), self._reach((positions, None, "send"))
+        return None if block is None or ranks is None or len(ranks.tiers) > 1 else self.levels[block.level]
 
     def _measured(self, communication: Communication, positions: tuple[int, ...]) -> Cost | None:
         """What the pattern itself was measured to take, where the devices meet in one level that has such figures."""
         if not any(level.times for level in self.levels):
             return None
+        level = self._meeting(positions)
+        times = None if level is None else level.times.get(communication.pattern)
         devices = set(positions)
-        around = (b for b in self._blocks[positions[0]] if devices <= set(b.devices))
-        block = next(around, None)
-        times = None if block is None else self.levels[block.level].times.get(communication.pattern)
         if times is None or len(devices) < 2:
             return None
-        ranks = self._reach((positions, None, "send"))
         seconds = times.seconds(len(devices), communication.nbytes)
-        if ranks is None or len(ranks.tiers) > 1 or seconds is None:
+        if seconds is None:
             return None
         least = times.seconds(len(devices), 0) or 0.0
         return Cost(seconds, "latency" if 2 * least >= seconds else "link", times.uncertainty)

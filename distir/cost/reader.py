@@ -55,6 +55,7 @@ from distir.cost.host import FRAMEWORKS, FREE_HOST, Host
 from distir.cost.price import Price
 from distir.cost.process import NO_PROCESS, Process
 from distir.cost.reader_contractions import attention, products
+from distir.cost.reader_correction import corrections
 from distir.cost.reader_measured import op_figures, share_of, times, uncertainty
 from distir.cost.reader_network import SHAPES, built
 from distir.cost.topology import Level, Link, Use, clashes
@@ -436,11 +437,11 @@ def _level(name: str, section: DocumentTable, profile: _Profile, blocks: LevelBl
             links[use] = _link(table, profile)
         elif required and use not in section:
             section.missing(use, "a table with `startup`, `latency` and `bandwidth`")
-    measured = times(section, profile)
+    measured, corrected = times(section, profile), corrections(section, profile)
     for part in SHAPES:
         section.get(part)
     section.close()
-    return Level(name, blocks, links, measured)
+    return Level(name, blocks, links, measured, corrections=corrected)
 
 
 def _link(section: DocumentTable, profile: _Profile) -> Link:

@@ -3,10 +3,14 @@
 `[kinds.NAME.products.DTYPE]`   `processors`, `memory`, `cache`, `sums`, `overlap`, `throttle`, `heats_in`; the tables
                                 `usual` and `thin` with `launch`, `step`, `split` and `load`; the table `tiles`:
                                 `"128x256" = { rate = "900TFLOP/s", overhead = "1us", tail = 0.5 }`; optionally
-                                `thin_to`; or `like = "DTYPE"`
+                                `thin_to` and the table `correction`: lists `short`, `long`, `terms`, and `percent`, a
+                                number for each of `terms`, in a list for each of `long`, for each of `short`; or
+                                `like = "DTYPE"`
 `[kinds.NAME.experts.DTYPE]`    optional: the same for products of experts, which else are as `products`
 `… .attention.DTYPE.SIZE]`      by the size of a head: `processors`, `launch`, `memory`, `rate`, `rows`, `columns`,
-                                `overhead`, `overlap`, `throttle`, `heats_in`; or `like` for DTYPE
+                                `overhead`, `overlap`, `throttle`, `heats_in`; optionally `backward`, a share of the
+                                rate, and the table `correction` with `heads`, `queries`, `group` and `percent`; or
+                                `like` for DTYPE
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import TypeVar
 from distir.cost.compute import Rate
 from distir.cost.contractions import AttentionFigures, Pace, ProductFigures, Tile
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
+from distir.cost.reader_correction import correction
 from distir.cost.reader_measured import FigureNotes
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, Quantity
 from distir.diagnostics.spelling import nearest
@@ -83,9 +88,11 @@ def _products(section: DocumentTable, profile: FigureNotes, peak: float) -> Prod
     heats_in = profile.figure(section, "heats_in", DURATION)
     usual, thin = (_pace(section, name, profile) for name in ("usual", "thin"))
     tiles, thin_to = _tiles(section, profile, peak), section.count("thin_to", default=16, most=MOST)
+    table = section.section("correction")
+    corrected = None if table is None else correction(table, AXES, profile, section)
     section.close()
     return ProductFigures(
-        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to
+        processors, memory, cache, sums, overlap, throttle, heats_in, usual, thin, tiles, thin_to, corrected
     )  # fmt: skip
 
 
@@ -125,6 +132,13 @@ def _tiles(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[T
     return tuple(found)
 
 
+AXES = ("short", "long", "terms")
+"""Of the correction of products."""
+
+ATTENTION_AXES = ("heads", "queries", "group")
+"""Of that of attention."""
+
+
 def _attention(section: DocumentTable, profile: FigureNotes, peak: float) -> tuple[AttentionFigures, ...]:
     found: list[AttentionFigures] = []
     for name in section:
@@ -152,10 +166,12 @@ def _of_head(size: int, section: DocumentTable, profile: FigureNotes, peak: floa
         _number(section, "throttle", section, profile, 0.0),
     )
     heats_in = profile.figure(section, "heats_in", DURATION)
+    backward = _number(section, "backward", section, profile, 0.01, 1.0) if "backward" in section else 1.0
+    table = section.section("correction")
+    corrected = None if table is None else correction(table, ATTENTION_AXES, profile, section)
     section.close()
-    return AttentionFigures(
-        size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
-    )  # fmt: skip
+    form = size, processors, launch, memory, rate, rows, columns, overhead, overlap, throttle, heats_in
+    return AttentionFigures(*form, backward=backward, correction=corrected)
 
 
 def _not_above(table: DocumentTable, rate: float, peak: float) -> None:

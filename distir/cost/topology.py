@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distir.cost.correction import Correction
 from distir.cost.extents import LevelBlocks
 from distir.cost.network import Cards, Torus
 from distir.ops.resources import Pattern
@@ -85,7 +86,8 @@ class Level:
 
     `times`: of a pattern that was measured itself. They count where a group meets in this level alone. `cards`: through
     which the devices of a unit get here; the figures are those of a device with a card of its own. `torus`: how the
-    devices of a block are linked, if not each with each; the figures are those of one link.
+    devices of a block are linked, if not each with each; the figures are those of one link. `corrections`: of a
+    pattern, by devices and bytes, where a group meets in this level alone and has as many devices as were measured.
     """
 
     name: str
@@ -94,6 +96,14 @@ class Level:
     times: Mapping[Pattern, Times] = field(default_factory=dict[Pattern, Times])
     cards: Cards | None = None
     torus: Torus | None = None
+    corrections: Mapping[Pattern, Correction] = field(default_factory=dict[Pattern, Correction])
+
+    def correction(self, pattern: Pattern, devices: int, nbytes: int) -> float:
+        """By what the time of a pattern is multiplied."""
+        found = self.corrections.get(pattern)
+        if found is None or not found.axes[0][0] <= devices <= found.axes[0][-1]:
+            return 1.0
+        return found.factor(devices, max(1, nbytes))
 
 
 @dataclass(frozen=True, slots=True)

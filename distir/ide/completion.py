@@ -237,7 +237,8 @@ def _roles() -> list[Completion]:
     def valued(role: str, value: str) -> Completion:
         return Completion(role, CompletionKind.KEYWORD, f"{role} = {value}", ROLES[role], f"{role} = ${{1:{value}}}")
 
-    plain = {role: says for role, says in ROLES.items() if role not in ("batch", "initial", "donated", "remote")}
+    written = {"batch", "initial", "replicas", "donated", "remote"}  # with a value, or by transforms
+    plain = {role: says for role, says in ROLES.items() if role not in written}
     found = [Completion(role, CompletionKind.KEYWORD, role, says) for role, says in plain.items()]
     return [valued("batch", "0"), *found, valued("initial", "0.0")]
 

@@ -7,6 +7,7 @@ known before the program runs; `None` means that the device is left open. Likewi
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -166,16 +167,13 @@ def nbytes(type: Type) -> Dim:
 
 def dim_names(type: Type) -> frozenset[str]:
     """The named dimensions that occur in a type."""
-    if isinstance(type, TensorType):
-        return _dim_names(type)
-    found: set[str] = set()
-    for leaf in leaves(type):
-        found |= dim_names(leaf) if isinstance(leaf, TensorType) else frozenset()
-    return frozenset(found)
+    return frozenset() if isinstance(type, AnyType) else _dim_names(type)
 
 
-@lru_cache(maxsize=1 << 12)
-def _dim_names(type: TensorType) -> frozenset[str]:
+@lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
+def _dim_names(type: TensorType | TupleType) -> frozenset[str]:
+    if isinstance(type, TupleType):
+        return frozenset[str]().union(*map(dim_names, type.items))
     return frozenset[str]().union(*(dim.names for dim in type.shape or () if isinstance(dim, SymbolicDim)))
 
 
@@ -187,7 +185,7 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
         case TensorType(_, shape, _) if shape and (names := dim_names(type)):
             found = tuple([(name, bindings[name]) for name in names if name in bindings])
             return _substituted(type, found) if found else type
-        case TupleType(items):
+        case TupleType(items) if dim_names(type):
             return one(TupleType(tuple([substitute(item, bindings) for item in items])))
         case _:
             return type
@@ -204,19 +202,27 @@ def meet(a: Type, b: Type) -> Type | None:
     """The type that states what both state; `None` where they contradict each other."""
     if a is b:
         return a
+    if isinstance(a, TupleType) or isinstance(b, TupleType):
+        return _meet_tuples(a, b)
     if isinstance(a, AnyType):
         return _meet_any(a, b)
-    if isinstance(b, AnyType):
-        return _meet_any(b, a)
-    if isinstance(a, TupleType) and isinstance(b, TupleType):
-        if len(a.items) != len(b.items):
-            return None
-        items = [meet(x, y) for x, y in zip(a.items, b.items, strict=True)]
-        kept = tuple(item for item in items if item is not None)
-        return TupleType(kept) if len(kept) == len(items) else None
-    if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
+    return _meet_any(b, a) if isinstance(b, AnyType) else _meet_tensors(a, b)
+
+
+@lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
+def _meet_tuples(a: Type, b: Type) -> Type | None:
+    some, whole = (a, b) if isinstance(b, TupleType) else (b, a)
+    assert isinstance(whole, TupleType)
+    if isinstance(some, TensorType) or (isinstance(some, TupleType) and len(some.items) != len(whole.items)):
         return None
-    return _meet_tensors(a, b)
+    stated = some.items if isinstance(some, TupleType) else (some,) * len(whole.items)
+    met: list[Type] = []
+    for x, y in zip(stated, whole.items, strict=True):
+        item = meet(x, y)
+        if item is None:
+            return None
+        met.append(item)
+    return whole if all(map(operator.is_, met, whole.items)) else TupleType(tuple(met))
 
 
 def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
@@ -228,21 +234,21 @@ def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
     if a.shape is not None and b.shape is not None:
         if len(a.shape) != len(b.shape):
             return None
-        pairs = list(zip(a.shape, b.shape, strict=True))
-        if any(m != n and m is not None and n is not None for m, n in pairs):
-            return None
-        shape = tuple(n if m is None else m for m, n in pairs)
-    return TensorType(a.dtype or b.dtype, shape, b.device if a.device is None else a.device)
+        if a.shape != b.shape:
+            pairs = list(zip(a.shape, b.shape, strict=True))
+            if any(m != n and m is not None and n is not None for m, n in pairs):
+                return None
+            shape = tuple([n if m is None else m for m, n in pairs])
+    dtype, device = a.dtype or b.dtype, b.device if a.device is None else a.device
+    if dtype is b.dtype and device == b.device and shape == b.shape:
+        return b
+    return TensorType(dtype, shape, device)
 
 
-def _meet_any(some: AnyType, type: Type) -> Type | None:
+def _meet_any(some: AnyType, type: TensorType | AnyType) -> Type | None:
     match type:
-        case TupleType(items):
-            met = [meet(some, item) for item in items]
-            kept = tuple(item for item in met if item is not None)
-            return TupleType(kept) if len(kept) == len(met) else None
         case TensorType(dtype, shape, None):
-            return TensorType(dtype, shape, some.device)
+            return type if some.device is None else TensorType(dtype, shape, some.device)
         case AnyType(None):
             return some
         case _:

@@ -103,7 +103,7 @@ def _forward_scores(**letters: Any) -> Scores:
 
 
 def _backward_scores(**letters: Any) -> Scores:
-    return _contraction(2.5, **letters)
+    return replace(_contraction(2.5, **letters), backward=True)
 
 
 def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Scores:
@@ -112,7 +112,9 @@ def _contraction(passes: float, *, b: int, q: int, k: int, **letters: Any) -> Sc
     scores, read = _extents(b=b, q=q, k=k, **letters)
     keys = max(1, -(-read // b) if "length" in letters["given"] else k)
     passes += _dropout_flops(**letters) / (2 * max(1, size))
-    return Scores(b * heads, q, keys, -(-size // 2), min(1.0, scores / (b * q * keys)), passes)
+    shared = letters["g"] if "g" in letters else letters["kv_num_heads"]
+    share = min(1.0, scores / (b * q * keys))
+    return Scores(b * heads, q, keys, -(-size // 2), share, passes, max(1, heads // max(1, shared)))
 
 
 def _forward_bytes(*, moved: int, t: int, **letters: Any) -> int:
@@ -750,8 +752,8 @@ def AttentionGrad(
     dweights = np.matmul(dys, spread_values.swapaxes(-1, -2))
     mixed = weights
     if dropout:
-        kept = _kept(weights, dy, dropout, key, rows, start)
-        dweights, mixed = dweights * kept, weights * kept
+        share = _kept(weights, dy, dropout, key, rows, start)
+        dweights, mixed = dweights * share, weights * share
     dscores = weights * (dweights - along)
     if slope is not None:
         dscores = dscores * slope

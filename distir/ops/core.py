@@ -61,6 +61,8 @@ class Op:
     communication: Pattern | None = None
     view: bool | Literal["first"] = False
     """The results alias the operands, leaf by leaf, or all the first one: they take no time and no memory."""
+    awaits: bool = False
+    """Although a view, the op runs in the order of its stream, which waits for all operands."""
     inplace: Mapping[int, int] | Literal["each"] = field(default_factory=dict[int, int])
     """Result -> the operand whose buffer is donated to it, if this is the operand's last use."""
     temporary: Amount = 0

@@ -6,11 +6,11 @@ applied in the operand's element type.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
-from distir.ir import Part, Shape, TensorType
+from distir.ir import DTYPES, Part, Shape, TensorType
 from distir.ops.core import op
 from distir.ops.layout import Layout
 from distir.ops.numeric import Array, np
@@ -18,7 +18,7 @@ from distir.ops.precision import mean, wide
 from distir.ops.unify import Reject, normal_axis
 
 if TYPE_CHECKING:
-    from distir.ops.backward import Backward, Gradients
+    from distir.ops.backward import Backward, Gradients, Rewrite
     from distir.ops.torch_form import Expr, Unpacked, Write
 
 
@@ -138,6 +138,19 @@ def _(x: TensorType, scale: TensorType, **attrs: Any) -> None:
 def _(g: Backward) -> Gradients:
     attrs = {name: value for name, value in g.statement.attrs.items() if name != "stash_type"}
     return g.several("RMSNormalizationGrad", 2, g.dy, *g.x[:2], **attrs)
+
+
+@RMSNormalization.decomposition
+def _(g: Rewrite) -> list[str]:
+    """Op by op, the statistics in Float32, as in models that are written in PyTorch."""
+    x, scale = g.x
+    axes = tuple(range(cast(int, g.attrs["axis"]) % g.rank(x), g.rank(x)))
+    dtype = g.dtype(x)
+    wide_x = g("Cast", x, to=DTYPES["Float32"]) if dtype.bytes < 4 else x
+    mean_square = g("ReduceMean", g("Mul", wide_x, wide_x), axes)
+    inverse = g("Reciprocal", g("Sqrt", g("Add", mean_square, cast(float, g.attrs["epsilon"]))))
+    normal = g("Mul", wide_x, inverse)
+    return [g("Mul", g("Cast", normal, to=dtype) if dtype.bytes < 4 else normal, scale)]
 
 
 @RMSNormalization.torch(fresh=True)

@@ -49,7 +49,7 @@ class Scores:
     """Fused attention: `heads` of all sequences, each with `queries` × `keys` scores of which it computes `share`.
 
     `size`: elements of a key's head; `passes`: products of the size of the forward pass's two, over two (2.5 for the
-    backward pass).
+    backward pass, which `backward` says it is). `group`: heads of queries that share one of keys and values.
     """
 
     heads: int
@@ -58,6 +58,8 @@ class Scores:
     size: int
     share: float = 1.0
     passes: float = 1.0
+    group: int = 1
+    backward: bool = False
 
 
 Contraction = MatrixProduct | Scores

@@ -17,7 +17,7 @@ from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
-    from distir.ops.backward import Backward, Gradients
+    from distir.ops.backward import Backward, Gradients, Rewrite
     from distir.ops.torch_form import Expr, Write
 
 
@@ -126,7 +126,13 @@ def _(g: Backward) -> Gradients:
     return [dx, dcos, dsin, None]
 
 
-def _rotated(g: Backward, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
+@RotaryEmbedding.decomposition
+def _(g: Rewrite) -> list[str]:
+    """Products and sums of the halves."""
+    return [_rotated(g, *g.x)]
+
+
+def _rotated(g: Rewrite, x: Arg, cos: Arg, sin: Arg, positions: Arg | None) -> str:
     """The decomposition into products and sums."""
     flat = g.rank(x) == 3
     whole = heads_apart(g, x, g.attrs["num_heads"]) if flat else x

@@ -61,7 +61,8 @@ def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops
 
     The minimum over all heavy `ops`, because a transform may rewrite one as another (a `Gemm` as a product and a sum),
     or as part of a kernel. An op with figures of its own is charged launch and arithmetic by them; others the rate of
-    the device kind. Memory traffic is left out: its minimum depends on how the op is split.
+    the device kind, or what its figures by shape say at best. Memory traffic is left out: its minimum depends on how
+    the op is split.
     """
     found: list[float] = []
     for op in ops:
@@ -73,6 +74,10 @@ def _least(kind: DeviceKind, flops: float, dtype: DType | None, edge: float, ops
         for own in (figures,) if warm is None else (figures, warm):
             seconds = own.launch + (_fastest(own.arithmetic, flops) if own.arithmetic is not None else 0.0)
             found.append(seconds * max(0.0, 1 + edge * own.uncertainty))
+    by_shape = (
+        [] if dtype is None else [table[dtype.name] for table in (kind.products, kind.experts) if dtype.name in table]
+    )
+    found += [shaped.at_least(flops) * max(0.0, 1 + edge * kind.uncertainty) for shaped in by_shape]
     return min(found)
 
 

@@ -57,7 +57,7 @@ def _with_shares(row: Row, subject: Subject) -> Row:
 
 def _simulated(row: Row, figures: Simulation | ExtrapolatedFigures, batch_size: int | None) -> Row:
     latency = figures.latency_s
-    devices = figures.devices.values()
+    devices = figures.memory_uses.values()
     return replace(
         row,
         latency_s=latency,

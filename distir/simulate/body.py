@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from distir.analysis import Instance, Replica
 from distir.diagnostics.codes import simulation as codes
@@ -41,10 +42,20 @@ class Fate(Enum):
 
 NOTHING: Leaves = ()
 
-Edge = tuple[Leaves, Leaves]
-"""The storages of parameters that come ready by a clock of their own, and those made here that leave so."""
 
-CLOSED: Edge = ((), ())
+class Edge(NamedTuple):
+    """How values that get ready by clocks of their own come into a body, and leave it.
+
+    `awaited`: storages of parameters; `behind`: of each, the streams that are behind its making as it comes, of those
+    that use it; `made`: storages that are made here.
+    """
+
+    awaited: Leaves
+    behind: tuple[tuple[str, ...], ...]
+    made: Leaves
+
+
+CLOSED = Edge((), (), ())
 
 FEW = 4
 """Up to this many storages are counted one by one."""
@@ -164,7 +175,7 @@ class Body:
         """The clocks of values that no caller knows."""
         if not self.streamed:
             return ()
-        outer = {ready(storage) for storages in self.edge for storage in storages}
+        outer = {ready(storage) for storage in (*self.edge.awaited, *self.edge.made)}
         return {lane for lane in awaited(self.clocks) if lane not in outer}
 
     def _move(self, index: int, step: Effect | Body | None) -> Step | None:
@@ -180,7 +191,7 @@ class Body:
         assert isinstance(step, Body)
         ours = self.arguments[index]
         made = dict(self.created[index])
-        return {s: ours[s] for s in step.edge[0]} | {s: made[s] for s in step.edge[1]}
+        return {s: ours[s] for s in step.edge.awaited} | {s: made[s] for s in step.edge.made}
 
     @cached_property
     def events(self) -> int:
@@ -368,11 +379,14 @@ class Builder:
         self.moved: dict[int, tuple[tuple[int, int], ...]] = {}
         self.arguments: dict[int, Leaves] = {}
         self.created: dict[int, tuple[tuple[int, int], ...]] = {}
-        self.crossing = found.crossing.union(edge[1]) if found.streamed or edge != CLOSED else frozenset[int]()
+        self.crossing = found.crossing.union(edge.made) if found.streamed or edge != CLOSED else frozenset[int]()
         """The storages made here that ops of other streams wait for."""
         self.edge = edge
-        self.ready = set(edge[0])
-        """The storages that are ready by a clock of their own so far."""
+        self.ready: dict[int, Set[str]] = dict(zip(edge.awaited, map(frozenset, edge.behind), strict=True))
+        """The storages that are ready by a clock of their own so far, and the streams that need not wait for it.
+
+        Those are the one that has made the value, and those on which an op that uses it has waited.
+        """
         self.flow: dict[int, DataFlow] = {}
 
     def build(self) -> Deep[Body]:
@@ -433,7 +447,7 @@ class Builder:
             frozenset(live_out),
             pinned,
             flow=self.flow,
-            edge=(self.edge[0], tuple([s for s in self.edge[1] if s in self.ready])),
+            edge=self.edge._replace(made=tuple([s for s in self.edge.made if s in self.ready])),
         )
         body.passed_on = self._passed_on(body)
         return body
@@ -443,12 +457,14 @@ class Builder:
         if not effect.devices:
             return
         stream = self.found.streams.get(index, "")
-        waits = tuple([s for s in dict.fromkeys(self.found.operands[index]) if s in self.ready])
+        ready = self.ready
+        waits = tuple([s for s in dict.fromkeys(self.found.operands[index]) if s in ready and stream not in ready[s]])
+        ready.update([(s, ready[s] | {stream}) for s in waits])
         made = [s for s in self.found.created[index] if s in self.crossing and s not in self.ready]
         made = [s for s in made if s not in self.found.operands[index]]  # of a view, what is there already
         if stream or waits or made:
             self.flow[index] = DataFlow(stream, waits, tuple(made))
-            self.ready.update(made)
+            ready.update(dict.fromkeys(made, frozenset((stream,))))
 
     def _last_used(self, index: int) -> Leaves:
         """The storages that are dead after an op, in the order in which it mentions them."""
@@ -541,19 +557,30 @@ class Builder:
         created = tuple([pair for pair in pairs if pair[0] >= callee.parameters]) + called.left
         edge = CLOSED
         if self.ready or self.crossing:
-            used = callee.used_parameters
-            waits = tuple([i for i, storage in enumerate(arguments) if storage in self.ready and i in used])
-            edge = waits, tuple([theirs for theirs, ours in created if ours in self.crossing])
+            edge = self._edge(called, created)
         body = yield from self.bodies.called(called, tuple(fates), wanted, edge)
         self.arguments[index] = called.arguments
         self.created[index] = created
         if body.edge != CLOSED:
-            self.ready.update(ours for theirs, ours in created if theirs in body.edge[1])
+            made = body.edge.made
+            self.ready.update((ours, callee.behind(theirs)) for theirs, ours in created if theirs in made)
         for i in body.pinned:
             self.pinned.add((*called.results, *(ours for _, ours in called.left))[i])
         if self.used is not self.last:
             self._taken_over(index, body)
         return body
+
+    def _edge(self, called: Called, created: Iterable[tuple[int, int]]) -> Edge:
+        """How values that get ready by clocks of their own come into a call, and leave it."""
+        awaited: dict[int, tuple[str, ...]] = {}
+        used_on = called.callee.used_on
+        for parameter, storage in enumerate(called.arguments):
+            behind, streams = self.ready.get(storage), used_on.get(parameter)
+            if behind is not None and streams is not None and not streams <= behind:
+                awaited[parameter] = tuple(sorted(streams & behind))
+                self.ready[storage] = behind | streams
+        made = tuple([theirs for theirs, ours in created if ours in self.crossing])
+        return Edge(tuple(awaited), tuple(awaited.values()), made)
 
     def _taken_over(self, index: int, body: Body) -> None:
         """Storages whose memory has been freed in a call, or become that of others, although pending ops used them."""

@@ -234,6 +234,17 @@ class EventPlace:
         return max([clocks[clock] for clock, _ in move.rows[0] if clock in move.last or not _is_host(clock)])
 
     @property
+    def issued(self) -> Iterator[tuple[int, int, int]]:
+        """Devices whose hosts take time to issue it, and from when until when; until its end, of a host that waits."""
+        move, clocks = self.move, self.run.clocks(self.statement)
+        hosts = [clock for clock in move.devices if _is_host(clock)]
+        if hosts:
+            after = defaultdict(int, clocks)
+            run((move,), after)
+            spent = ((cast("int", of_device(host)), clocks[host], after[host]) for host in hosts)
+            yield from (found for found in spent if found[2] > found[1])
+
+    @property
     def streams(self) -> Collection[Clock]:
         """The streams that it occupies."""
         return self.move.busy if isinstance(self.move, Summary) else self.move.devices

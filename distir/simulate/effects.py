@@ -284,7 +284,8 @@ class Effects:
         devices = tuple(sorted(frozenset[int]().union(*map(types.devices, [*inputs, *ws]))))
         # A constant is a view of nothing: its result has a leaf, but no operand has one.
         view = bool(inputs) and bool(definition.view)
-        if (definition.view or done == NO_WORK) and not self._takes_time(op.op, devices):
+        free = (definition.view or done == NO_WORK) and not definition.awaits
+        if free and not self._takes_time(op.op, devices):
             devices = ()
         cost = self.cost(done, devices, op.op)
         return Effect(

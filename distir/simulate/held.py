@@ -60,6 +60,8 @@ class PendingOps:
 
     def unsettled(self, storages: Iterable[int]) -> list[int]:
         """The pending ops that some storages depend on."""
+        if not self.depends:
+            return []
         found = {number for s in storages for number in self.depends.get(s, ()) if number not in self.settled}
         return sorted(found)
 

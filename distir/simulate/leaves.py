@@ -16,10 +16,13 @@ Leaves = tuple[int, ...]
 
 def canonical(leaves: Sequence[int]) -> Leaves:
     """Which leaves are the same, with storages numbered from 0 in the order of appearance."""
-    if NO_STORAGE not in leaves and len(set(leaves)) == len(leaves):
+    different = dict.fromkeys(leaves)
+    if len(different) == len(leaves) and NO_STORAGE not in different:
         return _all_different(len(leaves))
-    numbers: dict[int, int] = {NO_STORAGE: NO_STORAGE}
-    return tuple([numbers.setdefault(s, len(numbers) - 1) for s in leaves])
+    different.pop(NO_STORAGE, None)
+    numbers = dict(zip(different, range(len(different)), strict=True))
+    numbers[NO_STORAGE] = NO_STORAGE
+    return tuple(map(numbers.__getitem__, leaves))
 
 
 @cache

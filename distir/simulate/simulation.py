@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.analysis import Checker, Instance, check_entry
@@ -59,13 +59,9 @@ class BindError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
-    """What one device does. Times in seconds, memory in bytes."""
+class MemoryUse:
+    """What of one device's memory is taken, in bytes."""
 
-    busy_s: float
-    idle_s: float
-    comm_s: float
-    """The part of `busy_s` that communication takes."""
     peak_memory_bytes: int
     """The tensors'."""
     capacity_bytes: int
@@ -81,6 +77,16 @@ class DeviceUse:
     def fits(self) -> bool:
         """Whether the device has that much."""
         return self.needed_bytes <= self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse(MemoryUse):
+    """What one device does, in seconds, and what of its memory is taken."""
+
+    busy_s: float = field(kw_only=True)
+    idle_s: float = field(kw_only=True)
+    comm_s: float = field(kw_only=True)
+    """The part of `busy_s` that communication takes."""
 
 
 class Simulation:
@@ -159,18 +165,27 @@ class Simulation:
     @cached_property
     def devices(self) -> dict[int, DeviceUse]:
         """By the program's device numbers."""
-        timeline, peaks = self._timeline, self.peaks
+        timeline = self._timeline
         found: dict[int, DeviceUse] = {}
-        for device, position in sorted(self._effects.place.items()):
+        for device, use in self.memory_uses.items():
             busy = timeline.busy.get(device, 0.0)
             idle = max(0.0, timeline.latency - busy)
             comm = timeline.communication.get(device, 0.0)
+            taken = use.peak_memory_bytes, use.capacity_bytes, use.overhead
+            found[device] = DeviceUse(*taken, busy_s=busy, idle_s=idle, comm_s=comm)
+        return found
+
+    @cached_property
+    def memory_uses(self) -> dict[int, MemoryUse]:
+        """The same of memory alone, for which no event need be timed."""
+        peaks, found = self.peaks, dict[int, MemoryUse]()
+        for device, position in sorted(self._effects.place.items()):
             peak = peaks.get(self._effects.memory(device), 0)
             process = self.hardware.kind(position).process
             overhead = NO_OVERHEAD
             if process != NO_PROCESS:
                 overhead = process.overhead(peak, self._communicators.get(self._effects.memory(device), 0))
-            found[device] = DeviceUse(busy, idle, comm, peak, self.hardware.capacity(position), overhead)
+            found[device] = MemoryUse(peak, self.hardware.capacity(position), overhead)
         return found
 
     @cached_property

@@ -24,7 +24,7 @@ from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, nam
 
 STATEMENTS_BETWEEN_PAUSES = 1_000
 
-NONE, COMPUTE = frozenset[str](), frozenset(("",))
+NONE = frozenset[str]()
 
 
 def go_on() -> None:
@@ -86,6 +86,7 @@ class Storages:
         found = replace(self, instance=instance, sizes=there.sizes(self.sizes), replica=(self, there))
         same = ("last_uses", "widths", "used_parameters")
         vars(found).update({name: getattr(self, name) for name in same})
+        vars(found).update({name: vars(self)[name] for name in ("used_on", "crossing") if name in vars(self)})
         return found
 
     @cached_property
@@ -127,12 +128,11 @@ class Storages:
 
     @cached_property
     def used_on(self) -> Mapping[int, Set[str]]:
-        """By storage: the streams of the ops that use it, in calls too."""
+        """By storage: the streams of the ops that use it and occupy a device, in calls too."""
         found: dict[int, Set[str]] = {}
         for index, statement in enumerate(self.statements):
             if isinstance(statement, Called):
-                callee = statement.callee
-                used = callee.used_on if callee.streamed else dict.fromkeys(callee.used_parameters, COMPUTE)
+                used = statement.callee.used_on
                 for parameter, ours in enumerate(statement.arguments):
                     if parameter in used:
                         found[ours] = found.get(ours, NONE) | used[parameter]
@@ -161,11 +161,25 @@ class Storages:
 
     @cached_property
     def crossing(self) -> frozenset[int]:
-        """The storages made here, or in a call, on another stream than on one that uses them."""
+        """The storages made here, or in a call, that are used here on streams which have not waited for them there."""
         if not self.streamed:
             return frozenset()
+        behind = {ours: callee.behind(theirs) for callee, theirs, ours in self._created_in_calls()}
         made = self.made_on
-        return frozenset(s for s, streams in self.used_on.items() if s in made and streams != {made[s]})
+        return frozenset(
+            s for s, streams in self.used_on.items() if s in made and not streams <= behind.get(s, {made[s]})
+        )
+
+    def _created_in_calls(self) -> Iterator[tuple[Storages, int, int]]:
+        for index, statement in enumerate(self.statements):
+            if isinstance(statement, Called) and self.created[index]:
+                callee = statement.callee
+                new = [s for s in dict.fromkeys(callee.returned) if s >= callee.parameters]
+                yield from ((callee, theirs, ours) for theirs, ours in zip(new, self.created[index], strict=True))
+
+    def behind(self, storage: int) -> Set[str]:
+        """The streams that, as this returns, have made what is in a storage made here, or have waited for it."""
+        return {self.made_on.get(storage, "")} | self.used_on.get(storage, NONE)
 
     @cached_property
     def widths(self) -> list[int]:
@@ -191,7 +205,7 @@ Key = tuple[int, Leaves, Sizes | None, Given]
 is pending when it is called."""
 
 
-@dataclass(slots=True)
+@dataclass
 class StorageMap:
     """Finds the storages of instances, each once."""
 
@@ -259,8 +273,15 @@ class StorageMap:
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.used_parameters  # now, callees first: later each would wait for those of its callees
-        _ = known.crossing
+        if self.has_streams:
+            _ = known.used_on, known.crossing
         return known
+
+    @cached_property
+    def has_streams(self) -> bool:
+        """Whether a statement of the program names one."""
+        bodies = (function.body for function in self.domain.module)
+        return any(isinstance(s, (Apply, Call)) and bool(s.stream) for body in bodies for s in body)
 
     def called(self, caller: Instance, call: Call) -> Instance:
         """What a call runs."""

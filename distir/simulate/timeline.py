@@ -142,6 +142,11 @@ class Timeline:
         return not any(isinstance(clock, Lane) for clock in self._ends)
 
     @cached_property
+    def has_hosts(self) -> bool:
+        """Whether hosts take time to issue ops."""
+        return any(isinstance(clock, Lane) and clock.kind == "host" for clock in self._ends)
+
+    @cached_property
     def clocks(self) -> dict[int, float]:
         """By device: when it is done."""
         found: dict[int, int] = {}

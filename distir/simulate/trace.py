@@ -19,6 +19,7 @@ from typing import Any
 from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Function, Site
 from distir.simulate.algebra.clocks import Clock
+from distir.simulate.effects import to_seconds
 from distir.simulate.memory import MemoryProfile
 from distir.simulate.phases import Phases
 from distir.simulate.timeline import Event, Timeline, Wait
@@ -92,6 +93,10 @@ def _threads(traced: Traced) -> Iterator[Record]:
             name = f"device {device}" if isinstance(stream, int) else f"device {device}, {stream.stream}"
             yield thread | {"name": "thread_name", "args": {"name": name}}
             yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
+        if traced.timeline.has_hosts:
+            thread = {"ph": "M", "pid": PID, "tid": threads.of_host(device)}
+            yield thread | {"name": "thread_name", "args": {"name": f"host of device {device}"}}
+            yield thread | {"name": "thread_sort_index", "args": {"sort_index": device}}
 
 
 class _Threads:
@@ -101,10 +106,15 @@ class _Threads:
         first = max(timeline.streams, default=0) + 2
         others = [s for own in timeline.streams.values() for s in own if not isinstance(s, int)]
         self._others = {stream: first + number for number, stream in enumerate(others)}
+        self._hosts = first + len(others)
 
     def of(self, stream: Clock) -> int:
         """The thread of a stream."""
         return stream + 1 if isinstance(stream, int) else self._others[stream]
+
+    def of_host(self, device: int) -> int:
+        """The thread of a device's host."""
+        return self._hosts + device
 
 
 @dataclass(slots=True)
@@ -197,6 +207,18 @@ def _slices(timeline: Timeline, phases: Phases, locate: Locate | None) -> Iterat
                 "name": event.op,
                 "cat": f"{category},critical" if is_critical else category,
                 "args": arguments,
+            }
+        for device, begins, ends in event.place.issued if timeline.has_hosts else ():
+            begun = nanoseconds(to_seconds(begins))
+            yield {
+                "ph": "X",
+                "pid": PID,
+                "tid": threads.of_host(device),
+                "ts": begun / 1000,
+                "dur": (nanoseconds(to_seconds(ends)) - begun) / 1000,
+                "name": event.op,
+                "cat": "issue",
+                "args": {"issues": event.label},
             }
         if end > start:
             yield from _arrows(event, dict(zip(event.effect.devices, own_threads, strict=True)), start, end)

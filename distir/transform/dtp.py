@@ -14,7 +14,20 @@ from functools import lru_cache
 from itertools import permutations
 
 from distir.analysis import Analysis
-from distir.ir import Apply, Call, Dim, Function, Module, Statement, SymbolicDim, TensorType, Type, dims, types
+from distir.ir import (
+    Apply,
+    Attributes,
+    Call,
+    Dim,
+    Function,
+    Module,
+    Statement,
+    SymbolicDim,
+    TensorType,
+    Type,
+    dims,
+    types,
+)
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.transform.checking import checked_result
@@ -121,7 +134,18 @@ def dtp(
                 analysis = checked_result(f"tp={t}", module, made, entry_of(made).name)
         if d > 1 or t == 1:
             made = split(made, d, run("d", "pt"), replicas, bucket_bytes, False, analysis, ends, representative)
+            made = _of_replicas(made, d) if representative else made
         return _resized(made, batch)
+
+
+def _of_replicas(module: Module, size: int) -> Module:
+    """The program of one replica, whose inputs say of how many: its collectives alone do not tell them from shards."""
+    entry = entry_of(module)
+    params = [
+        replace(p, roles=Attributes({**p.roles, "replicas": size})) if "batch" in p.roles else p for p in entry.params
+    ]
+    whole = replace(entry, params=tuple(params))
+    return Module(whole if function is entry else function for function in module)
 
 
 @lru_cache(maxsize=16)  # a search asks for the same pipeline with other degrees of the others

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from distir.diagnostics.spelling import nearest
 from distir.ir import Module
@@ -59,11 +59,15 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """Something that a step does by a name of its own, which is a word of the step's value."""
+    """Something that a step does by a name of its own, which is a word of the step's value.
+
+    `after`: the parts behind which it comes.
+    """
 
     name: str
     transform: Callable[..., Any]
     options: Mapping[str, Option]
+    after: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> str:
@@ -179,10 +183,17 @@ def options_of(
     return {p.name: _option(p, choices) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
-def in_order(steps: Iterable[Step]) -> list[Step]:
-    """Steps in the order in which they are applied: each behind those that it comes after, else as registered."""
-    waiting = {found.name: found for found in sorted(steps, key=list(STEPS.values()).index)}
-    order: list[Step] = []
+Placed = TypeVar("Placed", "Step", StepPart)
+
+
+def in_order(steps: Iterable[Placed], registered: Mapping[str, Placed] | None = None) -> list[Placed]:
+    """Steps in the order in which they are applied: each behind those that it comes after, else as registered.
+
+    Or the parts of a step, as `registered`.
+    """
+    known = list((STEPS if registered is None else registered).values())
+    waiting = {found.name: found for found in sorted(steps, key=known.index)}
+    order: list[Placed] = []
     while waiting:
         ready = (found for found in waiting.values() if waiting.keys().isdisjoint(found.after))
         chosen = next(ready, None) or next(iter(waiting.values()))  # plugins that want each other first: as registered

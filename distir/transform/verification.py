@@ -7,7 +7,8 @@ Programs in Float32 run in Float64, where a small gradient is not lost beside a 
 part of its own greatest element. Where it is further off, the original runs again on inputs perturbed in their last
 digits: rounding may change an element as much as such a perturbation does. For instance, the sign of a sum near zero,
 and thus what passes a ReLU, depends on the order of its terms. A wrong program has errors where the original does not
-change.
+change. Of a chaotic program everything changes, so that nothing can be told of it: there is a most that counts as
+rounding (`most_rounding`), and a result that is further off is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
 from distir.diagnostics import ProgramError
@@ -41,8 +42,19 @@ optimizer updates in place is as precise as it is wide, for it changes little in
 CHANGES = (2, 2, 4, 4, 8, 8)
 """By how many units of rounding inputs differ from run to run, at most."""
 
+EMPTY: Final[Mapping[str, DType]] = {}
+
 MARGIN = 4.0
 """How many times what a few changed inputs show may be rounding."""
+
+FEW = 0.1
+"""Of more than this part of a result's elements, not more than `LITTLE` counts as rounding."""
+
+LITTLE = 0.1
+"""That much, as a part of the result's greatest element. Of a few elements, rounding may be all of it."""
+
+NOISE = {"Float64": 1e-9, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
+"""What counts as rounding at any rate, by element type: some results are nothing else, as of terms that cancel."""
 
 DIFFERENT_MEANING = frozenset({"grad"})
 """Steps that make another program on purpose: what they give is what later steps are compared with."""
@@ -99,7 +111,8 @@ def verify(
     """Run both programs on the same random inputs and compare their results, one by one.
 
     Programs whose floats are Float32 run in Float64, if they can. `tolerance` is a part of a result's greatest element,
-    by default as fits the element type; elements that are further off are right where rounding changes them as much.
+    by default as fits the element type; elements that are further off are right where rounding changes them as much,
+    but not more than `most_rounding`.
     `bind` gives sizes to named dimensions, and values to host parameters; a program whose results take more than
     `max_bytes` at once is not run. Raises VerifyError where parameters or results do not belong together, ProgramError
     if one of the programs does not check, analysis.InputError where a parameter of the original has no type, or a named
@@ -144,7 +157,9 @@ class _Runs:
         rows = [_compared(e.name, *values[i], relative[i]) for i, e in enumerate(expected)]
         doubtful = [i for i, row in enumerate(rows) if not row.equal and row.max_abs_error < math.inf]
         if doubtful:
-            others = [self.expected(perturbed(self.inputs, units, seed)) for seed, units in enumerate(CHANGES)]
+            narrowed = cast_to(entry)
+            changed = (perturbed(self.inputs, units, seed, narrowed) for seed, units in enumerate(CHANGES))
+            others = [self.expected(inputs) for inputs in changed]
             for i in doubtful:
                 rows[i] = _compared(rows[i].name, *values[i], relative[i], [other[i].value for other in others])
         return Verification(tuple(rows))
@@ -210,26 +225,68 @@ def largest_difference(expected: Any, found: Any) -> tuple[float, float]:
     return difference, TOLERANCES.get(dtype_of(expected).name, 0.0) * largest
 
 
-def perturbed(values: Mapping[str, Any], units: int, seed: int) -> dict[str, Any]:
-    """The inputs with each floating-point element moved by up to `units` roundings, up or down."""
-    from distir.ops import dtype_of
+def perturbed(
+    values: Mapping[str, Any], units: int, seed: int, narrowed: Mapping[str, DType] = EMPTY
+) -> dict[str, Any]:
+    """The inputs with each floating-point element moved by up to `units` roundings, up or down.
+
+    `narrowed`: by input, the narrower element type that the program casts it to: then the roundings are of that type.
+    """
+    from distir.ops import dtype_of, numpy_dtype
     from distir.ops.numeric import np
 
     draw: Any = np.random.default_rng(seed)
 
-    def moved(value: Any) -> Any:
+    def moved(value: Any, to: DType | None) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(moved, cast("tuple[Any, ...]", value)))
+            return tuple(moved(item, to) for item in cast("tuple[Any, ...]", value))
         if not hasattr(value, "shape") or dtype_of(value).kind != "float":
             return value
-        step: Any = _rounding_unit(value) * units * draw.uniform(-1, 1, value.shape)
+        unit = max(_rounding_unit(dtype) for dtype in (value.dtype, *(() if to is None else (numpy_dtype(to),))))
+        step: Any = unit * units * draw.uniform(-1, 1, value.shape)
         return (value.astype(np.float64) * (1 + step)).astype(value.dtype)
 
-    return {name: moved(value) for name, value in values.items()}
+    return {name: moved(value, narrowed.get(name)) for name, value in values.items()}
 
 
-def rounding(expected: Any, others: Iterable[Any]) -> Any:
-    """By element: how far rounding may move it, by what `others` are, for inputs that are `perturbed`."""
+def with_rounding(expected: Any, found: Any, allowed: Any, others: Iterable[Any]) -> Any:
+    """By element: what is allowed of it with what rounding may be, if `allowed` is without that.
+
+    `others`: what the original program gives for inputs that are `perturbed`. A term that rounding leaves out, as
+    behind a ReLU, may move few elements far; of a chaotic program, nothing can be told.
+    """
+    from distir.ops.numeric import np
+
+    moved = _moved(expected, others)
+    far, near = most_rounding(expected, few=True), most_rounding(expected, few=False)
+    little = allowed + np.minimum(moved, near)
+    few = np.count_nonzero(_apart(expected, found) > little) <= FEW * expected.size
+    return allowed + np.minimum(moved, far) if few else little
+
+
+def most_rounding(expected: Any, *, few: bool) -> float:
+    """The most by which rounding is said to move an element of a result: one of a few, or of many."""
+    from distir.ops import dtype_of
+
+    greatest, _ = _difference(expected, expected)
+    return max(greatest if few else LITTLE * greatest, NOISE.get(dtype_of(expected).name, 0.0))
+
+
+def too_sensitive(expected: Any, found: Any, others: Iterable[Any]) -> str:
+    """What to say of results that are wrong, if changed inputs change them by more than what counts as rounding."""
+    if expected.shape != found.shape:
+        return ""
+    moved, most = float(_moved(expected, others).max(initial=0.0)), most_rounding(expected, few=False)
+    if moved <= most:
+        return ""
+    said = (
+        f"inputs changed in their last digits change it by up to {moved / MARGIN:.1e}, but of more than a few elements"
+    )
+    return f"{said} at most {most:.1e} counts as rounding; it cannot be told from errors: try another --seed"
+
+
+def _moved(expected: Any, others: Iterable[Any]) -> Any:
+    """By element: how far changed inputs move it, with a margin."""
     from distir.ops.numeric import np
 
     a = expected.astype(np.float64)
@@ -238,11 +295,11 @@ def rounding(expected: Any, others: Iterable[Any]) -> Any:
     return MARGIN * np.where(np.isfinite(spread), spread, 0.0)
 
 
-def _rounding_unit(array: Any) -> float:
+def _rounding_unit(dtype: Any) -> float:
     """Half of the distance from 1 to the next number of this type."""
     import ml_dtypes
 
-    info = cast("Any", ml_dtypes.finfo(array.dtype))
+    info = cast("Any", ml_dtypes.finfo(dtype))
     return float(info.eps) / 2
 
 
@@ -279,7 +336,9 @@ def _described(expected: Any, found: Any, allowed: Any) -> str:
 
 def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
     """By result of a program: what its tolerance is, which may follow from narrow weights."""
-    narrow = max((FROM_NARROW.get(name, 0.0) for name in _computed_in(entry)), default=0.0)
+    weights = [leaf for p in entry.params if is_trained(p) for leaf in types.leaves(p.type)]
+    computed = {*_dtypes(weights), *(dtype.name for dtype in cast_to(entry).values())}
+    narrow = max((FROM_NARROW.get(name, 0.0) for name in computed), default=0.0)
     updated = {
         statement.results[i]
         for statement in entry.body
@@ -299,16 +358,25 @@ def _tolerances(entry: Function, results: Sequence[Output]) -> list[float]:
     return found
 
 
-def _computed_in(entry: Function) -> set[str]:
-    """The element types of weights, and of those to which the entry function casts them."""
-    weights = {p.name for p in entry.params if is_trained(p)}
-    found = {name for p in entry.params if p.name in weights for name in _dtypes(types.leaves(p.type))}
+def cast_to(entry: Function) -> dict[str, DType]:
+    """By weight that the entry function casts to a narrower floating-point type: the narrowest such type."""
+    origins = {p.name: p.name for p in entry.params if is_trained(p)}
+    widths = {p.name: max((_bytes(leaf) for leaf in types.leaves(p.type)), default=0) for p in entry.params}
+    found: dict[str, DType] = {}
     for statement in entry.body:
-        if isinstance(statement, Apply) and statement.op in ("Cast", "UnpackTuple") and statement.args[0] in weights:
-            to = statement.attrs.get("to")
-            found |= {to.name} if isinstance(to, DType) else set()
-            weights.update(statement.results)
+        first = statement.args[0] if isinstance(statement, Apply) and statement.args else None
+        if not isinstance(statement, Apply) or not isinstance(first, str) or first not in origins:
+            continue
+        weight, to = origins[first], statement.attrs.get("to")
+        if statement.op == "UnpackTuple":
+            origins |= dict.fromkeys(statement.results, weight)
+        elif statement.op == "Cast" and isinstance(to, DType) and to.kind == "float" and to.bytes < widths[weight]:
+            found[weight] = min(found.get(weight, to), to, key=lambda dtype: dtype.bytes)
     return found
+
+
+def _bytes(leaf: Type) -> int:
+    return leaf.dtype.bytes if isinstance(leaf, TensorType) and leaf.dtype is not None else 0
 
 
 def _dtypes(leaves: Iterable[Type]) -> list[str]:
@@ -323,11 +391,13 @@ def _compared(name: str, expected: Any, found: Any, relative: float, others: Seq
     for number, (path, a, b) in enumerate(_parts(expected, found)):
         largest, difference = _difference(a, b)
         allowed: Any = relative * largest
+        known = [parts[number] for parts in moved]
         if moved and difference > allowed:
-            allowed = allowed + rounding(a, [parts[number] for parts in moved])
+            allowed = with_rounding(a, b, allowed, known)
         error, most = max(error, difference), max(most, _greatest(allowed))
         if sentence := described(a, b, allowed):
-            said.append(path + sentence)
+            reason = too_sensitive(a, b, known) if moved else ""
+            said.append(f"{path}{sentence}; {reason}" if reason else path + sentence)
     return Compared(name, error, most, "; ".join(said) or None)
 
 

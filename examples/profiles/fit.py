@@ -2,6 +2,7 @@
 
     python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 [--where system=h100_sxm …]
     python examples/profiles/fit.py attention TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
+    python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 --check
 
 Prints the tables for a profile, and the errors on a fifth of the rows, by a hash of their shapes, that the fit has not
 seen. `--like` is a profile whose first device has the peak rates and the bandwidth; its figures by shape, if it has
@@ -16,6 +17,7 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +25,8 @@ import numpy as np
 
 from distir.cost import DeviceKind, load
 from distir.cost.contractions import SPLITS, STEP, AttentionFigures, Pace, ProductFigures, Tile
+from distir.cost.correction import Correction
+from distir.cost.reader_contractions import ATTENTION_AXES, AXES
 from distir.ir import DTYPES
 
 HELD_OUT = 5
@@ -189,6 +193,7 @@ class Choices:
     def __init__(self, table: Products, figures: ProductFigures) -> None:
         sides = [(i, *s) for i, t in enumerate(figures.tiles) for s in {(t.rows, t.columns), (t.columns, t.rows)}]
         chosen = [(i, r, c, parts) for i, r, c in sides for parts in SPLITS]
+        self.table = table
         tile, rows, columns, parts = (np.array(one)[None] for one in zip(*chosen, strict=True))
         m, n, k, batch = (one[:, None] for one in (table.m, table.n, table.k, table.batch))
         tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * parts
@@ -230,7 +235,11 @@ class Choices:
         split = np.where(self.parts > 1, pace("split") + self.parts * self.results[self.row] * 4 / f.sums, 0.0)
         best = np.minimum.reduceat(total + split, self.first)
         thin = self.thin[self.first]
-        return best + np.where(thin, f.thin.launch, f.usual.launch)
+        form = best + np.where(thin, f.thin.launch, f.usual.launch)
+        if f.correction is None:
+            return form
+        factor = 1 + Cells(shape_of(self.table), f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
+        return np.maximum(form * factor, np.maximum(self.flops / f.rate, memory[self.first]))
 
 
 TILES = {"64x32": 0.3, "64x64": 0.55, "64x128": 0.75, "128x128": 0.9, "64x256": 0.9, "128x256": 0.98, "256x256": 0.98}
@@ -286,7 +295,11 @@ class ProductFit:
 
     def _seconds(self, table: Products, choices: Choices) -> Array:
         found = choices.seconds(self.figures, table.memory_traffic(self.cache) / self.figures.memory)
-        return found + table.quantising(np.array(self.quantising)) if table.quantised else found
+        return found + self.beside(table)
+
+    def beside(self, table: Products) -> Array:
+        """Seconds of the measurement that are no part of the products."""
+        return table.quantising(np.array(self.quantising)) if table.quantised else np.zeros(len(table.m))
 
 
 def fit_products(
@@ -326,6 +339,19 @@ def fit_products(
     return made(restarted(residuals, first, low, high, restarts))
 
 
+def measured_as(figures: ProductFigures, table: Products, cache: float) -> ProductFit:
+    """These figures with what belongs to the measurement alone, as the table shows it."""
+    bounds = np.array([(0.1 * cache, 0.5 * cache, 1.2 * cache), *(QUANTISING if table.quantised else ())])
+    low, first, high = np.log(np.maximum(bounds, 1e-12)).T
+    choices, measured = Choices(table, figures), np.log(table.measured)
+
+    def made(at: Array) -> ProductFit:
+        cache, *quantising = np.exp(at).tolist()
+        return ProductFit(figures, cache, tuple(quantising))
+
+    return made(minimise(lambda at: np.log(made(at)._seconds(table, choices)) - measured, first, low, high))
+
+
 def worth(fit: ProductFit, table: Products) -> ProductFit:
     """Without the tiles that no product of the table is made in: each is left out, if that costs next to nothing."""
     chosen = fit
@@ -336,6 +362,139 @@ def worth(fit: ProductFit, table: Products) -> ProductFit:
         if rest and quantiles(table.measured, fewer.seconds(table))[0] <= error * 1.005:
             chosen = fewer
     return chosen
+
+
+# Corrections: what is left, by the shorter side of the result, the longer one, and the terms.
+
+FINENESS = ((6, 5, 5), (8, 6, 6), (9, 7, 6), (10, 8, 6), (11, 9, 6), (10, 8, 8))
+"""Sizes along each axis that a correction may have, the smallest table first."""
+
+SMOOTHING = (0.03, 0.1, 0.3, 1.0)
+"""Weights of the difference between neighbours."""
+
+FOLDS = 4
+CELL_ROWS = 6
+"""Rows of the table for each number of a correction, at least."""
+
+
+class Cells:
+    """Where the rows of a table lie among the cells of a correction: eight numbers, and their weights, for each row."""
+
+    def __init__(self, shape: Sequence[Array], axes: Sequence[tuple[int, ...]]) -> None:
+        self.sizes = [len(axis) for axis in axes]
+        self.count = math.prod(self.sizes)
+        self.at = np.zeros((len(shape[0]), 1), int)
+        self.weights = np.ones((len(shape[0]), 1))
+        for axis, values in zip(axes, shape, strict=True):
+            nodes = np.log(np.array(axis, float))
+            place = np.clip(np.log(values), nodes[0], nodes[-1])
+            low = np.clip(np.searchsorted(nodes, place, side="right") - 1, 0, max(0, len(nodes) - 2))
+            high = np.minimum(low + 1, len(nodes) - 1)
+            share = np.where(high > low, (place - nodes[low]) / np.maximum(nodes[high] - nodes[low], 1e-9), 0.0)
+            near = np.stack([low, high], 1)[:, None, :]
+            self.at = (self.at[:, :, None] * len(axis) + near).reshape(len(values), -1)
+            weights = np.stack([1 - share, share], 1)[:, None, :]
+            self.weights = (self.weights[:, :, None] * weights).reshape(len(values), -1)
+
+    def interpolated(self, numbers: Array) -> Array:
+        """For each row, the mean of the numbers around it."""
+        return (self.weights * numbers[self.at]).sum(1)
+
+    def part(self, chosen: Array) -> Cells:
+        """Some of the rows."""
+        found = copy(self)
+        found.at, found.weights = self.at[chosen], self.weights[chosen]
+        return found
+
+    def fitted(self, wanted: Array, smoothing: float, soft: float = 0.03) -> Array:
+        """The numbers whose means are nearest to what is wanted; distances above `soft` count linearly.
+
+        Numbers far from all rows are zero.
+        """
+        stiff = smoothing * self._differences() + 1e-3 * np.eye(self.count)
+        pairs = (self.at[:, :, None] * self.count + self.at[:, None, :]).ravel()
+        numbers, trust = np.zeros(self.count), np.ones(len(wanted))
+        for _ in range(8):
+            weighted = trust[:, None] * self.weights
+            products = (weighted[:, :, None] * self.weights[:, None, :]).ravel()
+            normal = np.bincount(pairs, products, self.count**2).reshape(self.count, self.count)
+            aim = np.bincount(self.at.ravel(), (weighted * wanted[:, None]).ravel(), self.count)
+            numbers = np.linalg.solve(normal + stiff, aim)
+            trust = 1 / np.sqrt(1 + ((self.interpolated(numbers) - wanted) / soft) ** 2)
+        return np.where(np.bincount(self.at.ravel(), self.weights.ravel(), self.count) > 0, numbers, 0.0)
+
+    def _differences(self) -> Array:
+        """The matrix of the sum of squared differences between neighbours."""
+        found = np.zeros((self.count, self.count))
+        for along in range(len(self.sizes)):
+            parts = [np.eye(size) for size in self.sizes]
+            apart = np.diff(parts[along], axis=0)
+            parts[along] = apart.T @ apart
+            found += np.kron(np.kron(parts[0], parts[1]), parts[2])
+        return found
+
+
+def shape_of(table: Products) -> tuple[Array, Array, Array]:
+    """The axes of a correction, for each row."""
+    return np.minimum(table.m, table.n), np.maximum(table.m, table.n) * table.batch, table.k
+
+
+def fit_correction(fit: ProductFit, table: Products) -> ProductFit:
+    """The figures of products with a correction, where one helps."""
+    plain = replace(fit, figures=replace(fit.figures, correction=None))
+    beside = fit.beside(table)
+    found = best_correction(shape_of(table), table.measured, plain.seconds(table) - beside, beside)
+    return replace(fit, figures=replace(plain.figures, correction=found))
+
+
+def best_correction(
+    shape: Sequence[Array], measured: Array, form: Array, beside: Array, fineness: Sequence[Sequence[int]] = FINENESS
+) -> Correction | None:
+    """The correction of a form; None where the rows are too few, or it foretells rows no better than the form.
+
+    How fine and how smooth it is, is decided by cross-validation: each quarter of the rows is foretold from the others.
+    `beside`: seconds of the measurement that are not of the form.
+    """
+    wanted = np.maximum(measured - beside, 0.1 * measured) / form - 1
+    folds = np.random.default_rng(1).permutation(len(measured)) % FOLDS
+    best, chosen = _score(measured, form + beside), None
+    for counts in fineness:
+        axes = [_nodes(values, count) for values, count in zip(shape, counts, strict=True)]
+        if math.prod(map(len, axes)) * CELL_ROWS > len(measured) or min(map(len, axes)) < 2:
+            break
+        cells = Cells(shape, axes)
+        for smoothing in SMOOTHING:
+            foretold = np.zeros(len(wanted))
+            for fold in range(FOLDS):
+                own = folds == fold
+                numbers = _rounded(cells.part(~own).fitted(wanted[~own], smoothing))
+                foretold[own] = cells.part(own).interpolated(numbers)
+            found = _score(measured, form * (1 + foretold) + beside)
+            if found < best * 0.98:
+                best, chosen = found, (axes, smoothing)
+    if chosen is None:
+        return None
+    axes, smoothing = chosen
+    numbers = _rounded(Cells(shape, axes).fitted(wanted, smoothing))
+    shares = numbers.reshape([len(axis) for axis in axes]).tolist()
+    return Correction(tuple(axes), tuple(tuple(tuple(row) for row in rows) for rows in shares))
+
+
+def _nodes(values: Array, count: int) -> tuple[int, ...]:
+    """Sizes such that about as many rows lie between any two neighbours."""
+    found = np.quantile(np.log(values), np.linspace(0, 1, count), method="nearest")
+    return tuple(sorted({round(math.exp(one)) for one in found}))
+
+
+def _rounded(shares: Array) -> Array:
+    """As a profile states them, in whole percent."""
+    return np.clip(np.round(100 * shares), -90, 900) / 100
+
+
+def _score(measured: Array, estimated: Array) -> float:
+    """Median and ninth decile count alike."""
+    median, decile = quantiles(measured, estimated)
+    return 3 * median + decile
 
 
 # Attention.
@@ -364,9 +523,20 @@ class Attentions:
 
     @property
     def traffic(self) -> Array:
-        """Bytes of queries, keys, values and result; what is stored is read and written once more."""
-        rows = 2 * self.heads + (6 if self.stored else 2) * self.kv_heads
-        return self.size * self.batch * self.seq * self.head_dim * rows
+        """Bytes of queries, keys, values and result."""
+        return self.size * self.batch * self.seq * self.head_dim * 2 * (self.heads + self.kv_heads)
+
+    @property
+    def shape(self) -> tuple[Array, Array, Array]:
+        """The axes of a correction, for each row."""
+        return self.heads * self.batch, self.seq, np.maximum(1, self.heads // self.kv_heads)
+
+    def storing(self, figures: Array) -> Array:
+        """Seconds of storing keys and values, where the measurement includes that. No part of attention."""
+        start, token, bandwidth = figures
+        tokens = self.batch * self.seq
+        moved = 4 * self.size * tokens * self.kv_heads * self.head_dim
+        return start + np.hypot(token * tokens, moved / bandwidth)
 
     def seconds(self, f: AttentionFigures) -> Array:
         """What `AttentionFigures.spent` gives, for all rows."""
@@ -379,13 +549,34 @@ class Attentions:
         most = np.maximum(together, alone)
         compute = most * ((together / most) ** f.overlap + (alone / most) ** f.overlap) ** (1 / f.overlap)
         long = 2 * self.batch * self.heads * self.seq**2 * self.head_dim / f.rate / f.heats_in
-        return f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
+        form = f.launch + compute * (1 + f.throttle * long / (1 + long)) + self.traffic / f.memory
+        if f.correction is None:
+            return form
+        factor = 1 + Cells(self.shape, f.correction.axes).interpolated(np.array(f.correction.shares).ravel())
+        return np.maximum(form * factor, long * f.heats_in)
 
 
-def fit_attention(
-    table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4
-) -> AttentionFigures:
-    """The figures that a table of attention shows."""
+@dataclass(frozen=True)
+class AttentionFit:
+    """Figures, and seconds of storing that belong to the measurement alone."""
+
+    figures: AttentionFigures
+    storing: tuple[float, ...]
+
+    def seconds(self, table: Attentions) -> Array:
+        """What the measurement should have taken."""
+        return table.seconds(self.figures) + self.beside(table)
+
+    def beside(self, table: Attentions) -> Array:
+        """Seconds that are no part of attention."""
+        return table.storing(np.array(self.storing)) if table.stored else np.zeros(len(table.seq))
+
+
+ATTENTION_FINENESS = ((6, 6, 3), (8, 8, 4), (10, 8, 5), (10, 10, 6))
+
+
+def fit_attention(table: Attentions, processors: int, peak: float, bandwidth: float, restarts: int = 4) -> AttentionFit:
+    """The figures that a table of attention shows, with a correction where one helps."""
     ranges = {
         "rate": (0.05 * peak, 0.6 * peak, peak),
         "launch": (1e-7, 8e-6, 3e-5),
@@ -395,23 +586,28 @@ def fit_attention(
         "throttle": (1e-3, 0.1, 2.0),
         "heats_in": (5e-6, 1e-3, 0.1),
     }
-    low, first, high = np.log(np.array(list(ranges.values()))).T
-    best: tuple[float, AttentionFigures] | None = None
+    storing = ((1e-8, 2e-6, 1e-5), (1e-12, 1e-10, 1e-8), (0.05 * bandwidth, 0.5 * bandwidth, 4 * bandwidth))
+    low, first, high = np.log(np.array([*ranges.values(), *(storing if table.stored else ())])).T
+    best: tuple[float, AttentionFit] | None = None
     for rows, columns in ((64, 64), (128, 64), (128, 128), (192, 128)):
 
-        def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFigures:
-            named = dict(zip(ranges, np.exp(at).tolist(), strict=True))
-            return AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
+        def made(at: Array, rows: int = rows, columns: int = columns) -> AttentionFit:
+            values = np.exp(at).tolist()
+            named = dict(zip(ranges, values[: len(ranges)], strict=True))
+            figures = AttentionFigures(table.head_dim, processors, rows=rows, columns=columns, **named)
+            return AttentionFit(figures, tuple(values[len(ranges) :]))
 
-        def residuals(at: Array, made: Callable[[Array], AttentionFigures] = made) -> Array:
-            return np.log(table.seconds(made(at)) / table.measured)
+        def residuals(at: Array, made: Callable[[Array], AttentionFit] = made) -> Array:
+            return np.log(made(at).seconds(table) / table.measured)
 
         at = restarted(residuals, first, low, high, restarts)
         cost = float(np.sum(np.sqrt(1 + (residuals(at) / 0.05) ** 2)))
         if best is None or cost < best[0]:
             best = cost, made(at)
     assert best is not None
-    return best[1]
+    form, beside = best[1], best[1].beside(table)
+    correction = best_correction(table.shape, table.measured, table.seconds(form.figures), beside, ATTENTION_FINENESS)
+    return replace(form, figures=replace(form.figures, correction=correction))
 
 
 # Profiles.
@@ -446,7 +642,18 @@ def product_toml(kind: str, dtype: str, figures: ProductFigures, cited: str, tab
     for tile in figures.tiles:
         stated = f"rate = {_text(tile.rate, 'FLOP/s')}, overhead = {_text(tile.overhead, 's')}"
         lines.append(f'"{tile.rows}x{tile.columns}" = {{ {stated}, tail = {_digits(tile.tail)} }}')
+    if figures.correction is not None:
+        lines += [f"[kinds.{kind}.{table}.{dtype}.correction]", *_correction_lines(figures.correction, AXES)]
     return "\n".join(lines) + "\n"
+
+
+def _correction_lines(correction: Correction, names: Sequence[str]) -> list[str]:
+    lines = [f"{name} = {list(axis)}" for name, axis in zip(names, correction.axes, strict=True)]
+    lines.append("percent = [")
+    for rows in correction.shares:
+        lists = ", ".join(f"[{', '.join(f'{round(100 * share)}' for share in row)}]" for row in rows)
+        lines.append(f"  [{lists}],")
+    return [*lines, "]"]
 
 
 def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str) -> str:
@@ -456,7 +663,12 @@ def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str)
     lines += [f"{name} = {_text(getattr(figures, name), 's')}" for name in ("launch", "overhead", "heats_in")]
     lines += [f"memory = {_text(figures.memory, 'B/s')}"]
     lines += [f"{name} = {_digits(getattr(figures, name))}" for name in ("overlap", "throttle")]
-    return "\n".join([*lines, cited.rstrip()]) + "\n"
+    lines += [] if figures.backward == 1 else [f"backward = {_digits(figures.backward)}"]
+    lines.append(cited.rstrip())
+    if figures.correction is not None:
+        head = f"[kinds.{kind}.attention.{dtype}.{figures.size}.correction]"
+        lines += [head, *_correction_lines(figures.correction, ATTENTION_AXES)]
+    return "\n".join(lines) + "\n"
 
 
 # The command.
@@ -487,13 +699,25 @@ def _products(asked: argparse.Namespace, rows: list[dict[str, str]], kind: Devic
     unseen = held_out(*shape, batch)
     seen = table.part(~unseen)
     known = kind.products.get(asked.dtype)
-    start = known or default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    if asked.check:
+        _checked(asked, table, known)
+        return
+    start = default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    start = start if known is None else replace(known, correction=None)
     some = seen.part(np.random.default_rng(0).permutation(len(seen.m))[:ENOUGH])
     found = fit_products(some, start, peak, kind.peak_bandwidth, asked.cache * 1e6, asked.restarts)
-    found = worth(found, some)
+    found = fit_correction(worth(found, some), seen)
     _report(asked, seen.measured, found.seconds(seen), table.part(unseen).measured, found.seconds(table.part(unseen)))
     cited += f'note = "{_note(table.part(unseen).measured, found.seconds(table.part(unseen)))}"\n'
     print(product_toml(kind.name, asked.dtype, found.figures, cited))
+
+
+def _checked(asked: argparse.Namespace, table: Products, figures: ProductFigures | None) -> None:
+    """Print how far a profile's own figures are off."""
+    if figures is None:
+        raise SystemExit(f"`{asked.like}` has no figures of products of {asked.dtype} to check")
+    found = measured_as(figures, table, asked.cache * 1e6).seconds(table)
+    print(f"# {asked.op} of {asked.dtype} on {asked.like}: {_errors(table.measured, found)}")
 
 
 def _attention(
@@ -514,9 +738,9 @@ def _attention(
         unseen = held_out(table.batch, table.seq, table.heads, table.kv_heads)
         seen, rest = table.part(~unseen), table.part(unseen)
         found = fit_attention(seen, processors, peak, kind.peak_bandwidth, asked.restarts)
-        _report(asked, seen.measured, seen.seconds(found), rest.measured, rest.seconds(found))
-        note = f'{cited}note = "{_note(rest.measured, rest.seconds(found))}"\n'
-        print(attention_toml(kind.name, asked.dtype, found, note))
+        _report(asked, seen.measured, found.seconds(seen), rest.measured, found.seconds(rest))
+        note = f'{cited}note = "{_note(rest.measured, found.seconds(rest))}"\n'
+        print(attention_toml(kind.name, asked.dtype, found.figures, note))
 
 
 def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
@@ -524,6 +748,11 @@ def _processors(asked: argparse.Namespace, kind: DeviceKind) -> int:
     if asked.processors or known is not None:
         return asked.processors or known.processors
     raise SystemExit("say how many multiprocessors the device has: `--processors 132`")
+
+
+def _errors(measured: Array, estimated: Array) -> str:
+    median, decile = quantiles(measured, estimated)
+    return f"{len(measured)} rows: median {median:.2%}, 90 % below {decile:.2%}"
 
 
 def _note(measured: Array, estimated: Array) -> str:
@@ -555,6 +784,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--stored", action="store_true", help="attention writes keys and values to a cache before")
     parser.add_argument("--slowest", action="store_true", help="of rows of one shape, only the slowest")
+    parser.add_argument("--check", action="store_true", help="fit nothing: how far the profile's own figures are off")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--source", default="ours", help="the key in `[sources]` that the figures cite")
     return parser.parse_args(arguments)

@@ -4,6 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 from distir.cost.calibrate import MeasuredMachine, Sample, communicating, computing
+from distir.cost.calibrate.benchmarks import BESIDE
+from distir.ops.resources import Work
 
 ABOUT = {
     "torch": "2.9",
@@ -38,7 +40,19 @@ def benchmarks(devices=1, local=None):
 
 def seen(law, devices=1, noise=lambda: (1.0, 1.0, 1.0), local=None):
     """Samples of all benchmarks. `noise`: what rounds of a benchmark are times as long as the law says."""
-    return [Sample(b, tuple(law(b.work) * factor for factor in noise())) for b in benchmarks(devices, local)]
+    found = benchmarks(devices, local)
+    return [Sample(b, tuple(taken(b, law) * factor for factor in noise())) for b in found]
+
+
+INTERFERENCE = 0.25
+
+
+def taken(benchmark, law):
+    """What one of a benchmark's ops takes by a law; a collective beside products delays them by a quarter."""
+    if not benchmark.products:
+        return law(benchmark.work)
+    beside = Work(communication=benchmark.beside) if benchmark.beside else None
+    return BESIDE * law(benchmark.work) + (INTERFERENCE * law(beside) if beside else 0.0)
 
 
 def also_warm(measured, law):

@@ -1,16 +1,20 @@
 """Fits: what follows a law is found again, and a profile says what its fits say."""
 
+import json
 import random
 import statistics
+import sys
+import types
+from dataclasses import replace
 
 import pytest
-from calibration_samples import also_warm, benchmarks, cached, lawful, machine, seen
+from calibration_samples import INTERFERENCE, also_warm, benchmarks, cached, lawful, machine, seen
 from cost_samples import communication
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distir.cost import parse
-from distir.cost.calibrate import Sample, as_toml, fit
+from distir.cost.calibrate import Sample, as_toml, computing, fit, measuring
 from distir.cost.calibrate.fitting import nonnegative
 from distir.cost.calibrate.measuring import samples
 
@@ -170,3 +174,75 @@ def test_what_is_computed_between_messages_does_not_count():
     runs = {message.name: [[3.0 * message.repeats]], products.name: [[1.0 * products.repeats]]}
     slower = {message.name: [[2.0 * message.repeats]], products.name: [[2.0 * products.repeats]]}
     assert samples([message, products], [{"seconds": runs}, {"seconds": slower}]) == [Sample(message, (1.0,))]
+
+
+def test_what_a_collective_takes_of_products_beside_it_is_found_again():
+    found = fit(seen(lawful, devices=2))
+    assert found.interference == pytest.approx(INTERFERENCE)
+    assert parse(as_toml(found, machine(2))).kinds[0].interference == pytest.approx(INTERFERENCE)
+    assert fit(seen(lawful)).interference is None
+
+
+def test_products_beside_a_collective_are_no_messages_and_no_ops():
+    without = [sample for sample in seen(lawful, devices=2) if not sample.benchmark.products]
+    with_them = fit(seen(lawful, devices=2))
+    assert replace(with_them, interference=None) == fit(without)
+
+
+def test_what_the_host_takes_to_issue_an_op_becomes_a_figure():
+    measured = [replace(s, issue=(4e-6 if s.benchmark.op == "Add" else 3e-6,) * 3) for s in seen(lawful)]
+    found = fit(measured)
+    assert found.issue == pytest.approx(3e-6)
+    about = machine(device="Example GPU", device_memory_bytes=1 << 34)
+    assert parse(as_toml(found, about)).kinds[0].host.issue == pytest.approx(3e-6)
+    assert parse(as_toml(fit(seen(lawful)), machine())).kinds[0].host.issue == 0
+
+
+class FakeGpu:
+    """A program on a device that takes its time after the host has issued: what is waited for is noted."""
+
+    def __init__(self, monkeypatch):
+        torch = pytest.importorskip("torch")
+        self.waited, self.called = [], []
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: self.waited.append(len(self.called)))
+        self.module, self.names = None, ["add_0", "relu_1"]
+
+    def prepare(self, rank, device):
+        return self
+
+    def entry(self, name):
+        return {"function": name, "params": [], "communicates": False, "overwritten": False}
+
+    def call(self, entry, values):
+        self.called.append(entry)
+        return ()
+
+
+def test_on_a_gpu_the_host_is_timed_without_waiting_and_the_op_with(monkeypatch, tmp_path):
+    """No GPU is there: the script that measures runs on one that only counts calls."""
+    gpu = FakeGpu(monkeypatch)
+    torch = pytest.importorskip("torch")
+    runtime = types.ModuleType("runtime")
+    runtime.HERE, runtime.barrier, runtime.exchanged = tmp_path, lambda: None, lambda value: [value]
+    runtime.LoweredProgram = lambda folder: gpu
+    monkeypatch.setitem(sys.modules, "runtime", runtime)
+    folders = [{"folder": "computing", "communicates": False, "entries": gpu.names}]
+    mixed = {"folder": "computing", "entries": []}
+    (tmp_path / "plan.json").write_text(json.dumps({"mixed": mixed, "folders": folders}))
+    script = types.ModuleType("measure")
+    exec(compile(measuring.script()[measuring.SCRIPT], "measure.py", "exec"), script.__dict__)
+    options = types.SimpleNamespace(rounds=2, seconds=1e-4)
+    seconds, warm, issue = script.measure(options, 0, types.SimpleNamespace(type="cuda"))
+    assert warm == {}
+    assert issue.keys() == seconds.keys() == set(gpu.names)
+    assert all(len(rounds) == 2 and all(t >= 0 for own in rounds for t in own) for rounds in issue.values())
+    assert gpu.waited[-2:] == [len(gpu.called) - 1, len(gpu.called)]  # before it issues, and after
+    report = [{"seconds": seconds, "warm": warm, "issue": issue}]
+    own = [replace(b, function=replace(b.function, name=n)) for b, n in zip(computing(), gpu.names, strict=False)]
+    assert all(sample.issue for sample in measuring.samples(own, report))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: FakeProperties)
+    assert script.about(types.SimpleNamespace(type="cuda"))["device_memory_bytes"] == 1 << 34
+
+
+class FakeProperties:
+    name, total_memory = "Example GPU", 1 << 34

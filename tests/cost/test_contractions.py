@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 from cost_samples import small_profile, toml
@@ -62,7 +63,14 @@ SHAPED = parse(
 )
 PLAIN = parse(toml(profile()))
 GPU = SHAPED.kinds[0]
-MACHINES = [SHAPED, *(load(name) for name in ("a100-40", "dgx-a100", "dgx-h100", "b200", "gb200", "l40s"))]
+CORRECTION = {
+    "short": [1, 64, 4096],
+    "long": [64, 16_384],
+    "terms": [64, 8192],
+    "percent": [[[10, -20], [5, 0]], [[-10, 30], [0, 7]], [[1, 2], [3, 4]]],
+}
+CORRECTED = parse(toml(profile(products={"BFloat16": {**PRODUCTS, "correction": CORRECTION}})))
+MACHINES = [SHAPED, CORRECTED, *(load(name) for name in ("a100-40", "dgx-a100", "dgx-h100", "b200", "gb200", "l40s"))]
 
 sizes = st.integers(1, 20_000)
 
@@ -88,11 +96,41 @@ def test_a_transposed_product_takes_the_same_time(hardware, m, n, k, batch):
     assert there == pytest.approx(back, rel=1e-12)
 
 
-@given(st.sampled_from(MACHINES), st.integers(17, 20_000), st.integers(17, 20_000), sizes, st.integers(0, 5000))
-def test_more_rows_or_products_never_take_less_time(hardware, m, n, k, more):
-    before = hardware.cost(product(m, n, k), (0,)).seconds
-    assert hardware.cost(product(m + more, n, k), (0,)).seconds >= before * (1 - 1e-12)
-    assert hardware.cost(product(m, n, k, 1 + more), (0,)).seconds >= before * (1 - 1e-12)
+FORMS = [replace(hardware.kinds[0].products["BFloat16"], correction=None) for hardware in MACHINES]
+
+
+@given(st.sampled_from(FORMS), st.integers(17, 20_000), st.integers(17, 20_000), sizes, st.integers(0, 5000))
+def test_by_the_form_more_rows_or_products_never_take_less_time(figures, m, n, k, more):
+    def seconds(m, batch=1):
+        return figures.spent(MatrixProduct(m, n, k, batch), 2, 2 * batch * (m * k + k * n + m * n)).seconds
+
+    assert seconds(m + more) >= seconds(m) * (1 - 1e-12)
+    assert seconds(m, 1 + more) >= seconds(m) * (1 - 1e-12)
+
+
+@given(st.sampled_from(MACHINES), sizes, sizes, sizes, st.integers(1, 64))
+def test_no_product_takes_less_than_the_bound_of_its_operations(hardware, m, n, k, batch):
+    figures = hardware.kinds[0].products["BFloat16"]
+    least = figures.at_least(2 * m * n * k * batch)
+    assert figures.spent(MatrixProduct(m, n, k, batch), 2, 0).seconds >= least * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor"),
+    [
+        (MatrixProduct(1, 64, 64), 1.10),
+        (MatrixProduct(64, 1, 8192), 0.80),  # the shorter side first, whichever it is
+        (MatrixProduct(64, 64, 8192), 1.30),
+        (MatrixProduct(4096, 16_384, 64), 1.03),
+        (MatrixProduct(20_000, 20_000, 10), 1.03),  # beyond the table: as at its edge
+        (MatrixProduct(4096, 4096, 8192, 4), 1.04),  # four products count as one whose longer side is 4 × 4096
+        (MatrixProduct(8, 64, 64), 1.00),  # between 1 and 64, in the middle of the logarithms
+    ],
+)
+def test_a_correction_is_what_the_table_states_and_between_that_a_line_in_logarithms(shape, factor):
+    figures = CORRECTED.kinds[0].products["BFloat16"]
+    corrected, form = (one.spent(shape, 2, 0).seconds for one in (figures, replace(figures, correction=None)))
+    assert corrected == pytest.approx(form * factor)
 
 
 def test_time_grows_with_whole_waves_of_whole_tiles():
@@ -121,6 +159,33 @@ def test_attention_is_never_faster_than_its_arithmetic(heads, queries, keys, siz
     assert SHAPED.cost(backward, (0,)).seconds > found
 
 
+def test_the_backward_pass_takes_its_operations_at_its_own_share_of_the_rate():
+    tables = ({**ATTENTION, **more} for more in ({}, {"backward": 0.5}))
+    whole, half = (parse(toml(profile(attention={"BFloat16": {"128": table}}))) for table in tables)
+
+    def seconds(hardware, passes, backward):
+        one = Scores(64, 4096, 4096, 128, 0.5, passes, backward=backward)
+        return hardware.kinds[0].attention["BFloat16"][0].spent(one, 0).seconds
+
+    assert seconds(whole, 1.0, False) == seconds(half, 1.0, False)
+    assert seconds(half, 2.5, True) == pytest.approx(2 * seconds(whole, 2.5, True), rel=0.02)
+    assert seconds(half, 2.5, True) == pytest.approx(5 * seconds(half, 1.0, False), rel=0.02)
+
+
+def test_a_correction_of_attention_is_by_heads_queries_and_shared_keys():
+    correction = {"heads": [1, 64], "queries": [128], "group": [1, 8], "percent": [[[10, 20]], [[30, 40]]]}
+    tables = (ATTENTION, {**ATTENTION, "correction": correction})
+    form, corrected = (
+        parse(toml(profile(attention={"BFloat16": {"128": table}}))).kinds[0].attention["BFloat16"][0]
+        for table in tables
+    )
+    for heads, group, factor in ((1, 1, 1.1), (64, 8, 1.4), (8, 1, 1.2), (1000, 64, 1.4)):
+        one = Scores(heads, 2048, 2048, 128, 0.5, group=group)
+        assert corrected.spent(one, 0).seconds == pytest.approx(factor * form.spent(one, 0).seconds)
+        back = replace(one, backward=True)
+        assert corrected.spent(back, 0) == form.spent(back, 0)  # of the forward pass alone
+
+
 LAYER = distir.parse("""
 func @main(
   %x: Tensor[BFloat16, (4, 100, 512), 0], %w: Tensor[BFloat16, (512, 768), 0], %y: Tensor[BFloat16, (4, 512, 60), 0],
@@ -143,7 +208,7 @@ EXPECTED = {
     "MatMul": {MatrixProduct(400, 768, 512), MatrixProduct(100, 60, 512, 4)},
     "Gemm": {MatrixProduct(768, 400, 512)},
     "Einsum": {MatrixProduct(100, 60, 512, 4)},
-    "Attention": {Scores(16, 256, 256, 64, 0.5)},
+    "Attention": {Scores(16, 256, 256, 64, 0.5, group=4)},
     "RaggedMatMul": {MatrixProduct(25, 96, 512, 16, grouped=True)},
     "Conv": {MatrixProduct(2048, 4, 27, 2)},
     "Relu": set(),
@@ -215,13 +280,37 @@ FAULTS = {
     "no tiles": (("tiles",), {}, "expected at least one tile"),
     "no pace": (("thin",), None, "`kinds.gpu.products.BFloat16.thin` is missing"),
     "an unknown key": (("thin", "lunch"), "1us", "unknown key `lunch`"),
+    "sizes that do not ascend": (
+        ("correction", "long"),
+        [64, 64],
+        "expected a list of whole numbers above zero in asc",
+    ),
+    "sizes that are no numbers": (
+        ("correction", "terms"),
+        ["64"],
+        "expected a list of whole numbers above zero in asc",
+    ),
+    "no sizes": (("correction", "short"), None, "`kinds.gpu.products.BFloat16.correction.short` is missing"),
+    "no numbers": (("correction", "percent"), None, "`kinds.gpu.products.BFloat16.correction.percent` is missing"),
+    "a list too few": (
+        ("correction", "percent"),
+        [[[1, 2], [3, 4]]],
+        "3 of 2 of 2, as `short`, `long`, `terms` have",
+    ),
+    "no time at all": (
+        ("correction", "percent"),
+        [[[-100, 0]] * 2] * 3,
+        "expected lists of numbers above -95",
+    ),
+    "text among numbers": (("correction", "percent"), [[["1", 0]] * 2] * 3, "expected lists of numbers above"),
+    "an unknown axis": (("correction", "width"), [1, 2], "unknown key `width`"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_with_its_line(fault):
     path, value, said = FAULTS[fault]
-    table = changed = copy.deepcopy(PRODUCTS)
+    table = changed = copy.deepcopy({**PRODUCTS, "correction": CORRECTION})
     for key in path[:-1]:
         table = table[key]
     if value is None:

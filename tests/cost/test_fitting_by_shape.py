@@ -2,13 +2,16 @@
 
 import importlib.util
 import random
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from distir.cost import load, parse
+from distir.cost.correction import Correction
 from distir.ops.resources import MatrixProduct, Scores
 
 PATH = Path(__file__).parents[2] / "examples" / "profiles" / "fit.py"
@@ -51,8 +54,8 @@ def test_attention_is_what_the_simulator_computes(fit):
         numbers = np.array([(1, 128, 8, 8), (4, 2048, 32, 8), (16, 512, 12, 12)], float).T
         table = fit.Attentions(*numbers, figures.size, np.ones(3), 2)
         found = [
-            figures.spent(Scores(int(b * h), int(s), int(s), figures.size, 0.5), nbytes).seconds
-            for b, s, h, nbytes in zip(*numbers[:3], table.traffic, strict=True)
+            figures.spent(Scores(int(b * h), int(s), int(s), figures.size, 0.5, group=int(h // g)), nbytes).seconds
+            for b, s, h, g, nbytes in zip(*numbers, table.traffic, strict=True)
         ]
         assert table.seconds(figures) == pytest.approx(found, rel=1e-9)
 
@@ -64,7 +67,7 @@ def write(path, header, rows):
 
 def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, capsys):
     kind = load("dgx-h100").kinds[0]
-    figures = kind.products["BFloat16"]
+    figures = replace(kind.products["BFloat16"], correction=None)
     table, _ = products(fit, figures, 500)
     rows = zip(table.m, table.n, table.k, table.measured * 1e3, strict=True)
     path = write(tmp_path / "ops.csv", "m,n,k,latency_ms", rows)
@@ -85,8 +88,44 @@ def test_the_figures_that_made_a_table_of_products_are_found(fit, tmp_path, caps
     assert found.rate == pytest.approx(figures.rate, rel=0.05)
 
 
+def test_the_correction_that_made_a_table_is_found(fit):
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None)
+    # Thin products and those of short sums take longer than the form says.
+    made = Correction(((1, 16_384),) * 3, (((0.3, 0.3), (0.3, -0.1)), ((0.2, 0.0), (0.2, 0.0))))
+    table, _ = products(fit, replace(form, correction=made), 1500)
+    seen, unseen = table.part(np.arange(1500) % 5 > 0), table.part(np.arange(1500) % 5 == 0)
+    plain = fit.ProductFit(form, 1e3, ())  # caches as small as nothing, as the table knows none
+    found = fit.fit_correction(plain, seen)
+    off = [fit.quantiles(unseen.measured, one.seconds(unseen))[0] for one in (plain, found)]
+    assert off[0] > 0.05
+    assert off[1] < 0.015
+
+
+def test_a_correction_that_foretells_nothing_is_left_out(fit):
+    form = replace(load("dgx-h100").kinds[0].products["BFloat16"], correction=None)
+    table, _ = products(fit, form, 1500)
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.05, 1500))
+    noisy = replace(table, measured=table.measured * noise)
+    assert fit.fit_correction(fit.ProductFit(form, 1e3, ()), noisy).figures.correction is None
+    few = noisy.part(np.arange(300))
+    assert fit.fit_correction(fit.ProductFit(form, 1e3, ()), few).figures.correction is None
+
+
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100"])
+def test_the_errors_that_a_profile_states_are_those_of_rows_that_the_fit_has_not_seen(fit, capsys, name):
+    """A sample of the rows that were held out: the script finds the errors that the profile's note has."""
+    sample = Path(__file__).with_name("measured") / f"products-{name}.csv"
+    fit.main(["products", str(sample), "--like", name, "--check", "--turns", "6", "--cache", "50"])
+    said = [float(found) for found in re.findall(r"([\d.]+)%", capsys.readouterr().out)]
+    note = next(one.note for one in load(name).figures if "products BFloat16 memory" in one.name)
+    stated = [float(found) for found in re.findall(r"([\d.]+)%", note)]
+    assert said[0] == pytest.approx(stated[0], abs=1.0)
+    assert said[1] == pytest.approx(stated[1], abs=3.0)
+
+
 def test_the_figures_that_made_a_table_of_attention_are_found(fit, tmp_path, capsys):
     figures = next(one for one in load("dgx-h100").kinds[0].attention["BFloat16"] if one.size == 128)
+    figures = replace(figures, correction=None)
     rows = [
         (b, s, h, g) for b in (1, 4, 16) for s in (128, 512, 2048, 8192) for h, g in ((2, 1), (8, 8), (32, 4), (96, 8))
     ]

@@ -343,7 +343,7 @@ def table(path, machine):
 
 def test_the_script_finds_the_figures_that_a_table_was_made_of(tmp_path):
     truth = parse(
-        'extends = "dgx-a100"\n[levels.nvlink]\n'
+        'extends = "dgx-a100"\n[levels.nvlink]\ncorrection = {}\n'
         'send = { startup = "9us", latency = "2us", bandwidth = "250GB/s" }\n'
         'collective = { startup = "20us", latency = "4us", bandwidth = "150GB/s" }\n'
         'low_latency = { startup = "12us", latency = "1us", bandwidth = "40GB/s" }\n'
@@ -381,3 +381,71 @@ def test_the_script_names_the_row_that_is_wrong(tmp_path, content, expected):
     assert ended.returncode == 1
     assert expected in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+CORRECTED = (
+    'extends = "dgx-a100"\n[levels.nvlink.correction]\n'
+    "allreduce = { devices = [2, 8], bytes = [1024, 1048576], percent = [[50, -20], [10, 0]] }\n"
+)
+
+
+def test_a_correction_multiplies_what_links_say_of_groups_that_were_measured(tmp_path):
+    paths = tmp_path / "links.toml", tmp_path / "corrected.toml"
+    for path, text in zip(paths, ('extends = "dgx-a100"\nlevels.nvlink.correction = {}\n', CORRECTED), strict=True):
+        path.write_text('title = "here"\n' + text)
+    links, corrected = (load(str(path)) for path in paths)
+
+    def factor(pattern, nbytes, positions):
+        return seconds(corrected, pattern, nbytes, positions) / seconds(links, pattern, nbytes, positions)
+
+    assert factor("allreduce", 1024, range(2)) == pytest.approx(1.5)
+    assert factor("allreduce", 1, range(2)) == pytest.approx(1.5)
+    assert factor("allreduce", 2**30, (3, 7)) == pytest.approx(0.8)
+    assert factor("allreduce", 2**15, range(8)) == pytest.approx(1.05)  # between, in the middle of the logarithms
+    assert factor("allreduce", 1024, range(4)) == pytest.approx(1.3)
+    assert factor("allgather", 1024, range(2)) == 1
+    links, corrected = (load(str(path), 2) for path in paths)
+    assert factor("allreduce", 1024, range(8, 10)) == pytest.approx(1.5)
+    assert factor("allreduce", 1024, (0, 8)) == 1  # of other links
+    assert factor("allreduce", 1024, range(16)) == 1
+
+
+def test_links_that_change_change_times_that_are_corrected():
+    faster = 'collective = { startup = "40us", latency = "2us", bandwidth = "900GB/s" }\n'
+    here, there = (parse(text) for text in (CORRECTED, CORRECTED + "[levels.nvlink]\n" + faster))
+    assert seconds(there, "allreduce", 10**9, range(8)) < seconds(here, "allreduce", 10**9, range(8)) / 2
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("shuffle = { devices = [2], bytes = [8], percent = [[1]] }", "unknown key `shuffle`"),
+        ("gather = { devices = [2], percent = [[1]] }", "correction.gather.bytes` is missing"),
+        ("allreduce = { devices = [2], bytes = [8, 4], percent = [[1, 1]] }", "in ascending order"),
+        ("allreduce = { devices = [2], bytes = [4, 8], percent = [[1]] }", "1 of 2, as `devices`, `bytes` have"),
+    ],
+)
+def test_a_faulty_correction_of_links_is_named_with_its_line(table, said):
+    with pytest.raises(HardwareError) as caught:
+        parse(f'extends = "dgx-a100"\n[levels.nvlink.correction]\n{table}\n')
+    (problem,) = caught.value.problems
+    assert said in problem.message
+    assert problem.line == 3
+
+
+def test_the_script_corrects_links_by_what_is_left(tmp_path):
+    truth = parse(CORRECTED)
+    path = table(tmp_path / "table.csv", truth)
+    plain = tmp_path / "plain.toml"
+    plain.write_text('extends = "dgx-a100"\nlevels.nvlink.correction = {}\n')
+    words = [str(path), "--like", str(plain), "--level", "nvlink", "--correct", "--column", "seconds=ms/1000"]
+    ended = subprocess.run(
+        [sys.executable, PROFILES / "collectives.py", *words], capture_output=True, text=True, check=True
+    )
+    last = ended.stdout.splitlines()[-1]
+    assert float(last.split()[2].rstrip("%")) < 2
+    figures = "\n".join(line for line in ended.stdout.splitlines() if not line.startswith("#"))
+    fitted = parse(f'extends = "dgx-a100"\n[sources]\ntable = "made up"\n{figures}')
+    for nbytes in (10**4, 10**6, 10**9):
+        there, here = (seconds(h, "allreduce", nbytes, range(8)) for h in (truth, fitted))
+        assert here == pytest.approx(there, rel=0.1)

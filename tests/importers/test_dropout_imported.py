@@ -105,3 +105,19 @@ def test_attention_of_pytorch_is_written_out_with_its_dropout():
 def test_what_cannot_drop_is_refused(model, options, message):
     with pytest.raises(ImportRefused, match=message):
         imported(model, dropout=True, **options)
+
+
+def test_attention_of_transformers_drops_as_one_op():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    others = {"vocab_size": 32, "intermediate_size": 24, "attention_dropout": 0.25}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **others))
+    ids = {"input_ids": torch.zeros(4, 8, dtype=torch.long)}
+    program = distir.import_torch(model, kwargs=ids, dynamic_batch=True, dropout=True)
+    text = distir.format(program)
+    assert "dropout = 0.25" in text
+    assert "Softmax(" not in text
+    step = transform(program, "grad", "loss=cross_entropy")
+    for words in (["dp=2"], ["tp=2"]):
+        assert verify(step, transform(step, *words), bind={"B": 4}).equal

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import distir as api
-from distir.models import gpt2, mlp
+from distir.models import gpt2, mlp, named
 
 pytest.importorskip("torch")
 
@@ -64,3 +64,20 @@ def test_weights_in_float32_alone_are_gathered_in_16_bits(distir, tmp_path):
     step = api.transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adamw", "precision=mixed", "master=only", "clip=1")
     found = launched(distir, tmp_path, api.transform(step, "dp=2", "zero=3", "partition=split"))
     assert found["max_abs_error"] < 1e-2
+
+
+@pytest.mark.parametrize(
+    "steps", ["dtp=2,1,2 microbatches=4 overlap", "dp=2 zero=3 partition=split overlap=gradients,weights"]
+)
+def test_what_is_overlapped_runs_on_several_processes(distir, tmp_path, steps):
+    """Buckets, gathers ahead and sends are begun, and waited for where they are used."""
+    step = api.transform(mlp(3, 16, 16, "Float32"), "grad", "optimizer=adam", "clip=1.0", *steps.split())
+    assert launched(distir, tmp_path, step)["max_abs_error"] < 1e-5
+
+
+def test_attention_drops_the_same_weights_on_several_processes(distir, tmp_path):
+    sizes = {"layers": 1, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 16, "vocabulary": 32, "sequence": 8}
+    model = api.format(named("llama3-8b", batch=4, dtype="Float32", **sizes))
+    module = api.parse(model.replace("= Attention[", "= Attention[dropout = 0.25, "))
+    found = launched(distir, tmp_path, api.transform(module, "seeded", "grad", "loss=cross_entropy", "dtp=2,2,1"))
+    assert found["max_abs_error"] < 1e-5

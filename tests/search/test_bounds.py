@@ -8,9 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from search_samples import CALIBRATED, GPT2, MLP, UNEVEN, UNUSED
 
+from distir.api import parse, simulate
 from distir.cost import load, profiles
 from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers
 from distir.search.bounded import _load
+from distir.search.bounds import load_of
+from distir.search.space import Plan
 
 HERE = Workers(jobs=1)
 MACHINES = {name: load(name) for name in (*profiles(), CALIBRATED)}
@@ -81,6 +84,19 @@ def test_the_bound_holds_at_the_edges_of_the_costs(edge):
     assert rows
     for row in rows:
         assert load_of_it.bound(row.plan, hardware) <= row.latency_s
+
+
+@pytest.mark.parametrize("rows", [16, 256, 4096, 65_536])
+def test_the_bound_holds_for_products_by_shape(rows):
+    hardware = load("dgx-h100")
+    alone = simulate(
+        parse(f"""func @main(%x: Tensor[BFloat16, ({rows}, 4096), 0], %w: Tensor[BFloat16, (4096, 4096), 0]) {{
+  %y = MatMul(%x, %w)
+  return %y
+}}"""),
+        hardware,
+    )
+    assert load_of(alone).bound(Plan(1, 1, 1), hardware) <= alone.latency_s
 
 
 def test_a_bound_that_is_met_is_not_passed():

@@ -55,8 +55,10 @@ collective = { startup = "3us", latency = "1.7us", bandwidth = "0.2GB/s" }
 """Position 2 is the slow one."""
 
 
-def machine(memory="1GB"):
-    return parse(MACHINE.replace("@MEMORY@", memory))
+def machine(memory="1GB", more=0):
+    """`more`: devices that programs of five do not use, but that theirs may represent."""
+    text = MACHINE.replace("devices = 5", f"devices = {5 + more}").replace("count = 2 }]", f"count = {2 + more} }}]")
+    return parse(text.replace("@MEMORY@", memory))
 
 
 def scratch_op():
@@ -80,7 +82,7 @@ def tensor(rows, device, columns=4, dtype="Float32"):
 # Random programs. Statements are drawn blindly and kept where the mixed domain accepts them.
 
 UNARY = ("Relu", "Identity", "Transpose", "Scratch", "Shape", "Neg")
-BINARY = ("Add", "Mul", "MatMul", "SGD", "Optimizer")
+BINARY = ("Add", "Mul", "MatMul", "SGD", "Optimizer", "After")
 
 
 def random_module(rng: random.Random, first_device: int = 1, devices: int = 5, statements: int = 12) -> Module:
@@ -259,6 +261,19 @@ def with_streams(rng: random.Random, module: Module, often: float = 0.5, names=(
         return function if function.kernel else replace(function, body=tuple(map(drawn, function.body)))
 
     return Module(map(streamed, module))
+
+
+def with_representatives(rng: random.Random, module: Module, often: float = 0.6) -> Module:
+    """The module with some ops as collectives of a group that one device represents: of up to 3, up to 2 apart."""
+
+    def drawn(statement):
+        if not isinstance(statement, Apply) or statement.op not in ("Relu", "Neg") or rng.random() > often:
+            return statement
+        attrs = Attributes({"size": rng.choice([2, 3]), "stride": rng.choice([1, 2])})
+        return replace(statement, op="GroupAllreduce", attrs=attrs)
+
+    changed = Module(f if f.kernel else replace(f, body=tuple(map(drawn, f.body))) for f in module)
+    return module if check(changed).errors else changed
 
 
 def with_hosts(machine, *hosts, interference=0.0):

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import oracle, same
-from simulate_samples import inlined, machine, random_module, with_hosts, with_kernels, with_streams
+from simulate_samples import (
+    inlined,
+    machine,
+    random_module,
+    with_hosts,
+    with_kernels,
+    with_representatives,
+    with_streams,
+)
 
 from distir import parse
 from distir.analysis import check
@@ -18,11 +26,13 @@ from distir.cost.host import Host
 from distir.ir import Module
 from distir.simulate import simulate
 from distir.simulate.effects import to_seconds
+from distir.simulate.page.answers import timeline_of
 
 PROGRAMS = int(os.environ.get("DISTIR_TEST_PROGRAMS", "100"))
 """Random programs per law."""
 
-MACHINE = machine()
+MACHINE = machine(more=4)
+"""With devices that others represent."""
 HOSTS = (Host(), Host(1.5e-6), Host(4e-6), Host(3e-5), Host(blocking=True))
 
 law = settings(max_examples=2 * PROGRAMS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -36,12 +46,13 @@ def without_streams(module):
 
 @st.composite
 def modules(draw, streams=True, kernels=True):
-    """A random program with streams."""
+    """A random program with streams, calls, kernels, and devices that represent others."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     module = random_module(rng, first_device=rng.choice([0, 1]), statements=rng.choice([5, 12, 20]))
     assume(not check(module).errors)
     if kernels and rng.random() < 0.3:
         module = with_kernels(module)
+    module = with_representatives(rng, module)
     return with_streams(rng, module, rng.choice([0.2, 0.5, 0.9])) if streams else module
 
 
@@ -68,6 +79,21 @@ def test_a_program_runs_as_the_oracle_says_and_as_its_inlined_body_does(module, 
         for number, event in enumerate(timeline.events()):
             assert (event.start, timeline.spare(number)) == (timeline.starts[number], expected.slack[number])
             assert (event.op, event.statement.stream) == (expected.events[number].name, expected.events[number].stream)
+
+
+def test_the_programs_have_all_that_the_rule_speaks_of():
+    drawn: Counter = Counter()
+
+    @settings(law, max_examples=80)
+    @given(modules())
+    def draw(module):
+        statements = [statement for function in module for statement in function.body]
+        drawn.update({getattr(statement, "stream", "") for statement in statements})
+        drawn.update({getattr(statement, "op", "a call") for statement in statements})
+        drawn.update({"a kernel" for function in module if function.kernel})
+
+    draw()
+    assert min(drawn[each] for each in ("side", "third", "a call", "a kernel", "GroupAllreduce", "MPIAllreduce")) > 3
 
 
 @law
@@ -134,8 +160,48 @@ def test_what_waits_for_the_host_is_said(tmp_path):
     found.to_chrome_trace(path)
     records = json.loads(path.read_text())["traceEvents"]
     names = {r["args"]["name"]: r["tid"] for r in records if r["name"] == "thread_name"}
-    assert names.keys() == {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
-    assert len({*names.values()}) == 4
+    devices = {"device 0", "device 1", "device 0, reduce", "device 1, reduce"}
+    assert names.keys() == devices | {"host of device 0", "host of device 1"}
+    assert len({*names.values()}) == 6
+    issued = [r for r in records if r.get("cat") == "issue" and r["tid"] == names["host of device 0"]]
+    assert [(r["name"], r["ts"], r["dur"]) for r in issued] == [
+        (name, 1000.0 * number, 1000.0) for number, name in enumerate(["Relu", "MPIAllreduce", "Relu", "Add"])
+    ]
+
+
+@law
+@given(modules(), machines())
+def test_a_host_issues_one_op_after_the_other_and_none_starts_before(module, hardware):
+    simulation = simulate(module, hardware)
+    timeline = simulation.timeline()
+    view = timeline_of(simulation, lambda site: None)
+    lanes = {lane.device: lane for lane in view.hosts}
+    hosts = {device: hardware.kind(place).host for device, place in hardware.place(simulation.devices).items()}
+    assert all(hosts[device].issue or hosts[device].blocking for device in lanes)
+    for device, lane in lanes.items():
+        own = [event for event in timeline.events() if device in event.effect.devices]
+        own = [event for event in own if event.effect.ticks or not hosts[device].blocking]
+        assert [event.index for event in own] == lane.event.tolist()
+        free = 0.0
+        for event, begin, end in zip(own, lane.start_s, lane.end_s, strict=True):
+            assert begin == free
+            if hosts[device].blocking:
+                assert end == event.end
+            else:
+                assert end - begin == pytest.approx(hosts[device].issue)
+                assert end <= event.start
+            free = end
+    if not lanes:
+        assert not any(
+            host.issue or host.blocking for device, host in hosts.items() if simulation.devices[device].busy_s
+        )
+
+
+def test_a_machine_whose_hosts_take_no_time_has_no_lanes_of_hosts(tmp_path):
+    found = simulate(parse(EAGER), MACHINE)
+    assert timeline_of(found, lambda site: None).hosts == ()
+    found.to_chrome_trace(tmp_path / "trace.json")
+    assert "host" not in (tmp_path / "trace.json").read_text()
 
 
 def test_an_all_reduce_in_place_on_a_stream_has_no_second_copy():

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import distir
 from distir.analysis import check, random_inputs
-from distir.ir import TensorType, types
-from distir.ops import type_of
+from distir.diagnostics import ProgramError
+from distir.ir import DTYPES, Attributes, TensorType, types
+from distir.models import named
+from distir.ops import OPS, infer_types, type_of, work
 from distir.transform import transform, verify
 from distir.transform.steps import StepError
 
@@ -285,3 +287,114 @@ def test_gradients_are_those_of_torch(heads, shared, width, masked):
     (y * leaves["w"]).sum().backward()
     for gradient, leaf in zip(found[1:], leaves.values(), strict=True):
         np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-9, atol=1e-11)
+
+
+# Dropout of the weights.
+
+
+def dropping(words=(), batch=8, **sizes):
+    """A training step of a small Llama whose attention drops a fourth of its weights."""
+    chosen = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 2, "ffn": 16, "vocabulary": 32, "sequence": 8} | sizes
+    text = distir.format(named("llama3-8b", batch=batch, dtype="Float32", **chosen))
+    module = distir.parse(text.replace("= Attention[", "= Attention[dropout = 0.25, "))
+    return transform(module, "seeded", *words, "grad", "optimizer=adam", "loss=cross_entropy", "clip=1.0")
+
+
+DROPPING = FORM.replace("{{param}}, %k", "{{param, batch = 0}}, %k").replace(
+    "%seen: Tensor[Bool, {mask}, 1]", "%key: Int64, %seen: Tensor[Bool, {mask}, 1]"
+)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("attrs", ["is_causal = true, window = 2", "softcap = 1.5"])
+@pytest.mark.parametrize("operands", ["_", "%seen", "%seen, %s"])
+def test_what_is_dropped_is_what_dropout_drops_of_attention_written_out(operands, attrs, flat):
+    shapes = ((2, 3, 8), (2, 3, 4), (2, 3, 6)) if flat else ((2, 4, 3, 2), (2, 2, 3, 2), (2, 2, 3, 3))
+    attrs += ", dropout = 0.4" + (", q_num_heads = 4, kv_num_heads = 2" if flat else "")
+    filled = ", ".join([operands, *["_"] * (3 - len(operands.split(", "))), "%key"])
+    text = DROPPING.format(
+        **dict(zip("qkv", shapes, strict=True)), heads=4, mask=(3, 3), trained="", attrs=attrs, operands=filled, lse=""
+    )
+    module = distir.parse(text.replace("{param, batch = 0}", "{param}"))
+    inputs = random_inputs(module, 0, {}) | {"key": np.int64(7)}
+    fused, written = (
+        transform(module, *first, "grad", "loss=none", "optimizer=none") for first in ([], ["attention=written"])
+    )
+    for found, expected in zip(results(fused, inputs), results(written, inputs), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    without = distir.parse(distir.format(module).replace("dropout = 0.4", "dropout = 0.0"))
+    assert not np.allclose(results(without, inputs)[0], results(module, inputs)[0])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dp=2",
+        "tp=2",
+        "pp=2 microbatches=4",
+        "accumulate=4",
+        "checkpoint=full",
+        "dtp=2,2,1 sequence=true",
+        "dtp=2,2,2 microbatches=2 zero=2 fuse",
+    ],
+)
+def test_devices_drop_the_weights_that_the_sequential_program_drops(words):
+    step = dropping()
+    assert verify(step, transform(step, *words.split())).equal
+
+
+def test_heads_that_are_split_know_which_they_are():
+    found = transform(dropping(), "tp=2")
+    text = distir.format(found)
+    for op in ("Attention", "AttentionGrad"):
+        starts = set(re.findall(rf"= {op}\[.*(%start\w*)\)", text))
+        assert starts, op
+    assert not re.findall(r"%start", distir.format(transform(dropping(), "dp=1")))
+
+
+def test_no_mask_of_dropout_is_in_memory():
+    """Twice as many tokens take twice as much; written out, the shares and their masks take four times as much."""
+    peaks = {}
+    for words in ((), ("attention=written",)):
+        few, many = (
+            distir.simulate(dropping(words, batch=1, sequence=tokens)).devices[1].peak_memory_bytes
+            for tokens in (1024, 2048)
+        )
+        peaks[words] = many / few
+    assert peaks[()] < 2.2
+    assert peaks["attention=written",] > 3.5
+
+
+def test_each_score_takes_the_numbers_of_dropout_in_both_passes():
+    scores = 2 * 64 * 64
+    x = TensorType(DTYPES["Float32"], (1, 2, 64, 16), 1)
+    rows = TensorType(DTYPES["Float32"], (1, 2, 64), 1)
+    for op, operands in (("Attention", [x] * 3), ("AttentionGrad", [*[x] * 5, rows])):
+        flops = []
+        for attrs in (Attributes({}), Attributes({"dropout": 0.1})):
+            found = infer_types(OPS[op], operands, attrs, 3 if op == "AttentionGrad" else 1)
+            flops.append(work(OPS[op], operands, found, attrs).flops)
+        assert flops[1] - flops[0] == 27 * scores, op
+
+
+@pytest.mark.parametrize(
+    ("attrs", "operands", "message"),
+    [
+        ("dropout = 1.5", "", "`Attention` expected `dropout` to be from 0 to 1, found 1.5"),
+        ("dropout = 0.5", ", _, _, _, 7, %rows", "`Attention` expected a number of rows that divides the batch of 2"),
+        ("dropout = 0.5", ", _, _, _, 7, _, [0, 1]", "`Attention` expected a start for each of 4 dimensions, found 2"),
+    ],
+)
+def test_dropout_that_cannot_be_is_refused(attrs, operands, message):
+    text = f"""func @main(%q: Tensor[Float32, (2, 2, 3, 4), 1], %rows: Tensor[Int64, (3,), 1]) {{
+  %y = Attention[{attrs}](%q, %q, %q{operands})
+  return %y
+}}"""
+    assert message in str(check(distir.parse(text)).errors[0])
+
+
+def test_attention_that_drops_without_a_key_does_not_run():
+    parameter, attention = "%q: Tensor[Float32, (2, 2, 3, 4), 1]", "Attention[dropout = 0.5](%q, %q, %q)"
+    module = distir.parse(f"func @main({parameter}) {{\n  %y = {attention}\n  return %y\n}}")
+    with pytest.raises(ProgramError, match="needs a key of random numbers; the step `seeded` gives it one"):
+        distir.run(module, random_inputs(module, 0, {}))

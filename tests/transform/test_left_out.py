@@ -53,6 +53,7 @@ CHAINS = [
     ["pp=1 microbatches=2"],
     ["pp=2 microbatches=2"],
     ["dp=2"],
+    ["grad loss=mse", "dp=2", "overlap"],
     ["tp=2"],
     ["dtp=2,1,2 microbatches=2"],
     ["cse", "fold", "dce"],

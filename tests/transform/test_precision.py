@@ -346,6 +346,68 @@ def test_results_stay_when_distributed(name, precision, words):
     assert found.equal, [r for r in found.results if not r.equal]
 
 
+LISTS = """
+func @main(%w: Tensor[Float32, (4, 8), 1] {param}, %x: Tensor[Float32, (4, 4), 1] {batch = 0}) {
+  %h = MatMul(%x, %w)
+  %s = Add(%h, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+  %q = Reshape(%s, [0, 1, 2, 4])
+  %m = Attention(%q, %q, %q, [[0.0, -1.0], [0.5, 0.0]])
+  %y = Reshape(%m, [0, 8])
+  return %y
+}
+"""
+"""Lists of numbers among the operands: a bias, which is cut where weights are, and a mask that is added."""
+
+
+@pytest.mark.parametrize("words", ["dp=2", "tp=2", "dp=2 zero=3"])
+@pytest.mark.parametrize("precision", ["mixed", "mixed master=only", "bf16", "keep"])
+@pytest.mark.parametrize("mask", ["[[0.0, -1.0], [0.5, 0.0]]", "0.5"])
+def test_numbers_have_the_element_type_of_what_they_meet(mask, precision, words):
+    module = distir.parse(LISTS.replace("[[0.0, -1.0], [0.5, 0.0]]", mask))
+    step = transform(module, "grad", "loss=mse", *f"precision={precision}".split())
+    assert verify(step, transform(step, *words.split(), *(["shard=w:1"] if words == "tp=2" else []))).equal
+
+
+PREPARED = """
+func @layer(%g: Tensor[Float32, (4,)], %w: Tensor[Float32, (4, 4)], %x: Tensor[Float32, (N, 4)]) {
+  %scale = Add(%g, 1.0)
+  %turned = Transpose[perm = [1, 0]](%w)
+  %n = RMSNormalization(%x, %scale)
+  %h = MatMul(%n, %turned)
+  %y = Tanh(%h)
+  return %y
+}
+
+func @main(
+  %g1: Tensor[Float32, (4,), 1] {param}, %w1: Tensor[Float32, (4, 4), 1] {param},
+  %g2: Tensor[Float32, (4,), 1] {param}, %w2: Tensor[Float32, (4, 4), 1] {param},
+  %x: Tensor[Float32, (8, 4), 1] {batch = 0}
+) {
+  %a = @layer(%g1, %w1, %x)
+  %b = @layer(%g2, %w2, %a)
+  return %b
+}
+"""
+"""Layers whose backward pass uses no weight itself, but what is made of weights alone."""
+
+
+@pytest.mark.parametrize("precision", ["keep", "mixed", "mixed master=only"])
+def test_what_is_made_of_weights_alone_counts_as_a_weight_where_activations_are_recomputed(precision):
+    step = transform(distir.parse(PREPARED), "grad", "optimizer=adam", *f"precision={precision}".split())
+    found = transform(step, "checkpoint=full")
+    assert verify(step, found).equal
+    calls = [s.function for s in found.entry().body if isinstance(s, distir.ir.Call)]
+    assert calls.count("layer") == 4
+    casts = [s for s in found.entry().body if isinstance(s, Apply) and s.op == "Cast" and s.args[0] in ("w1", "g1")]
+    assert len(casts) == (2 if "only" in precision else 0)
+
+
+@pytest.mark.parametrize("words", WAYS)
+def test_activations_are_recomputed_with_no_weights_but_master_weights(words):
+    step = transform(MODELS["gpt-2"](), "grad", "optimizer=adam", "precision=mixed", "master=only")
+    assert verify(step, transform(step, "checkpoint=full", *words.split())).equal
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -24,6 +24,7 @@ REFUSALS = {
     "tp": {"DIR620", "DIR623"},  # does not divide; nothing to split
     "pp": {"DIR640", "DIR642", "DIR643", "DIR644"},  # batch, layers, schedule; not on one device
     "zero": {"DIR660"},  # no data-parallel copies
+    "overlap": {"DIR684"},  # nothing that communicates, or not that kind of it
 }
 REFUSALS["dtp"] = REFUSALS["dp"] | REFUSALS["tp"] | REFUSALS["pp"]
 """What a step may refuse a program for. Those that tidy up may not refuse any."""

@@ -1,5 +1,6 @@
 """One device that stands for its replicas and shards: what it does takes as long, and as much memory, as the whole."""
 
+import os
 from itertools import permutations
 from random import Random
 
@@ -55,6 +56,27 @@ PARTITIONED = {
         distir.models.gpt2(8, 64, 8, 8, batch=64, vocabulary=96), *CLIPPED
     ),
 }
+
+
+OVERLAPPED = 400 if os.environ.get("DISTIR_TEST_ALL") else 16
+"""Random programs with streams."""
+
+
+@pytest.mark.parametrize("seed", range(OVERLAPPED))
+def test_so_does_one_whose_communication_is_on_streams(seed):
+    dice = Random(seed)
+    d, t, p = dice.choice([(2, 1, 1), (4, 1, 2), (2, 2, 1), (2, 2, 2), (1, 2, 2), (1, 4, 2), (2, 1, 4)])
+    schedule = dice.choice(("gpipe", "1f1b", "zb-h1", "zb-v"))
+    steps = words((d, t, p), dice.choice((1, 2, 8)), schedule, dice.choice(LAYOUTS))
+    steps.append(f"scatter_gather={dice.choice(('true', 'false'))}")
+    zero = dice.choice((0, 1, 2, 3)) if d > 1 else 0
+    then = (f"zero={zero}", "partition=split") if zero else ()
+    apply = [kind for kind, applies in (("gradients", d > 1), ("transfers", p > 1)) if applies]
+    one, _ = assert_stands(PARTITIONED[dice.choice([*PARTITIONED])](), *steps, then=(*then, *dice.choice((
+        ("overlap",), (f"overlap={dice.choice(apply)}",),
+    ))))  # fmt: skip
+    assert one.timeline().streams.keys() == one.devices.keys()
+    assert max(map(len, one.timeline().streams.values())) > 1
 
 
 def zero_cases(name):
@@ -192,3 +214,17 @@ def test_a_machine_with_too_few_devices():
     with pytest.raises(ProgramError, match="represents device 31") as caught:
         simulate(distir.parse(ALONE.format(size=4, stride=10)), "dgx2-v100")
     assert caught.value.diagnostics[0].code.number == "DIR504"
+
+
+def test_shards_of_one_replica_are_no_replicas():
+    """Their sums of gradients, of tokens that each has another part of, are not those of a batch."""
+    step = transform(
+        distir.models.named(
+            "llama3-8b", layers=2, width=32, heads=4, kv_heads=2, ffn=16, vocabulary=32, batch=4, sequence=8
+        ),
+        *CLIPPED,
+    )
+    words = ["dtp=1,2,1", "sequence=true"]
+    for more in ([], ["representative=true"]):
+        with pytest.raises(ProgramError, match="no weights that data-parallel devices hold copies of and update"):
+            transform(step, *words, *more, "zero=1", "partition=split")

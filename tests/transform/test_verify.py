@@ -193,3 +193,31 @@ def test_what_rounding_may_change_is_no_difference():
     assert 0 < found.max_abs_error < 1e-12
     ten = text.replace("return %s", "%t = Add(%s, 1e-9)\nreturn %t")
     assert not verify(parsed(text), parsed(ten)).equal
+
+
+CHAOTIC = """
+func @main(%x: Tensor[Float64, (64,), 1]) {
+  %large = Mul(%x, 1e17)
+  %y = Sin(%large)
+  return %y
+}
+"""
+"""A change in the last digit of its input changes all of its result."""
+
+
+def test_a_result_that_rounding_could_explain_is_refused_if_it_moves_most_elements_far():
+    wrong = CHAOTIC.replace("return %y", "%z = Mul(%y, 1.5)\n  return %z")
+    found = verify(parsed(CHAOTIC), parsed(wrong))
+    assert not found.equal
+    (result,) = found.results
+    assert "of more than a few elements at most 1.0e-01 counts as rounding" in result.difference
+    assert result.tolerance <= 0.1001
+    assert verify(parsed(CHAOTIC), parsed(CHAOTIC)).equal
+
+
+def test_rounding_may_move_few_elements_as_far_as_the_greatest_and_no_further():
+    few = f"%y = Concat[axis = 0](%wave, {', '.join(['%x'] * 20)})"
+    text = CHAOTIC.replace("(64,)", "(4,)").replace("%y = Sin(%large)", f"%wave = Sin(%large)\n  {few}")
+    for factor, equal in ((1.05, True), (-9.0, False)):
+        wrong = text.replace("  %y =", f"  %off = Mul(%wave, {factor})\n  %y =").replace("(%wave, %x", "(%off, %x")
+        assert verify(parsed(text), parsed(wrong)).equal is equal, factor

@@ -19,7 +19,7 @@ from typing import cast
 
 from distir.ir import Apply, Function, Param, Return, TensorType, Type
 from distir.ops import OPS, Value, canonical, infer_types, type_of, work
-from distir.ops.resources import Work
+from distir.ops.resources import Communication, Work
 from distir.syntax import parse_example
 
 WORKING_SET = 16 << 20
@@ -112,6 +112,15 @@ BETWEEN_SIZES = {"m": 64, "k": 256}
 PRODUCTS_ALONE = 32
 """How many of these products the benchmark of a group has that sends nothing."""
 
+BESIDE = 16
+"""How many products are computed while one collective runs beside them on a stream of its own."""
+
+BESIDE_TURNS = 4
+BESIDE_ELEMENTS = (1 << 15, 1 << 18)
+"""Elements of that collective: an all-reduce."""
+
+BESIDE_SIZES, BESIDE_SIZES_GPU = BETWEEN_SIZES, {"m": 2048, "k": 2048}
+
 MESSAGES = tuple(1 << power for power in (8, 12, 15, 18, 20, 22))
 """Elements of messages, of four bytes."""
 
@@ -135,7 +144,8 @@ SYMMETRIC = {
 class Benchmark:
     """A function that has an op `repeats` times; what each does is `work`, on the devices `devices`.
 
-    `nbytes`: of the operands of one of them. `viewed`: each is followed by a view of its result.
+    `nbytes`: of the operands of one of them. `viewed`: each is followed by a view of its result. `products`: each of
+    them is `BESIDE` products in turn, and `beside` the collective that runs on a stream of its own meanwhile.
     """
 
     op: str
@@ -145,6 +155,8 @@ class Benchmark:
     function: Function
     nbytes: int = 0
     viewed: bool = False
+    beside: Communication | None = None
+    products: bool = False
 
     @property
     def name(self) -> str:
@@ -154,7 +166,7 @@ class Benchmark:
     @property
     def between(self) -> bool:
         """Whether this is what is computed between messages, without them."""
-        return self.work.communication is None and len(self.devices) > 1
+        return self.work.communication is None and len(self.devices) > 1 and not self.products
 
 
 def computing(
@@ -182,10 +194,13 @@ def computing(
     return _named(found)
 
 
-def communicating(devices: int, local: int | None = None, most: int = max(MESSAGES)) -> list[Benchmark]:
+def communicating(
+    devices: int, local: int | None = None, most: int = max(MESSAGES), gpus: bool = False
+) -> list[Benchmark]:
     """Benchmarks of messages among 2, 4, 8 … and all devices of the first node, and among the first ones of nodes.
 
-    `local`: how many of the `devices` a node has (all, unless given); `most`: elements of the largest message.
+    And of products beside a collective of the first node. `local`: how many of the `devices` a node has (all, unless
+    given); `most`: elements of the largest message; `gpus`: products are large enough to fill one.
     """
     local = local or devices
     inner = [tuple(range(1, n + 1)) for n in _counts(local)]
@@ -198,6 +213,9 @@ def communicating(devices: int, local: int | None = None, most: int = max(MESSAG
             found.append(_products(group))
             for op, text in {**ROOTED, **SYMMETRIC}.items():
                 found += [_message(op, text, n, group) for n in sizes]
+    for group in inner[-1:]:
+        of = BESIDE_SIZES_GPU if gpus else BESIDE_SIZES
+        found += [_beside(n, group, of) for n in (0, *BESIDE_ELEMENTS) if n <= most]
     return _named(found)
 
 
@@ -332,6 +350,27 @@ def _products(group: Sequence[int]) -> Benchmark:
     return Benchmark("MatMul", done, tuple(group), PRODUCTS_ALONE, function)
 
 
-def _between(group: Sequence[int]) -> list[tuple[tuple[Param, ...], Apply]]:
-    texts = [_spelled(BETWEEN.format(d=device), "Float32", BETWEEN_SIZES) for device in group]
+def _beside(elements: int, group: Sequence[int], sizes: Mapping[str, int]) -> Benchmark:
+    """Products of all devices of a group, beside an all-reduce of so many elements on a stream; of none: alone."""
+    products = _between(group, sizes)
+    wholes = ", ".join(f"%x_{d}: T({elements or 1})@{d}" for d in group)
+    results = ", ".join(f"%z_{d}" for d in group)
+    params, reduce = parse_example(_spelled(f"{results} = MPIAllreduce({wholes})", "Float32", {}), canonical)
+    body: list[Apply] = []
+    for turn in range(BESIDE_TURNS):
+        if elements:
+            body.append(replace(_turn(reduce, turn, ""), stream="beside"))
+        body += [_turn(product, turn * BESIDE + i, "") for i in range(BESIDE) for _, product in products]
+    needed = tuple(p for own, _ in products for p in own) + (params if elements else ())
+    returned = tuple(s.results[0] for s in body[-len(group) :])
+    function = Function("", needed, (*body, Return(returned)))
+    done = _work(products[0][1], products[0][0])
+    communication = _work(reduce, params).communication if elements else None
+    return Benchmark(
+        "MatMul", done, tuple(group), BESIDE_TURNS, function, beside=communication, products=True
+    )  # fmt: skip
+
+
+def _between(group: Sequence[int], sizes: Mapping[str, int] = BETWEEN_SIZES) -> list[tuple[tuple[Param, ...], Apply]]:
+    texts = [_spelled(BETWEEN.format(d=device), "Float32", sizes) for device in group]
     return [parse_example(text, canonical) for text in texts]

@@ -107,6 +107,10 @@ class Calibration:
     noise: float
     flops: Mapping[str, Points] = field(default_factory=dict[str, Points])
     """By element type: the rate of matrix products by FLOPs, for ops that were not measured themselves."""
+    issue: float | None = None
+    """What the host takes to issue an op, in seconds; None where it computes itself."""
+    interference: float | None = None
+    """The share of a collective's time by which it delays what is computed beside it; None where that is not known."""
 
     @property
     def too_noisy(self) -> bool:
@@ -138,7 +142,7 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     messages: dict[tuple[Pattern, tuple[int, ...]], list[Sample]] = {}
     for sample in samples:
         done = sample.benchmark.work
-        if sample.benchmark.between:
+        if sample.benchmark.between or sample.benchmark.products:
             continue
         if done.communication is not None:
             messages.setdefault((done.communication.pattern, sample.benchmark.devices), []).append(sample)
@@ -153,7 +157,33 @@ def fit(samples: Sequence[Sample]) -> Calibration:
     alone = [s.spread for own in ops.values() for s in own]
     together = [s.spread for own in messages.values() for s in own]
     noise = max(statistics.median(spreads) for spreads in (alone, together) if spreads)
-    return Calibration(fits, exchanged, noise, _rates(samples))
+    rates = _rates([s for s in samples if not s.benchmark.products])
+    return Calibration(fits, exchanged, noise, rates, _issue(samples), _interference(samples, exchanged))
+
+
+def _issue(samples: Sequence[Sample]) -> float | None:
+    """The median over ops: of each, what the fastest of its sizes takes to issue."""
+    by_op: dict[str, float] = {}
+    for sample in samples:
+        if sample.issue:
+            op, seconds = sample.benchmark.op, statistics.median(sample.issue)
+            by_op[op] = min(seconds, by_op.get(op, math.inf))
+    return statistics.median(by_op.values()) if by_op else None
+
+
+def _interference(samples: Sequence[Sample], messages: Sequence[MessageFit]) -> float | None:
+    """How much longer products take beside a collective, as a share of its time, where it ends before they do."""
+    alone = {s.benchmark.devices: s.seconds for s in samples if s.benchmark.products and not s.benchmark.beside}
+    shares: list[float] = []
+    for sample in samples:
+        message, devices = sample.benchmark.beside, sample.benchmark.devices
+        if message is None or devices not in alone:
+            continue
+        times = [m.times for m in messages if (m.pattern, m.group) == (message.pattern, devices)]
+        took = dict(times[0]).get(message.nbytes, 0.0) if times else 0.0
+        if 0 < took <= alone[devices]:
+            shares.append((sample.seconds - alone[devices]) / took)
+    return min(1.0, max(0.0, statistics.median(shares))) if shares else None
 
 
 def _ops(ops: Mapping[tuple[str, str], Sequence[Sample]]) -> tuple[Fit, ...]:

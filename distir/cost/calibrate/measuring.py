@@ -27,12 +27,14 @@ SHORTEST = 0.05
 class Sample:
     """What one benchmark took: seconds of one of its ops, as each round saw it.
 
-    `warm`: the same while caches hold its operands; none where that was not measured.
+    `warm`: the same while caches hold its operands; none where that was not measured. `issue`: of these seconds, what
+    the host takes to issue one of its ops to a device that does not block it; none where the host computes itself.
     """
 
     benchmark: Benchmark
     rounds: tuple[float, ...]
     warm: tuple[float, ...] = ()
+    issue: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -93,12 +95,12 @@ def samples(benchmarks: Sequence[Benchmark], report: Sequence[Mapping[str, Any]]
     found: list[Sample] = []
     for b in benchmarks:
         rounds = seconds[b.name]
-        if b.devices in between:
+        if b.devices in between and not b.products:
             # Of messages that are shorter than what products vary by, nothing is known but that.
             computed = between[b.devices]
             rounds = tuple(max(t - c, SHORTEST * t) for t, c in zip(rounds, computed, strict=True))
         if not b.between:
-            found.append(Sample(b, rounds, _rounds(b, report, "warm")))
+            found.append(Sample(b, rounds, _rounds(b, report, "warm"), _rounds(b, report, "issue")))
     return found
 
 

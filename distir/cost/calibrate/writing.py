@@ -53,6 +53,7 @@ def as_toml(calibration: Calibration, machine: MeasuredMachine) -> str:
         f"memory = {_cited(_bytes(_memory(machine)), 'specified', 'an equal part of all memory')}",
         f"launch = {_cited(_seconds(_launch(calibration)), 'measured', 'the median of all ops')}",
         *_cache(calibration, machine),
+        *_host(calibration),
         f"uncertainty = {_other_uncertainty(calibration)}",
         "",
         f"[kinds.{KIND}.memory_bandwidth]",
@@ -91,6 +92,14 @@ def _cache(calibration: Calibration, machine: MeasuredMachine) -> Iterable[str]:
     nbytes = machine.about.get("cache_bytes")
     if nbytes and any(fit.warm for fit in calibration.ops):
         yield f"cache = {_cited(_bytes(nbytes), 'specified', 'of the second level')}"
+
+
+def _host(calibration: Calibration) -> Iterable[str]:
+    """What issuing an op takes, and what a collective takes of what is computed beside it, where that was measured."""
+    if calibration.issue is not None:
+        yield f"issue = {_cited(_seconds(calibration.issue), 'measured', 'the median of all ops, each the fastest')}"
+    if calibration.interference is not None:
+        yield f"interference = {_round(calibration.interference)}  # products beside an all-reduce, measured"
 
 
 def _launch(calibration: Calibration) -> float:

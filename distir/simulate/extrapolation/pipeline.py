@@ -18,7 +18,6 @@ from distir.ir import (
     HOST,
     Apply,
     Attributes,
-    Broken,
     Call,
     Function,
     Return,
@@ -31,23 +30,24 @@ from distir.ir import (
 from distir.ir import types as typing
 from distir.ops import Value, type_of
 from distir.simulate.algebra import usage
-from distir.simulate.algebra.clocks import Step, power
+from distir.simulate.algebra.clocks import Step
 from distir.simulate.algebra.usage import Usage, Use
 from distir.simulate.body import Body
 from distir.simulate.effects import Effect
 from distir.simulate.extrapolation.numbers import are_numbers
+from distir.simulate.extrapolation.rounds import more_rounds
 from distir.simulate.extrapolation.statements import AFTER, LEAST, Place, Reader, Role, are_apart, put_after
-from distir.simulate.simulation import DeviceUse, Simulation
+from distir.simulate.simulation import MemoryUse, Simulation
 
 MANY = 128
 """From so many rounds on, their power is found sooner than they are run: by measurement, on 2 to 16 devices."""
 
 
 class ExtrapolatedFigures(NamedTuple):
-    """How long a program takes, in seconds, and what its devices do, by their numbers."""
+    """How long a program takes, in seconds, and what it takes of memory, by device."""
 
     latency_s: float
-    devices: Mapping[int, DeviceUse]
+    memory_uses: Mapping[int, MemoryUse]
 
 
 class StatementBlock(NamedTuple):
@@ -107,7 +107,10 @@ class Pipeline:
     joins: Sequence[int]
     """The statements that join results of all microbatches."""
     apart: bool
-    """Whether all that is done from the first pass to the last is done for one microbatch, or adds a term to a sum."""
+    """Whether all that is done from the first pass to the last is done for one microbatch, or adds a term to a sum.
+
+    Not where statements name streams: which of them come first on a host, and in a memory, is then no matter of passes.
+    """
     _known: dict[int, Blocks] = field(default_factory=dict[int, Blocks])
     """By identity of the simulation."""
     _fewer: dict[int, Sequence[tuple[int, int | None]]] = field(
@@ -151,7 +154,7 @@ class Pipeline:
         if found.clocks is not None:
             vars(body)["summaries"] = found.clocks
         simulation = known.like(body)
-        return ExtrapolatedFigures(simulation.latency_s, simulation.devices)
+        return ExtrapolatedFigures(simulation.latency_s, simulation.memory_uses)
 
     def _as_blocks(self, known: Simulation) -> Blocks:
         found = self._known.get(id(known))
@@ -194,6 +197,11 @@ class Pipeline:
                 return None
             again[row[1]] = times
         steps = [block.step for block in blocks.own]
+        body, clocks = blocks.known.planned, None
+        if body.streamed or max(again.values(), default=0) >= MANY:
+            clocks = _with_powers(body, other, again, {row[1]: row for row in self.rows.values()})
+            if clocks is None or (body.streamed and blocks.known.hardware.cached):
+                return None
         total = Usage()
         for index in blocks.between:
             total.block(blocks.between[index])
@@ -201,7 +209,6 @@ class Pipeline:
                 block = other.get(index, blocks.own[index])
                 steps[index] = block.step
                 total.block(usage.power(block.use, 1 + again.get(index, 0)))
-        clocks = _with_powers(steps, again) if max(again.values(), default=0) >= MANY else None
         for index in sorted(again, reverse=True):
             steps[index:index] = [steps[index]] * again[index]
         return Extrapolated(steps, total.total, clocks)
@@ -237,11 +244,9 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     """A pipeline, read; `rounds` are the functions that it calls for what it repeats.
 
     None where something else is done with the `{batch}` than to cut it and to compute with its size, or with a result
-    that was joined, or where the statements for some microbatch are not those for all; and where statements name
-    streams, since which values get ready there depends on more than the round.
+    that was joined, or where the statements for some microbatch are not those for all; but where statements name
+    streams, the last one may have others: its gradients are summed as they are made.
     """
-    if any(not isinstance(s, (Return, Broken)) and s.stream for function in known.module for s in function.body):
-        return None
     entry, body = known.function, known.planned
     batch = {p.name for p in entry.params if "batch" in p.roles}
     users = [i for i, s in enumerate(entry.body) if not batch.isdisjoint(names(operands(s)))]
@@ -258,9 +263,10 @@ def read(known: Simulation, rounds: Iterable[str]) -> Pipeline | None:
     joins = [place.index for place in places if place.inner is None and reader.joins(place.statement, count)]
     joined = {name for index in joins for name in results(entry.body[index])}
     users = [s for s in entry.body if not joined.isdisjoint(names(operands(s)))]
-    if not all(isinstance(user, Return) for user in users) or not put_after(places, count):
+    alike = put_after(places, count)
+    if not all(isinstance(user, Return) for user in users) or not (alike or body.streamed):
         return None
-    return Pipeline(entry, count, places, rows, cuts, joins, are_apart(places))
+    return Pipeline(entry, count, places, rows, cuts, joins, not body.streamed and are_apart(places))
 
 
 def _in_order(places: Sequence[Place]) -> Iterator[Place]:
@@ -306,15 +312,28 @@ def _blocks(body: Body) -> list[StatementBlock]:
     return found
 
 
-def _with_powers(steps: Sequence[Effect | Body | None], again: Mapping[int, int]) -> list[Step]:
-    """What steps do to clocks, those that come again so many times as powers of themselves."""
+def _with_powers(
+    body: Body, other: Mapping[int, StatementBlock], again: Mapping[int, int], rows: Mapping[int, Sequence[int]]
+) -> list[Step] | None:
+    """What a body does to clocks with some statements in the place of others, and rounds so many times more.
+
+    `rows`: the calls of a round, by the second of them. Those that come often are powers. None where values get ready
+    by clocks of their own that are not the same in each round.
+    """
     found: list[Step] = []
-    for index, step in enumerate(steps):
-        if isinstance(step, Body) and step.events:
-            times = 1 + again.get(index, 0)
-            found += [step.summary] * times if times < MANY else [power(step.summary, times)]
-        elif isinstance(step, Effect) and step.devices:
-            found.append(step.move(None))
+    for index, move in enumerate(body.moves):
+        if again.get(index):
+            more = more_rounds(body, rows[index], again[index], MANY)
+            if more is None:
+                return None
+            found += more
+        if index in other:
+            if index in body.flow:
+                return None
+            step = other[index].step
+            move = step.move(None) if isinstance(step, Effect) and step.devices else None
+        if move is not None:
+            found.append(move)
     return found
 
 

@@ -7,13 +7,13 @@ An editor asks for them (`distir/timeline`, `distir/memory`, documented in `docs
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.diagnostics import Span
 from distir.ir import Site
-from distir.simulate.effects import Effect
+from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.timeline import Event, Timeline
 
 if TYPE_CHECKING:
@@ -166,10 +166,21 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLane:
+    """The host of a device, as columns: the events that it issues, and from when until when."""
+
+    device: int
+    event: array[int]
+    start_s: array[float]
+    end_s: array[float]
+
+
+@dataclass(frozen=True, slots=True)
 class TimelineView:
     """A piece of a timeline. `next_event`: where to continue; None at the end. With a `table` there are no `bars`.
 
     `host_bound`: the share of (devices × latency) in which devices wait for nothing but hosts; None of long programs.
+    `hosts`: what hosts issue, of those that take time for it.
     """
 
     hardware: str
@@ -184,6 +195,7 @@ class TimelineView:
     critical_path: tuple[int, ...]
     waits: tuple[Waiting, ...]
     table: BarTable | None
+    hosts: tuple[HostLane, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +252,7 @@ def timeline_of(
     """
     timeline = simulation.timeline()
     is_long = timeline.is_long
-    table, following = _table(timeline, locate, not is_long, first_event, most, devices)
+    table, hosts, following = _table(timeline, locate, not is_long, first_event, most, devices)
     last = following if following is not None else timeline.body.events
     return TimelineView(
         simulation.hardware.name,
@@ -267,6 +279,7 @@ def timeline_of(
         () if is_long else tuple(e for e in timeline.critical_path() if first_event <= e < last),
         () if is_long else tuple(_waits(simulation, first_event, last)),
         table if columns else None,
+        tuple(hosts),
     )
 
 
@@ -295,8 +308,9 @@ def thinned(points: list[tuple[float, int]], most: int) -> list[tuple[float, int
 
 def _table(
     timeline: Timeline, locate: Locate, with_slack: bool, first: int, most: int | None, devices: frozenset[int] | None
-) -> tuple[BarTable, int | None]:
-    """The bars from event `first` on, and where to continue after them."""
+) -> tuple[BarTable, Collection[HostLane], int | None]:
+    """The bars from event `first` on, what hosts issue of them, and where to continue after them."""
+    hosts: dict[int, HostLane] = {}
     origins: dict[tuple[str, int], int] = {}
     calls: dict[tuple[tuple[str, int], ...], int] = {}
     callers: list[tuple[int, ...]] = []
@@ -334,6 +348,12 @@ def _table(
         call_of.append(call)
         kind_of.append(kind)
         starts.append(event.start)
+        for device, begin, end in () if timeline.is_simple else event.place.issued:
+            if devices is None or device in devices:
+                lane = hosts.setdefault(device, HostLane(device, array("q"), array("d"), array("d")))
+                lane.event.append(event.index)
+                lane.start_s.append(to_seconds(begin))
+                lane.end_s.append(to_seconds(end))
         if with_slack:
             slack.append(timeline.slack[event.index])
     table = BarTable(
@@ -349,7 +369,7 @@ def _table(
         starts,
         slack if with_slack else None,
     )
-    return table, following
+    return table, [hosts[device] for device in sorted(hosts)], following
 
 
 def _way(event: Event) -> tuple[tuple[str, int], ...]:

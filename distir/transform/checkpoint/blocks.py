@@ -1,15 +1,17 @@
 """Where a training step turns from the forward to the backward pass, and which blocks the forward pass is made of.
 
-Goes by weights alone: the forward pass uses each of them a first time, the backward pass uses them again.
+Goes by weights alone: the forward pass uses each of them a first time, the backward pass uses them again. A weight that
+is cast, or otherwise prepared, before any input is used counts where the result is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from distir.ir import Apply, Call, Function, TensorType, Type, names, operands
+from distir.ir import UNKNOWN, Apply, Arg, Call, Function, Module, TensorType, Type, names, operands, results
+from distir.ir.calls import callees_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,16 @@ class TrainingStep:
     """What a layer's forward pass is, more or less: together all of the forward pass, up to the last layer."""
     turn: int
     """The first statement of the backward pass. The loss is between the last block and this."""
+    prepared: frozenset[str]
+    """What is made of weights alone before any input is used: all blocks, and both passes, use it as a weight."""
 
 
-def training_step(entry: Function) -> TrainingStep | None:
+def training_step(module: Module, entry: Function) -> TrainingStep | None:
     """The blocks of a training step; None where weights are used once only, or there are none."""
     weights = {p.name: p.type for p in entry.params if "param" in p.roles}
+    prepared = _prepared(entry, weights)
+    replaced = {n for s in entry.body if not prepared.keys().isdisjoint(results(s)) for n in names(operands(s))}
+    weights = {name: found for name, found in (weights | prepared).items() if name not in replaced}
     uses: dict[str, list[int]] = {}
     for index, statement in enumerate(entry.body):
         if isinstance(statement, (Apply, Call)):
@@ -35,11 +42,65 @@ def training_step(entry: Function) -> TrainingStep | None:
         return None
     last = _last_forward(entry, [places[0] for places in uses.values()])
     again = [place for places in uses.values() for place in places if place > last]
+    derived = _derived(module, entry, weights)
+    again += [i for i, s in enumerate(entry.body) if i > last and not derived.isdisjoint(names(operands(s)))]
     starts = _starts(entry, weights, last)
     if not again or not starts:
         return None
     bounds = [0, *starts[1:], last + 1]
-    return TrainingStep(tuple(range(a, b) for a, b in pairwise(bounds)), min(again))
+    return TrainingStep(tuple(range(a, b) for a, b in pairwise(bounds)), min(again), frozenset(prepared))
+
+
+def _prepared(entry: Function, weights: Mapping[str, Type]) -> dict[str, Type]:
+    """What the statements at the start of a program make of weights alone, with a type as near as is known."""
+    found: dict[str, Type] = {}
+    for statement in entry.body:
+        used = [*names(operands(statement))]
+        if not isinstance(statement, Apply) or not used or not all(n in weights or n in found for n in used):
+            break
+        found |= dict.fromkeys(statement.results, weights.get(used[0], found.get(used[0], UNKNOWN)))
+    return found
+
+
+def _derived(module: Module, entry: Function, weights: Collection[str]) -> set[str]:
+    """What is made of weights alone, such as a transposed one, also inside of calls that return it."""
+    reached: dict[str, list[frozenset[str]]] = {}
+    """By function: the parameters that each result depends on."""
+    for function in callees_first(module):
+        if function.name == entry.name:
+            continue
+        of = {p.name: frozenset((p.name,)) for p in function.params}
+        for statement in function.body:
+            if isinstance(statement, Apply):
+                of |= dict.fromkeys(statement.results, _joined(of, statement.args))
+            elif isinstance(statement, Call):
+                of |= zip(statement.results, _of_call(of, reached, module, statement), strict=True)
+        reached[function.name] = [_joined(of, (arg,)) for arg in function.returned]
+    found = dict.fromkeys(weights, True)
+    for statement in entry.body:
+        if isinstance(statement, Apply):
+            used = [found.get(name, False) for name in names(statement.args)]
+            found |= dict.fromkeys(set(statement.results) - set(weights), bool(used) and all(used))
+        elif isinstance(statement, Call):
+            params = module.functions[statement.function].params
+            given = {p.name: arg for p, arg in zip(params, statement.args, strict=True)}
+            for name, depends in zip(statement.results, reached[statement.function], strict=True):
+                args = names(tuple(given[param] for param in depends))
+                used = [found.get(arg, False) for arg in args]
+                found[name] = bool(used) and all(used)
+    return {name for name, is_derived in found.items() if is_derived and name not in weights}
+
+
+def _of_call(
+    of: Mapping[str, frozenset[str]], reached: Mapping[str, list[frozenset[str]]], module: Module, call: Call
+) -> Iterator[frozenset[str]]:
+    given = {p.name: arg for p, arg in zip(module.functions[call.function].params, call.args, strict=True)}
+    for depends in reached[call.function]:
+        yield _joined(of, tuple(given[param] for param in depends))
+
+
+def _joined(of: Mapping[str, frozenset[str]], args: tuple[Arg, ...]) -> frozenset[str]:
+    return frozenset[str]().union(*(of.get(name, frozenset()) for name in names(args)))
 
 
 def _last_forward(entry: Function, first: list[int]) -> int:

@@ -38,7 +38,7 @@ def inside_runs(
     is not inside.
     """
     run_of = {i: number // count for number, block in enumerate(step.blocks[:layers]) for i in block}
-    outside = set(names(entry.returned))
+    outside = {*names(entry.returned), *step.prepared}
     found: dict[str, tuple[int, Apply | Call]] = {}
     for index, statement in enumerate(entry.body[: step.turn]):
         run = run_of.get(index)

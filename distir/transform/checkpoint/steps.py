@@ -56,7 +56,7 @@ def checkpoint(module: Module, value: str = "full", *, layers: int = 0, hardware
     if choice.selective != 0 or target is not None:
         module = with_shallow_cores(module)
     entry, analysis = entry_of(module), checked(module)
-    blocks = training_step(entry)
+    blocks = training_step(module, entry)
     if blocks is None:
         raise _nothing(
             entry,

@@ -15,7 +15,7 @@ from distir.transform.fusion.calls import with_ends_moved, with_sums_inside
 from distir.transform.fusion.groups import Grouping
 from distir.transform.fusion.kernels import Kernels
 from distir.transform.fusion.strides import with_views
-from distir.transform.steps import step
+from distir.transform.steps import StepError, step
 
 AFTER = ("grad", "checkpoint", "dp", "tp", "dtp", "pp", "zero", "inline", "fold", "cse", "dce", "outline", "reschedule")
 
@@ -23,15 +23,26 @@ DEEPEST = 8
 """From how many calls within each other the end of a function moves out."""
 
 
-@step(after=AFTER)
-def fuse(module: Module, *, epilogues: bool = False) -> Module:
+KERNELS = ("compiled", "eager")
+
+
+@step(after=AFTER, choices={"kernels": KERNELS})
+def fuse(module: Module, *, epilogues: bool = False, kernels: str = "compiled") -> Module:
     """Fuse elementwise ops with their reductions into kernels, as torch.compile does; transposes become views.
 
     Each kernel is a function marked `kernel`: one launch, and the traffic of its operands and results. Matrix products
     stay ops of their own, or with `epilogues=true` take what is done with each element of their results; attention and
     communication stay ops. A product that is added to an accumulator is written into its memory.
+
+    With `kernels=eager` each op stays a kernel of its own, as in PyTorch without a compiler: transposes become views,
+    and a product in the sum's element type is added to it.
     """
+    if kernels not in KERNELS:
+        raise StepError(f"`kernels` expected one of {', '.join(KERNELS)}, found `{kernels}`")
     entry = entry_of(module)
+    if kernels == "eager":
+        states = {i.function.name: i.state for i in reached(checked(module), entry)}
+        return with_views(accumulated(module, states), entry, states)
     module = _with_ends_moved(with_sums_inside(module), entry)
     entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in reached(checked(module), entry)}
@@ -40,14 +51,14 @@ def fuse(module: Module, *, epilogues: bool = False) -> Module:
     taken = FunctionBuilder("")
     for name in module.functions:
         taken.fresh(name)
-    kernels = Kernels(taken)
+    made = Kernels(taken)
     written: list[Function] = []
     found = {instance.function.name: instance for instance in reached(analysis, entry)}
     for function in module:
         instance = found.get(function.name)
-        known = len(kernels.known)
-        whole = function if instance is None or function.kernel else _fused(analysis, instance, kernels, epilogues)
-        written += [*list(kernels.known.values())[known:], whole]
+        known = len(made.known)
+        whole = function if instance is None or function.kernel else _fused(analysis, instance, made, epilogues)
+        written += [*list(made.known.values())[known:], whole]
     return Module(written)
 
 

@@ -1,10 +1,10 @@
 """Communication beside computation: statements put on streams of their own, in the program as others have made it.
 
 `kinds` says what a kind of overlap is, `step` applies them. Each kind is one file, which registers itself when it is
-imported here; they are applied in this order. What `search` and others call is `overlapped`.
+imported here. What `search` and others call is `overlapped`.
 """
 
-from distir.transform.overlap import experts, gradients, products, transfers
+from distir.transform.overlap import experts, gradients, products, transfers, weights
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.step import overlap, overlapped
 
@@ -20,4 +20,5 @@ __all__ = [
     "overlapped",
     "products",
     "transfers",
+    "weights",
 ]

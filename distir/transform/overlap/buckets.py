@@ -1,6 +1,6 @@
 """Sums of gradients joined into buckets, each issued as soon as its last gradient is there.
 
-A bucket is one message: of sums by one op, over the same devices, of one element type. It stands behind the statement
+A bucket is one message: of sums by one op, over the same devices, of one element type. It follows the statement
 that makes its last gradient, and before all that uses what is in it. Where the gradients of all microbatches are added
 up in one op, each bucket adds up its own.
 """

@@ -24,7 +24,7 @@ REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupA
 
 @kind
 def gradients(module: Module, *, bucket_bytes: int = 25 << 20, first_bucket_bytes: int = 1 << 20) -> Overlapped:
-    """Gradients are summed over devices on the stream `reduce`, in buckets, while the backward pass goes on.
+    """Gradients are summed over devices on the stream `reduce`, in buckets, while the backward pass continues.
 
     A bucket is summed as soon as its last gradient is there: in a pipeline, and with microbatches, in the last
     microbatch's backward pass, whose calls of layers are written out for that. It takes gradients until it has

@@ -12,8 +12,9 @@ nothing to do it raises `Inapplicable`. One that asks the simulator takes the `M
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 from distir.ir import Constant, Module
 from distir.ir.registry import Registry
@@ -47,20 +48,33 @@ class Machine:
 Kind = Callable[..., Overlapped]
 
 KINDS: Registry[StepPart] = Registry()
-"""Every kind by its name, in the order in which they are applied: ours, and then those of plugins."""
+"""Every kind by its name."""
 
 
-def kind(transform: Kind) -> Kind:
+@overload
+def kind(transform: Kind, /) -> Kind: ...
+
+
+@overload
+def kind(*, after: Sequence[str]) -> Callable[[Kind], Kind]: ...
+
+
+def kind(transform: Kind | None = None, /, *, after: Sequence[str] = ()) -> Kind | Callable[[Kind], Kind]:
     """Register a kind under its own name. Raises TypeError for an option that another kind has, or no word could give.
 
     It raises `Inapplicable` where it finds nothing to do, StepError for a value of an option that does not fit.
+    `after`: the kinds behind which it is applied, which take first what both could.
     """
-    name, options = transform.__name__, options_of(transform)
-    for other in KINDS.values():
-        if other.name != name and (shared := options.keys() & other.options.keys()):
-            raise TypeError(f"the kinds `{other.name}` and `{name}` both have an option `{min(shared)}`")
-    KINDS.register(name, StepPart(name, transform, options), transform.__module__)
-    return transform
+
+    def register(transform: Kind) -> Kind:
+        name, options = transform.__name__, options_of(transform)
+        for other in KINDS.values():
+            if other.name != name and (shared := options.keys() & other.options.keys()):
+                raise TypeError(f"the kinds `{other.name}` and `{name}` both have an option `{min(shared)}`")
+        KINDS.register(name, StepPart(name, transform, options, tuple(after)), transform.__module__)
+        return transform
+
+    return register if transform is None else register(transform)
 
 
 def applied(kind: StepPart, module: Module, machine: Machine, options: Mapping[str, object]) -> Overlapped:

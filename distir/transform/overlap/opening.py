@@ -1,7 +1,7 @@
 """The entry function with calls written out that make gradients layer by layer, and where items of tuples are from.
 
 A pipeline's backward pass of a stage is a function, and several passes may be a `round`. What is to be issued between
-two layers must stand between their calls. Calls of one function on several devices, which stand side by side, are
+two layers must be between their calls. Calls of one function on several devices, which are side by side, are
 written out in step: so each device gets to its layers when its peers do.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from distir.ir import Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
 from distir.ir.builder import namer
 from distir.ops import OPS
 from distir.transform.common_subexpressions import with_arguments
@@ -115,8 +115,10 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
             body.append(with_arguments(entry.body[index], instead))
             index += 1
             continue
+        last = max(run)
+        body += [with_arguments(entry.body[i], instead) for i in range(index, last) if i not in run]
         columns: list[list[Statement]] = []
-        for call in run:
+        for call in run.values():
             given = with_arguments(call, instead)
             assert isinstance(given, Call)
             column, replaced = written_out(module, given, builder)
@@ -124,20 +126,26 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
             instead.update(replaced)
         longest = max(map(len, columns))
         body += [column[row] for row in range(longest) for column in columns if row < len(column)]
-        index += len(run)
+        index = last + 1
     return replace(entry, body=tuple(body))
 
 
-def _run(entry: Function, index: int, makers: Collection[int]) -> list[Call]:
-    """The calls from a statement on that are written out in step: of one function, none of which uses another one."""
-    found: list[Call] = []
+def _run(entry: Function, index: int, makers: Collection[int]) -> dict[int, Call]:
+    """The calls from a statement on that are written out in step, by number: of one function, with views in between.
+
+    None uses what another one makes.
+    """
+    found: dict[int, Call] = {}
     made: set[str] = set()
     for number in range(index, len(entry.body)):
-        call = entry.body[number]
-        if number not in makers or not isinstance(call, Call) or isinstance(call, Return):
+        statement = entry.body[number]
+        if not made.isdisjoint(names(operands(statement))):
             break
-        if (found and call.function != found[0].function) or not made.isdisjoint(names(operands(call))):
+        if number in makers and isinstance(statement, Call):
+            if found and statement.function != found[index].function:
+                break
+            found[number] = statement
+            made.update(statement.results)
+        elif not found or not isinstance(statement, Apply) or not OPS[statement.op].view:
             break
-        found.append(call)
-        made.update(call.results)
     return found

@@ -32,7 +32,7 @@ STREAM = "tensor"
 """The stream of tensor parallelism: its collectives have one communicator, and so one order."""
 
 
-@kind
+@kind(after=("gradients", "weights"))
 def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped:
     """Gathers before products, and sums of products, as tensor parallelism has them, on the stream `tensor`.
 

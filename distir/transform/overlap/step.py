@@ -15,7 +15,7 @@ from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
-from distir.transform.steps import StepError, is_heard, step, tell
+from distir.transform.steps import StepError, in_order, is_heard, step, tell
 
 
 @step(
@@ -83,7 +83,7 @@ def overlapped(
             near = nearest(name, KINDS)
             hint = f"did you mean `{near}`?" if near else f"the kinds are {', '.join(KINDS)}"
             raise StepError(f"there is no kind of overlap `{name}`; {hint}")
-    chosen = [kind for kind in KINDS.values() if not kinds or kind.name in kinds]
+    chosen = in_order([kind for kind in KINDS.values() if not kinds or kind.name in kinds], KINDS)
     for option in given:
         if not any(option in kind.options for kind in chosen):
             owner = next((kind.name for kind in KINDS.values() if option in kind.options), None)

@@ -26,7 +26,7 @@ CUTS = frozenset({"Split"})
 """What cuts a value of which each shard sends a part."""
 
 
-@kind
+@kind(after=("weights",))
 def transfers(module: Module) -> Overlapped:
     """Stages send beside what they compute, on a stream for each direction: `forward`, `backward`."""
     sends = _Sends()

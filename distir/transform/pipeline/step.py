@@ -60,9 +60,9 @@ def pp(
     several times. The step `inline=rounds,round` inlines them.
 
     `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `uniform`, equally
-    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated on
-    `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits the backward
-    pass.
+    many layers per stage, also where times cannot be estimated; `3,2,3`, numbers of layers. Times are estimated by
+    the rates of `hardware`; they also determine the places of sends, and of weight gradients if the schedule splits
+    the backward pass.
 
     `sums`: with `layer` the gradients of a microbatch are added to their sums as soon as a layer has made them, as
     PyTorch and Megatron do it: a stage holds its gradients once, and those of one layer beside them; each takes a
@@ -194,6 +194,8 @@ def _prepared(
             + (f"; did you mean `{near}`?" if near else "")
         )
     reading = read(module, microbatches)
+    # By shape would be wrong: shards, which come later, are narrower. And stages would change with each better fit.
+    machine = machine.by_rates()
     cost = _cost(reading, machine)
     order = _order(reading, chosen, devices, virtual)
     homes = stage_devices(order)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from distir.analysis import Checker, Instance
@@ -199,10 +200,14 @@ class ShardedBody(Rewriting):
         known = self._worth.get(name)
         if known is None:
             users = self._users.get(name, ())
-            made = [tuple(filter(None, results(user))) or (name,) for user in users]
-            sizes = [sum(_nbytes(v) for v in self.instance.state(names)) for names in made]
-            known = self._worth[name] = len(users) > 1 and _nbytes(self.value(name)) <= sum(sizes)
+            known = self._worth[name] = len(users) > 1 and self._is_smaller(name, users)
         return known
+
+    def _is_smaller(self, name: str, users: Sequence[Statement]) -> bool:
+        """Whether a value is no larger than what these statements make."""
+        made = [tuple(filter(None, results(user))) or (name,) for user in users]
+        sizes = [sum(_elements(type_of(v)) for v in self.instance.state(names)) for names in made]
+        return _elements(type_of(self.value(name))) <= sum(sizes)
 
     def completed(self, arg: Arg) -> Arg:
         """The argument with partial sums completed."""
@@ -471,10 +476,13 @@ class ShardedBody(Rewriting):
             self.define(name, w, state)
 
 
-def _nbytes(value: Value) -> int:
-    """The size of a value with 1 for each dimension that is not known."""
-    leaves = [leaf for leaf in types.leaves(type_of(value)) if isinstance(leaf, TensorType)]
-    return sum(math.prod(dim if isinstance(dim, int) else 1 for dim in leaf.shape or ()) for leaf in leaves)
+@lru_cache(maxsize=1 << 14)  # large tuples are passed from call to call
+def _elements(type: Type) -> int:
+    """How many elements a value has, with 1 for each dimension that is not known."""
+    if isinstance(type, TupleType):
+        return sum(map(_elements, type.items))
+    shape = type.shape or () if isinstance(type, TensorType) else (0,)
+    return math.prod([dim if isinstance(dim, int) else 1 for dim in shape])
 
 
 def names_devices(function: Function) -> bool:

@@ -49,7 +49,8 @@ class Resharding:
         self._values: dict[str, Value] = {}
         self._states: dict[str, State] = {}
         self._taken = {*taken}
-        self._placed: dict[tuple[Arg, State], Arg] = {}
+        self._placed: dict[Arg, dict[State, Arg]] = {}
+        """By argument: what it is called in other states."""
         self._lessened: dict[tuple[Arg, Split], str] = {}
         self._settled: dict[str, Arg] = {}
         """By partial sum: what it was first brought into."""
@@ -109,21 +110,22 @@ class Resharding:
         now = self.state(arg)
         if now == state or (is_whole(now) and is_whole(state)) or arg == DISCARD or _same_parts(now, state):
             return arg
-        key = (arg, _fixed(state))
-        if key not in self._placed:
-            self._placed[key] = self._place(arg, now, state)
+        known, there = self._placed.setdefault(arg, {}), _fixed(state)
+        if there not in known:
+            known[there] = self._place(arg, now, state)
             if now is PARTIAL and isinstance(arg, str):
-                self._settled.setdefault(arg, self._placed[key])
+                self._settled.setdefault(arg, known[there])
             if isinstance(now, Split) and isinstance(state, Split) and isinstance(arg, str):
-                self._exchanged.setdefault(arg, self._placed[key])
-        return self._placed[key]
+                self._exchanged.setdefault(arg, known[there])
+        return known[there]
 
     def _summed(self, arg: Arg, state: State) -> Arg | None:
         """A partial sum in another state, made of the sum where it was taken before: in parts, or whole."""
-        whole = self._placed.get((arg, WHOLE))
+        known = self._placed.get(arg, {})
+        whole = known.get(WHOLE)
         if isinstance(state, Split):
             return None if whole is None else self.placed(whole, state)
-        parts = (to for (of, s), to in self._placed.items() if of == arg and isinstance(s, Split) and not s.blocks)
+        parts = (to for s, to in known.items() if isinstance(s, Split) and not s.blocks)
         part = next(parts, None)
         return None if part is None or not is_whole(state) else self.placed(part, state)
 

@@ -250,7 +250,7 @@ class _Body:
 
     def cast(self, arg: Arg, to: DType) -> Arg:
         if isinstance(arg, Literal):
-            value = dense(arg.value) if isinstance(arg.value, tuple) else arg.value
+            value = dense(arg.value) if isinstance(arg.value, (tuple, float)) else arg.value
             return Literal(Dense(to, value.shape, value.values)) if isinstance(value, Dense) else arg
         if not isinstance(arg, str):
             return arg

@@ -144,7 +144,7 @@ def groups_of(module: Module, entry: Function) -> list[WeightGroup]:
         batches = [origins[p.name] for p in entry.params if "batch" in p.roles and p.name in origins]
         if not any(map(_is_scattered, batches)):
             raise _no_groups(entry)
-    elif is_representative(entry):
+    elif any("replicas" in p.roles for p in entry.params):
         origins = {p.name: p.name for p in entry.params if types.devices(p.type)}
     else:
         raise _no_groups(entry)

@@ -50,6 +50,7 @@ export interface App {
   next(step: 1 | -1): void;
   toggleCritical(): void;
   toggleTable(): void;
+  toggleHosts(): void;
   find(text: string): void;
 }
 
@@ -67,14 +68,17 @@ export function makeApp(root: HTMLElement, host: Host): App {
   const controls = {
     critical: button("Critical path", "Dim what is not on the critical path (c)", toggleCritical),
     table: button("Table", "What is in view as a table (t)", toggleTable),
+    hosts: button("Hosts", "Lanes of what hosts issue (h)", toggleHosts),
   };
   for (const toggle of Object.values(controls)) toggle.setAttribute("aria-pressed", "false");
+  controls.hosts.setAttribute("aria-pressed", "true");
   shell.controls.append(
     button("−", "Zoom out (-)", () => zoom(1 / 0.7), "Zoom out"),
     button("+", "Zoom in (+)", () => zoom(0.7), "Zoom in"),
     button("All", "Show everything (0)", fit),
     controls.critical,
     controls.table,
+    controls.hosts,
   );
 
   function redraw(): void {
@@ -131,7 +135,9 @@ export function makeApp(root: HTMLElement, host: Host): App {
     const other = message.other && message.other.timeline.length > 0 ? new Model(message.other) : null;
     const same = before !== null && before.model.side.document.uri === message.document.uri;
     const kept = before === null ? host.kept() : undefined;
-    const rows = rowsOf(model, other);
+    const hosts = before?.hosts ?? true;
+    const rows = rowsOf(model, other, hosts);
+    controls.hosts.hidden = !model.hasHosts && other?.hasHosts !== true;
     shown = message;
     shell.tip.hidden = true; // it tells of what was there
     scene = {
@@ -144,6 +150,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
       cursor: null,
       hits: null,
       onlyCritical: before?.onlyCritical ?? false,
+      hosts,
     };
     viewport.content = (rows.at(-1)?.bottom ?? 0) + 4;
     const total = Math.max(model.latency, other?.latency ?? 0);
@@ -332,6 +339,20 @@ export function makeApp(root: HTMLElement, host: Host): App {
     redraw();
   }
 
+  function toggleHosts(): void {
+    if (scene === null || controls.hosts.hidden) return;
+    scene.hosts = !scene.hosts;
+    scene.rows = rowsOf(scene.model, scene.other, scene.hosts);
+    viewport.content = (scene.rows.at(-1)?.bottom ?? 0) + 4;
+    controls.hosts.setAttribute("aria-pressed", String(scene.hosts));
+    const { selected } = scene;
+    if (selected !== null && !scene.rows.some((row) => row.lane === selected.lane)) {
+      scene.selected = { ...selected, lane: modelOf(scene, selected).group(selected.bar).lanes[0] };
+    }
+    viewport.move(0, 0);
+    redraw();
+  }
+
   function toggleTable(): void {
     shell.table.hidden = !shell.table.hidden;
     controls.table.setAttribute("aria-pressed", String(!shell.table.hidden));
@@ -366,7 +387,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
   tellSelection(false);
   return {
     shell, viewport, scene: () => scene, receive, redraw, zoom, move, fit, zoomToSelection, select, open, along, across,
-    next, toggleCritical, toggleTable, find,
+    next, toggleCritical, toggleTable, toggleHosts, find,
   };
 }
 

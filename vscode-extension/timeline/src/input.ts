@@ -162,6 +162,7 @@ function listenToKeys(app: App): void {
     p: () => app.next(-1),
     c: () => app.toggleCritical(),
     t: () => app.toggleTable(),
+    h: () => app.toggleHosts(),
     "/": () => search.focus(),
     Escape: () => app.select(null),
   };

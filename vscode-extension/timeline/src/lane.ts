@@ -1,6 +1,6 @@
 // The bars and waits of one stream of a device, with the sums that tell how full any stretch of time is without walking its bars.
 
-import { type Model, upTo } from "./model";
+import { HOST_LANE, type Model, upTo } from "./model";
 import type { WaitRow } from "./protocol";
 
 /** A piece of a lane as it is drawn: one bar, or all bars that begin within one column of pixels. */
@@ -11,7 +11,10 @@ export interface Painter {
   column(column: number, first: number, last: number, full: number): void;
 }
 
-/** The bars of one stream of a device, one after the other: a stream runs one op at a time. */
+/**
+ * The bars of one stream of a device, one after the other: a stream runs one op at a time. Or what its host issues, with
+ * times of its own.
+ */
 export class Lane {
   readonly bars: Int32Array;
   readonly starts: Float64Array;
@@ -29,15 +32,21 @@ export class Lane {
     bars: number[],
     waits: WaitRow[],
     private readonly model: Model,
+    issued: { starts: number[]; ends: number[] } | null = null,
   ) {
     this.bars = Int32Array.from(bars);
-    this.starts = Float64Array.from(bars, (bar) => model.starts[bar]);
-    this.ends = Float64Array.from(bars, (bar) => model.ends[bar]);
+    this.starts = issued === null ? Float64Array.from(bars, (bar) => model.starts[bar]) : Float64Array.from(issued.starts);
+    this.ends = issued === null ? Float64Array.from(bars, (bar) => model.ends[bar]) : Float64Array.from(issued.ends);
     this.busy = new Float64Array(bars.length + 1);
     for (let i = 0; i < bars.length; i += 1) this.busy[i + 1] = this.busy[i] + (this.ends[i] - this.starts[i]);
     this.criticals = this.sums(model.critical);
     this.waits = [...waits].sort((a, b) => a.start_s - b.start_s);
     this.waitStarts = Float64Array.from(this.waits, (wait) => wait.start_s);
+  }
+
+  /** Whether it is of a host, which issues what other lanes run. */
+  get isHost(): boolean {
+    return this.stream === HOST_LANE;
   }
 
   /** Seconds that all bars take. */

@@ -24,10 +24,14 @@ export interface Row {
   bottom: number;
 }
 
-/** A row for each lane of either program: devices in the order of their numbers, their other streams after compute. */
-export function rowsOf(model: Model, other: Model | null): Row[] {
+/**
+ * A row for each lane of either program: devices in the order of their numbers, their hosts and other streams after
+ * compute. `hosts`: whether those of hosts are shown.
+ */
+export function rowsOf(model: Model, other: Model | null, hosts = true): Row[] {
   const lanes = new Map([...model.lanes, ...(other?.lanes ?? [])]);
-  const found = [...lanes.values()].sort(
+  const shown = [...lanes.values()].filter((lane) => hosts || !lane.isHost);
+  const found = shown.sort(
     (a, b) => a.device - b.device || (a.stream < b.stream ? -1 : a.stream > b.stream ? 1 : 0),
   );
   let top = 6;

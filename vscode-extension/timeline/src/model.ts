@@ -35,6 +35,9 @@ export interface Device {
   memory: Curve | null;
 }
 
+/** In place of a stream's name, that of the lane of a device's host; no stream can be called so. */
+export const HOST_LANE = "(host)";
+
 /** What a lane is known by, and called: `1`, or `1 reduce` for a stream beside that of compute. */
 export function laneName(device: number, stream: string): string {
   return stream === "" ? String(device) : `${device} ${stream}`;
@@ -69,6 +72,10 @@ export class Model {
   readonly lanes = new Map<string, Lane>();
   readonly latency: number;
   readonly hostBound: number;
+  /** Whether there are lanes of hosts. */
+  get hasHosts(): boolean {
+    return [...this.lanes.values()].some((lane) => lane.isHost);
+  }
   readonly ops: number;
   readonly allEvents: number;
   readonly hardware: string;
@@ -253,6 +260,25 @@ export class Model {
         const name = laneName(device, stream);
         this.lanes.set(name, new Lane(device, stream, own.get(name)!, waits.get(name)!, this));
       }
+    }
+    this.makeHosts();
+  }
+
+  private makeHosts(): void {
+    const hosts = new Map<number, { bars: number[]; starts: number[]; ends: number[] }>();
+    for (const { device, event, start_s, end_s } of this.side.timeline.flatMap((answer) => answer.hosts ?? [])) {
+      if (!hosts.has(device)) hosts.set(device, { bars: [], starts: [], ends: [] });
+      const own = hosts.get(device)!;
+      for (let i = 0; i < event.length; i += 1) {
+        const bar = this.barOf(event[i]);
+        if (bar < 0) continue;
+        own.bars.push(bar);
+        own.starts.push(start_s[i]);
+        own.ends.push(end_s[i]);
+      }
+    }
+    for (const [device, own] of hosts) {
+      this.lanes.set(laneName(device, HOST_LANE), new Lane(device, HOST_LANE, own.bars, [], this, own));
     }
   }
 }

@@ -75,6 +75,14 @@ export interface WaitRow {
   stream?: string;
 }
 
+/** The host of a device: the events that it issues, and from when until when. */
+export interface HostRow {
+  device: number;
+  event: number[];
+  start_s: number[];
+  end_s: number[];
+}
+
 export interface DeviceRow {
   device: number;
   busy_s: number;
@@ -103,6 +111,8 @@ export interface TimelineAnswer {
   next_event: number | null;
   critical_path: number[];
   waits: WaitRow[];
+  /** Of hosts that take time to issue ops. */
+  hosts?: HostRow[];
 }
 
 export interface Resident {

@@ -24,6 +24,8 @@ export interface Scene {
   cursor: Statement | null;
   hits: Hits | null;
   onlyCritical: boolean;
+  /** Whether lanes of hosts are shown. */
+  hosts: boolean;
 }
 
 export function modelOf(scene: Scene, selection: Selection): Model {

@@ -28,6 +28,7 @@ const KEYS: [string, string][] = [
   ["0", "all"],
   ["n p", "hits or critical path"],
   ["c", "critical path"],
+  ["h", "hosts"],
   ["/", "search"],
   ["t", "table"],
 ];

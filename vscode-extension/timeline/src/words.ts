@@ -1,7 +1,7 @@
 // What is said of bars, waits and memory, in words and units. Knows no screen.
 
 import { bytes, gain, seconds as duration } from "../../src/figures";
-import type { Model } from "./model";
+import { HOST_LANE, type Model } from "./model";
 import type { CompareAnswer, Curve, WaitRow } from "./protocol";
 
 export { bytes, duration };
@@ -30,6 +30,7 @@ const BOUNDS: Record<string, string> = { compute: "arithmetic", memory: "memory 
 
 /** A stream of devices, in sentences: `device 1` for that of compute, `device 1, stream reduce`. */
 export function streamOf(devices: string, stream: string): string {
+  if (stream === HOST_LANE) return `host of ${devices}`;
   return stream === "" ? devices : `${devices}, stream ${stream}`;
 }
 

@@ -255,3 +255,18 @@ test("a program without ops that take time", () => {
   assert.equal(search(model, "x").bars.length, 0);
   assert.equal(model.statementAt({ line: 1, character: 1 }), null);
 });
+
+test("a host has a lane below its device's, which can be hidden", () => {
+  const message = streaming();
+  const hosts = [{ device: 1, event: [0, 1, 3], start_s: [0, 1e-4, 2e-4], end_s: [1e-4, 2e-4, 3e-4] }];
+  message.timeline[0].hosts = hosts;
+  const model = new Model(message);
+  assert.equal(model.hasHosts, true);
+  const lane = model.lanes.get("1 (host)");
+  assert.deepEqual([...lane.bars], [0, 1, 3]);
+  assert.deepEqual([...lane.starts], hosts[0].start_s);
+  assert.ok(Math.abs(lane.total - 3e-4) < 1e-12);
+  assert.deepEqual(rowsOf(model, null).map((row) => row.lane), ["1", "1 (host)", "1 reduce", "2", "2 reduce"]);
+  assert.deepEqual(rowsOf(model, null, false).map((row) => row.lane), ["1", "1 reduce", "2", "2 reduce"]);
+  assert.equal(new Model(streaming()).hasHosts, false);
+});

@@ -95,6 +95,32 @@ describe("the view in a browser", { skip: missing }, () => {
     await done(view);
   });
 
+  test("lanes of hosts are shown and hidden", async () => {
+    const message = streaming();
+    message.timeline[0].hosts = [{ device: 1, event: [0, 1, 3], start_s: [0, 1e-4, 2e-4], end_s: [1e-4, 2e-4, 3e-4] }];
+    const view = await opened(message);
+    const { page } = view;
+    const button = page.getByRole("button", { name: "Lanes of what hosts issue" });
+    const labels = async () => {
+      const found = [];
+      for (const key of ["Home", "ArrowDown", "ArrowDown"]) {
+        await page.keyboard.press(key);
+        found.push(await page.locator("#chart").getAttribute("aria-label"));
+      }
+      await page.keyboard.press("Escape");
+      return found;
+    };
+    await page.locator("#chart").focus();
+    assert.deepEqual(await labels(), ["device 1", "host of device 1", "device 1, stream reduce"]);
+    await page.keyboard.press("h");
+    assert.equal(await button.getAttribute("aria-pressed"), "false");
+    assert.deepEqual(await labels(), ["device 1", "device 1, stream reduce", "device 2, stream reduce"]);
+    await done(view);
+    const plain = await opened(streaming());
+    assert.equal(await plain.page.getByRole("button", { name: "Lanes of what hosts issue" }).isVisible(), false);
+    await done(plain);
+  });
+
   test("a program with streams beside one without", async () => {
     const view = await opened({ ...streaming(), other: small({ uri: "file:///old.dir", name: "old.dir" }) });
     const { page } = view;

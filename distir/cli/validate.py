@@ -1,0 +1,192 @@
+"""`distir validate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distir.cli import options, output
+from distir.cli.endings import REFUSED, Refused
+from distir.files.reading import why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distir.validate.figures import Errors, GroupFigures, Outcome
+    from distir.validate.predictions import Prediction
+    from distir.validate.runs import MeasuredRun
+
+
+def validate(
+    runs: Annotated[list[str], typer.Argument(metavar="RUNS.csv…", help="Files of measured runs.")],
+    csv: Annotated[
+        str | None, typer.Option(metavar="OUT.csv", help="Write each prediction here; a second call continues.")
+    ] = None,
+    plot: Annotated[
+        list[str] | None, typer.Option(metavar="OUT", help="Plot predicted over measured times: .png, .svg or .pdf.")
+    ] = None,
+    html: Annotated[str | None, typer.Option(metavar="OUT.html", help="Write a page of the same.")] = None,
+    nodes: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only runs on this many nodes.")] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="The number of processes; 0: one per core.")] = 0,
+    as_json: options.AsJson = False,
+) -> int:
+    """Predict measured training runs, and say how far off that is.
+
+    A row is a run: a model, GPUs, degrees of parallelism, a framework, and the step time and memory that were measured.
+    It becomes the program that this framework would run, which is simulated on the machine that the row names. Columns
+    are those of the files in `examples/measured`. Rows that cannot be expressed are listed with the reason.
+
+    For example:
+
+        distir validate examples/measured/dgxc.csv
+
+        distir validate runs.csv --csv predicted.csv --plot errors.png
+    """
+    from distir.validate.figures import Outcome, summaries
+    from distir.validate.log import PredictionsError
+    from distir.validate.runs import RunsError
+
+    try:
+        found = _read(runs, nodes)
+        known = _predicted(found, csv, jobs)
+    except (RunsError, PredictionsError) as error:
+        message, _, hint = str(error).partition("; ")
+        raise Refused(message, hint or None) from None
+    outcomes = [Outcome(run, known[run.id]) for run in found]
+    groups = summaries(outcomes)
+    _pictures(outcomes, groups, plot or (), html)
+    if as_json:
+        output.write_json(_document(outcomes, groups))
+    else:
+        _show(outcomes, groups)
+    return 0 if any(outcome.predicted.step_time_s is not None for outcome in outcomes) else REFUSED
+
+
+def _read(paths: Sequence[str], nodes: int | None) -> list[MeasuredRun]:
+    """The runs of all files. Raises RunsError; Refused for a file that cannot be read, and for no runs."""
+    from distir.validate.frameworks import FRAMEWORKS
+    from distir.validate.machines import GPUS, UNPROFILED
+    from distir.validate.runs import RunsError, read_runs
+
+    known = {"gpu": (*GPUS, *UNPROFILED), "framework": tuple(FRAMEWORKS)}
+    found: dict[str, MeasuredRun] = {}
+    for path in paths:
+        try:
+            some = read_runs(path, known)
+        except OSError as error:
+            raise Refused(f"cannot read `{path}`: {why_not(error)}") from None
+        for run in some:
+            if run.id in found:
+                raise RunsError(f"{path}: `{run.id}` is in another file, too")
+            found[run.id] = run
+    chosen = [run for run in found.values() if nodes is None or -(-run.gpus // (run.gpus_per_node or 8)) == nodes]
+    if not chosen:
+        raise Refused(f"no run is on {nodes} node{'' if nodes == 1 else 's'}")
+    return chosen
+
+
+def _predicted(runs: Sequence[MeasuredRun], csv: str | None, jobs: int) -> dict[str, Prediction]:
+    """The predictions by run, those of an earlier call first. Raises PredictionsError."""
+    from contextlib import nullcontext
+
+    from distir.files.locking import InUseError
+    from distir.validate.log import PredictionsLog
+    from distir.validate.predictions import predict_all
+
+    try:
+        with PredictionsLog(csv) if csv is not None else nullcontext() as log:
+            wanted = {run.id for run in runs}
+            known = {p.id: p for p in (log.known() if log is not None else []) if p.id in wanted}
+            if log is not None:
+                log.write(known.values())
+            for prediction in predict_all([run for run in runs if run.id not in known], jobs):
+                known[prediction.id] = prediction
+                if log is not None:
+                    log.add(prediction)
+    except InUseError as error:
+        raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(f"cannot write `{csv}`: {why_not(error)}") from None
+    return known
+
+
+def _pictures(
+    outcomes: Sequence[Outcome], groups: Sequence[GroupFigures], plots: Sequence[str], html: str | None
+) -> None:
+    from distir.validate.plot import PictureError, page, plot
+
+    try:
+        for path in plots:
+            plot(outcomes, path)
+        if html is not None:
+            page(outcomes, groups, html)
+    except PictureError as error:
+        message, _, hint = str(error).partition("; ")
+        raise Refused(message, hint or None) from None
+    except OSError as error:
+        raise Refused(f"cannot write the picture: {why_not(error)}") from None
+
+
+def _show(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> None:
+    from rich.text import Text
+
+    columns = ["runs", "n", "MAPE", "median", "p90", "bias", "ρ", "ρ within", "regret"]
+    columns += ["OOM right", "missed", "false", "memory", "p90 "]
+    made = output.table(*columns, right="".join(map(str, range(1, 10))))
+    for group in groups:
+        of, memory = group.time, group.memory
+        made.add_row(
+            group.name,
+            f"{group.expressed}/{group.runs}",
+            *_errors(of),
+            _number(group.rank),
+            _number(group.rank_within),
+            _share(group.regret),
+            f"{memory.right}/{memory.n}" if memory.n else "",
+            str(memory.missed) if memory.n else "",
+            str(memory.false_alarms) if memory.n else "",
+            *_errors(group.memory_error)[1:3],
+        )
+    reasons: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.predicted.step_time_s is None:
+            reasons.setdefault(outcome.predicted.note, []).append(outcome.run.id)
+    left_out = [Text(f"\n{reason}: {', '.join(ids)}") for reason, ids in reasons.items()]
+    count = sum(map(len, reasons.values()))
+    heading = [Text(f"\n{count} run{'' if count == 1 else 's'} cannot be expressed")] if reasons else []
+    output.lay_out(made, *heading, *left_out)
+
+
+def _errors(of: Errors | None) -> list[str]:
+    if of is None:
+        return [""] * 4
+    return [*(f"{100 * x:.1f} %" for x in (of.mean, of.median, of.p90)), f"{100 * of.bias:+.1f} %"]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _document(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> dict[str, Any]:
+    """All of it as JSON; errors are shares."""
+    from dataclasses import asdict
+
+    return {
+        "groups": [asdict(group) for group in groups],
+        "runs": [
+            {
+                **asdict(outcome.predicted),
+                "status": outcome.run.status,
+                "measured_step_time_s": outcome.run.step_time_s,
+                "measured_peak_memory_bytes": outcome.run.peak_memory_bytes,
+                "time_error": outcome.time_error,
+                "memory_error": outcome.memory_error,
+            }
+            for outcome in outcomes
+        ],
+    }

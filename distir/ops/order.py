@@ -1,0 +1,36 @@
+"""Order that no data flow says: what waits for a value without using it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distir.ops.core import op
+from distir.ops.numeric import Array
+
+if TYPE_CHECKING:
+    from distir.ops.backward import Backward, Gradients
+    from distir.ops.torch_form import Expr, Write
+
+
+@op("Tensor[t, s, d], *T[d] -> Tensor[t, s, d]", view="first", awaits=True, linear=("value",))
+def After(value: Array, *events: Array) -> Array:
+    """`value`, once `events` are there: a view of `value`, for which the stream of the statement waits for all of them.
+
+    What comes later on that stream comes later than `events`: so a transfer on a stream of its own, which needs nothing
+    but a weight, does not begin as soon as the program does. It takes no time, as waiting for an event on a CUDA
+    stream.
+
+    %y = After(%x: Tensor[Float32, (2, 3), 1], %z: Tensor[Float32, (4,), 1])
+    %y = After(%x: Tensor[Float32, (2, 3), 1], %a: Tensor[Float32, (4,), 1], %b: Tensor[Int64, (5, 6), 1])
+    """
+    return value
+
+
+@After.grad
+def _(g: Backward) -> Gradients:
+    return [g.dy, *[None] * (len(g.x) - 1)]
+
+
+@After.torch
+def _(write: Write, value: Expr, *events: Expr) -> str:
+    return value.tensor

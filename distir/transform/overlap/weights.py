@@ -1,0 +1,208 @@
+"""Kind: the weights that ZeRO-3 gathers before each use, gathered while what comes before is computed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from distir.ir import (
+    HOST,
+    Apply,
+    Call,
+    Function,
+    Module,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    results,
+    types,
+)
+from distir.ir.builder import namer
+from distir.ops import OPS, Value, type_of
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.operands import with_operands
+from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
+from distir.transform.steps import StepError
+
+STREAM = "gather"
+
+GATHERS = frozenset({"MPIAllgather", "GroupAllgather", "MPIBroadcast", "Send"})
+"""The ops that give devices a weight which others hold, or hold parts of."""
+
+
+@kind
+def weights(module: Module, *, prefetch: int = 1) -> Overlapped:
+    """Weights that are gathered for each use, as with `zero=3`, are gathered on the stream `gather`, layers ahead.
+
+    `prefetch`: how many layers ahead, as in PyTorch's FSDP2, where it is 1: while a layer is computed, the weights of
+    so many further ones are on their way, and have memory. A gather waits for the layer so far ahead of its own to
+    begin (`After`). What is called, or else a statement, counts as a layer.
+    """
+    if prefetch < 0:
+        raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
+    entry = entry_of(module)
+    found = _Gathers(entry, checked(module).states[entry.name])
+    if not found.layers:
+        raise Inapplicable("no weight is gathered before its use; apply `zero=3` first")
+    body = found.written(prefetch)
+    count = sum(len(layer.gathers) for layer in found.layers)
+    ahead = f"{prefetch} layer{'s' * (prefetch != 1)} ahead"
+    done = f"{count} gather{'s' * (count != 1)} of weights for {len(found.layers)} layers on `{STREAM}`, {ahead}"
+    changed = replace(entry, body=body)
+    return Overlapped(Module(changed if f is entry else f for f in module), done)
+
+
+@dataclass(slots=True)
+class GatheredLayer:
+    """Statements that use gathered weights at once: one on each device, or on each group of them.
+
+    `uses`: these statements, `gathers`: those that gather their weights, by number; `devices`: where they run.
+    """
+
+    uses: list[int]
+    devices: set[int]
+    gathers: list[int] = field(default_factory=list[int])
+
+
+class _Gathers:
+    """The gathers of an entry function, by the layers that use them."""
+
+    def __init__(self, entry: Function, values: Mapping[str, Value]) -> None:
+        self._entry, self._values = entry, values
+        self._made = {name: index for index, statement in enumerate(entry.body) for name in results(statement)}
+        self._events: dict[tuple[int, int | None], str | None] = {}
+        self._weights = {p.name for p in entry.params if "param" in p.roles}
+        self.layers: list[GatheredLayer] = []
+        users = self._users()
+        by_use: defaultdict[int, list[int]] = defaultdict(list)
+        for index in users:
+            by_use[users[index]].append(index)
+        places = sorted({*by_use, *self._direct()}) if by_use else []
+        for use in places:
+            self._add(use, by_use[use])
+        self.layers = [layer for layer in self.layers if layer.gathers]
+
+    def _gathers(self, statement: Statement) -> bool:
+        if not isinstance(statement, Apply) or statement.op not in GATHERS or statement.stream:
+            return False
+        return set(names(statement.args)) <= self._weights
+
+    def _users(self) -> dict[int, int]:
+        """By gather: the first statement that computes with what it gives, behind tuples and views."""
+        found: dict[int, int] = {}
+        given: dict[str, set[int]] = {}
+        for index, statement in enumerate(self._entry.body):
+            used = set[int]().union(*(given.get(name, ()) for name in names(operands(statement))))
+            if self._gathers(statement):
+                used.add(index)
+            elif not isinstance(statement, Apply) or not _is_view(statement):
+                for gather in used:
+                    found.setdefault(gather, index)
+                continue
+            given.update(dict.fromkeys(results(statement), used))
+        return found
+
+    def _direct(self) -> Iterator[int]:
+        """The statements that compute with a weight where it is: what its owner does of a layer."""
+        for index, statement in enumerate(self._entry.body):
+            runs = isinstance(statement, Call) or (isinstance(statement, Apply) and _computes(statement))
+            if runs and not self._weights.isdisjoint(names(operands(statement))):
+                yield index
+
+    def _add(self, use: int, gathers: Sequence[int]) -> None:
+        """Add a statement with its gathers: to the last layer, if that does the same on other devices."""
+        devices = {d for name in self._mentioned(use) for d in types.devices(type_of(self._values[name]))}
+        last = self.layers[-1] if self.layers else None
+        if last is not None and self._alike(last.uses[-1], use) and last.devices.isdisjoint(devices):
+            last.uses.append(use)
+            last.devices |= devices
+            last.gathers += gathers
+        else:
+            self.layers.append(GatheredLayer([use], devices, list(gathers)))
+
+    def _mentioned(self, index: int) -> list[str]:
+        statement = self._entry.body[index]
+        return [*names(operands(statement)), *filter(None, results(statement))]
+
+    def _alike(self, one: int, other: int) -> bool:
+        a, b = self._entry.body[one], self._entry.body[other]
+        if isinstance(a, Call) and isinstance(b, Call):
+            return a.function == b.function
+        return isinstance(a, Apply) and isinstance(b, Apply) and a.op == b.op
+
+    # Writing.
+
+    def written(self, prefetch: int) -> tuple[Statement, ...]:
+        """The body with all gathers so many layers ahead."""
+        builder = namer(self._entry)
+        gone = {index for layer in self.layers for index in layer.gathers}
+        before: defaultdict[int, list[Statement]] = defaultdict(list)
+        for number, layer in enumerate(self.layers):
+            ahead = self._ahead(number, prefetch)
+            place = 0 if ahead is None else min([*ahead.uses, *ahead.gathers])
+            for index in layer.gathers:
+                gather = self._entry.body[index]
+                assert isinstance(gather, Apply)
+                renamed: dict[str, str] = {}
+                for weight in names(gather.args):
+                    event = ahead and self._event(ahead, types.device_of(type_of(self._values[weight])))
+                    if event is not None:
+                        renamed[weight] = builder.fresh(f"{weight}_next")
+                        before[place].append(Apply((renamed[weight],), "After", (weight, event), stream=STREAM))
+                before[place].append(replace(with_operands(gather, renamed), stream=STREAM))
+        body: list[Statement] = []
+        for index, statement in enumerate(self._entry.body):
+            body += before[index]
+            if index not in gone:
+                body.append(statement)
+        return tuple(body)
+
+    def _ahead(self, number: int, prefetch: int) -> GatheredLayer | None:
+        """The layer so far ahead of another one on its devices; None where there are not so many."""
+        layer = self.layers[number]
+        for other in self.layers[number::-1]:
+            if not other.devices.isdisjoint(layer.devices):
+                if not prefetch:
+                    return other
+                prefetch -= 1
+        return None
+
+    def _event(self, layer: GatheredLayer, device: int | None) -> str | None:
+        """What is there on a device when a layer begins; None if that may be from the start."""
+        use = next((use for use in layer.uses if self._place(use, device)), min(layer.uses))
+        if (use, device) not in self._events:
+            inputs = [name for name in names(operands(self._entry.body[use])) if self._computed(name, device)]
+            self._events[use, device] = max(inputs, key=self._made.__getitem__) if inputs else self._before(use, device)
+        return self._events[use, device]
+
+    def _place(self, use: int, device: int | None) -> bool:
+        return any(device in types.devices(type_of(self._values[name])) for name in self._mentioned(use))
+
+    def _before(self, place: int, device: int | None) -> str | None:
+        """The last value that a device computes before a statement."""
+        found = (name for index in range(place - 1, -1, -1) for name in results(self._entry.body[index]) if name)
+        return next((name for name in found if self._computed(name, device)), None)
+
+    def _computed(self, name: str, device: int | None) -> bool:
+        """Whether a value is a tensor that a device computes: no view, and nothing that is gathered."""
+        if name not in self._made:
+            return False
+        statement, found = self._entry.body[self._made[name]], type_of(self._values[name])
+        if not isinstance(found, TensorType) or found.device != device or device == HOST:
+            return False
+        return isinstance(statement, Call) or (isinstance(statement, Apply) and _computes(statement))
+
+
+def _is_view(statement: Apply) -> bool:
+    return statement.op in OPS and bool(OPS[statement.op].view)
+
+
+def _computes(statement: Apply) -> bool:
+    """Whether a statement computes: it is no view, no transfer and no update."""
+    if statement.op not in OPS:
+        return True
+    op = OPS[statement.op]
+    return not op.view and op.communication is None and op.family not in ("optimizer", "scaling")

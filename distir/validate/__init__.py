@@ -1,0 +1,42 @@
+"""How true the simulator is: measured training runs, predicted from what their rows say.
+
+A run becomes the program that its framework would run, on the machine that it names. Names are imported when they are
+first asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+from distir.ir.late import late_names
+
+if TYPE_CHECKING:
+    from distir.validate.figures import GroupFigures, Outcome, summaries
+    from distir.validate.frameworks import FRAMEWORKS, Framework, framework
+    from distir.validate.predictions import Prediction, predict, predict_all
+    from distir.validate.programs import UnsupportedError, plan_of
+    from distir.validate.runs import MeasuredRun, RunsError, read_runs
+
+_HOMES = {
+    "distir.validate.figures": ("Outcome", "GroupFigures", "summaries"),
+    "distir.validate.frameworks": ("FRAMEWORKS", "Framework", "framework"),
+    "distir.validate.predictions": ("Prediction", "predict", "predict_all"),
+    "distir.validate.programs": ("UnsupportedError", "plan_of"),
+    "distir.validate.runs": ("MeasuredRun", "RunsError", "read_runs"),
+}
+__getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
+
+__all__ = [
+    "FRAMEWORKS",
+    "Framework",
+    "GroupFigures",
+    "MeasuredRun",
+    "Outcome",
+    "Prediction",
+    "RunsError",
+    "UnsupportedError",
+    "framework",
+    "plan_of",
+    "predict",
+    "predict_all",
+    "read_runs",
+    "summaries",
+]

@@ -1,0 +1,163 @@
+"""How far predictions are from measurements: errors, ranks, choices, memory. Knows no programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from distir.validate.predictions import Prediction
+from distir.validate.runs import MeasuredRun
+
+FEWEST = 3
+"""Runs of a group within which ranks say something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run beside what is predicted of it."""
+
+    run: MeasuredRun
+    predicted: Prediction
+
+    @property
+    def time_error(self) -> float | None:
+        """By how much the predicted step takes longer, as a share of the measured time; None without both."""
+        if self.run.status != "ok" or not self.run.step_time_s or self.predicted.step_time_s is None:
+            return None
+        return self.predicted.step_time_s / self.run.step_time_s - 1
+
+    @property
+    def memory_error(self) -> float | None:
+        """The same of the peak of memory."""
+        if not self.run.peak_memory_bytes or self.predicted.peak_memory_bytes is None:
+            return None
+        return self.predicted.peak_memory_bytes / self.run.peak_memory_bytes - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Errors as shares: the mean, the median and the 9th decile of their sizes, and their mean with signs."""
+
+    n: int
+    mean: float
+    median: float
+    p90: float
+    bias: float
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Errors | None:
+        """The figures of some errors; None for none."""
+        if not errors:
+            return None
+        sizes = sorted(map(abs, errors))
+        return cls(len(sizes), fmean(sizes), median(sizes), quantile(sizes, 0.9), fmean(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class FitCounts:
+    """Of how many runs it was predicted whether they fit: so many right, out of memory and missed, false alarms."""
+
+    n: int
+    right: int
+    missed: int
+    false_alarms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """How predictions of a group of runs fare.
+
+    `rank` is Spearman's ρ of step times, of all runs; `rank_within`, its mean over groups of the same work on equal
+    devices, weighted by their runs; `regret`, how much longer than the best measured step the one takes that
+    predictions choose, the mean over these groups, as a share, and `worst_regret` the largest. None: too few runs.
+    """
+
+    name: str
+    runs: int
+    expressed: int
+    time: Errors | None
+    rank: float | None
+    rank_within: float | None
+    regret: float | None
+    worst_regret: float | None
+    memory: FitCounts
+    memory_error: Errors | None
+
+
+def summaries(outcomes: Iterable[Outcome]) -> list[GroupFigures]:
+    """One for each file and framework, in their order."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.run.group, []).append(outcome)
+    return [summary(name, found) for name, found in groups.items()]
+
+
+def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
+    """The figures of some runs."""
+    timed = [o for o in outcomes if o.time_error is not None]
+    clusters: dict[tuple[object, ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        clusters.setdefault(outcome.run.cluster, []).append(outcome)
+    within = [(rho, len(some)) for some in clusters.values() if (rho := rank_of(some)) is not None]
+    regrets = [found for some in clusters.values() if (found := regret_of(some)) is not None]
+    judged = [o for o in outcomes if o.predicted.fits is not None]
+    wrong = [o for o in judged if o.predicted.fits != (o.run.status == "ok")]
+    missed = sum(bool(o.predicted.fits) for o in wrong)
+    return GroupFigures(
+        name,
+        len(outcomes),
+        sum(o.predicted.step_time_s is not None for o in outcomes),
+        Errors.of([e for o in timed if (e := o.time_error) is not None]),
+        rank_of(timed),
+        sum(rho * n for rho, n in within) / sum(n for _, n in within) if within else None,
+        fmean(regrets) if regrets else None,
+        max(regrets, default=None),
+        FitCounts(len(judged), len(judged) - len(wrong), missed, len(wrong) - missed),
+        Errors.of([e for o in outcomes if (e := o.memory_error) is not None]),
+    )
+
+
+def rank_of(outcomes: Iterable[Outcome]) -> float | None:
+    """Spearman's ρ of measured and predicted step times; None for too few, or where either are all equal."""
+    pairs = [(o.run.step_time_s or 0.0, o.predicted.step_time_s or 0.0) for o in outcomes if o.time_error is not None]
+    return spearman([m for m, _ in pairs], [p for _, p in pairs]) if len(pairs) >= FEWEST else None
+
+
+def regret_of(outcomes: Sequence[Outcome]) -> float | None:
+    """How much longer the chosen layout takes than the best, as a share; None where there is nothing to choose.
+
+    The choice is the fastest by prediction of those that are predicted to fit, and ran. One that ran out of memory is
+    skipped, as a user would find out within minutes; such are counted as missed.
+    """
+    there = [o for o in outcomes if o.time_error is not None]
+    choices = [o for o in there if o.predicted.fits] or there
+    if len(there) < FEWEST:
+        return None
+    chosen = min(choices, key=lambda o: o.predicted.step_time_s or 0.0)
+    best = min(o.run.step_time_s or 0.0 for o in there)
+    return (chosen.run.step_time_s or 0.0) / best - 1
+
+
+def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    """The correlation of ranks, equal values sharing theirs; None where all values of one are equal."""
+    a, b = _ranks(xs), _ranks(ys)
+    mean_a, mean_b = fmean(a), fmean(b)
+    da, db = [x - mean_a for x in a], [y - mean_b for y in b]
+    scale = (sum(x * x for x in da) * sum(y * y for y in db)) ** 0.5
+    return sum(x * y for x, y in zip(da, db, strict=True)) / scale if scale else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    places: Mapping[float, list[int]] = {}
+    for place, value in enumerate(sorted(values)):
+        places.setdefault(value, []).append(place)
+    return [fmean(places[value]) for value in values]
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Of values in ascending order, the one below which a share of them lies, between neighbours in proportion."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

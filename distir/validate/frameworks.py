@@ -1,0 +1,172 @@
+"""Frameworks that people train with: what each does where a run does not say. A framework is one definition.
+
+A definition states facts of the framework's code and of its defaults, each with its source. What a run states counts
+before them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from distir.ir.registry import Registry
+
+Attention = Literal["unfused", "fused", "flash1", "flash"]
+Kernels = Literal["eager", "fused"]
+
+
+ATTENTION_RATES: Final[dict[str, float]] = {"flash1": 0.5}
+"""Of attention's kernels: the rate over that of the profiles, which is of FlashAttention 2 and later.
+
+Dao, arXiv:2307.08691, figures 4 to 6: the second version is about twice as fast as the first.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """How a framework trains.
+
+    `precision` and `gradients` are those of the step `grad`. `kernels`: `eager` runs each op by itself; in `fused`
+    elementwise ops are fused, by hand or by a compiler. `attention`, `recompute`, `sharding` are what is meant where a
+    run does not say; `sequence_parallel`: whether tensor parallelism implies it. `layout` orders the axes of
+    parallelism from outermost to innermost. `vocabulary`: it is padded to a multiple of this, times the tensor-parallel
+    ranks. `overlap`: what is communicated beside computation, in words of the step `overlap`. `issue`: seconds in which
+    the host issues an op.
+    """
+
+    name: str
+    title: str
+    sources: tuple[str, ...]
+    precision: Literal["mixed", "bf16", "fp32"] = "mixed"
+    gradients: Literal["auto", "fp32", "bf16"] = "auto"
+    optimizer: str = "adamw"
+    clip: bool = True
+    kernels: Kernels = "fused"
+    fused_norm: bool = True
+    fused_rotary: bool = True
+    attention: Attention = "flash"
+    flash: Attention = "flash"
+    """The kernel that it runs where a run says `flash`."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    sharding: str = "zero0"
+    sequence_parallel: bool = False
+    layout: str = "pdt"
+    vocabulary: int = 1
+    overlap: tuple[str, ...] = ()
+    issue: float = 0.0
+    memory: Literal["allocated", "reserved"] = "allocated"
+    """What its measured peak of memory is of: tensors, or what the allocator has taken of the device for them."""
+
+
+FRAMEWORKS: Final[Registry[Framework]] = Registry()
+"""By the word in the column `framework`."""
+
+
+def framework(definition: Framework) -> Framework:
+    """Register a framework."""
+    FRAMEWORKS.register(definition.name, definition, __name__)
+    return definition
+
+
+MEGATRON = framework(
+    Framework(
+        name="megatron",
+        title="Megatron-LM (Megatron Core)",
+        sources=(
+            "NVIDIA/Megatron-LM, megatron/training/arguments.py: bf16 accumulates gradients in fp32; "
+            "clip_grad 1.0, vocabulary padded to a multiple of 128 · tp; Adam by default",
+            "Korthikanti et al., arXiv:2205.05198: fused kernels, sequence parallelism",
+        ),
+        vocabulary=128,
+    )
+)
+
+NEMO = framework(
+    replace(
+        MEGATRON,
+        name="nemo",
+        title="NeMo and Megatron-Bridge",
+        sources=(
+            *MEGATRON.sources,
+            "NVIDIA-NeMo/NeMo, recipes of nemo.collections.llm: distributed optimizer, sequence parallelism with tp, "
+            "overlap of gradient reduction and parameter gathers",
+        ),
+        sharding="zero1",
+        sequence_parallel=True,
+    )
+)
+
+PAXML = framework(
+    Framework(
+        name="paxml",
+        title="Paxml on JAX",
+        sources=("google/paxml, praxis: fully sharded weights (ici_mesh_shape), remat; compiled by XLA",),
+        kernels="fused",
+        sharding="zero3",
+    )
+)
+
+ALEPH = framework(
+    Framework(
+        name="aleph",
+        title="Aleph Alpha's training code",
+        sources=(
+            "Hagemann et al., arXiv:2311.05610, sections 3 and 4: AdamW, ZeRO-1, bf16 with fp32 master weights, 1F1B; "
+            "kernels and recomputation as the rows say",
+        ),
+        kernels="eager",
+        gradients="bf16",
+        fused_rotary=False,
+        issue=8e-6,
+        sharding="zero1",
+        clip=True,
+    )
+)
+
+LLM_FOUNDRY = framework(
+    Framework(
+        name="llm-foundry",
+        title="MosaicML's llm-foundry and Composer, on PyTorch FSDP",
+        sources=(
+            "mosaicml/llm-foundry, scripts/train/benchmarking/README.md: FSDP, one layer a unit; bf16 weights and "
+            "optimizer on A100-40GB",
+            "mosaicml/llm-foundry, mpt/configuration_mpt.py: flash attention, all else torch's own kernels; the table "
+            "is of May 2023, when flash-attn was at 1.0",
+        ),
+        precision="bf16",
+        kernels="eager",
+        flash="flash1",
+        sharding="zero3",
+    )
+)
+
+TORCHTITAN = framework(
+    Framework(
+        name="torchtitan",
+        title="torchtitan: FSDP2 of PyTorch",
+        sources=(
+            "pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: FSDP2, torch.compile of each block, "
+            "selective activation checkpointing per operator; float32 parameters, bf16 computation, "
+            "gradients reduced in float32",
+        ),
+        precision="mixed",
+        kernels="fused",
+        sharding="zero3",
+        memory="reserved",
+    )
+)
+
+MEGATRON_DEEPSPEED = framework(
+    Framework(
+        name="vtrain",
+        title="Megatron-DeepSpeed, as in vTrain's measurements",
+        sources=(
+            "VIA-Research/vTrain, config/validation: activation checkpointing, 1F1B, no ZeRO, gradients not bucketed",
+            "microsoft/Megatron-DeepSpeed: fp16 with fp32 master weights, Megatron's softmax and layer norm kernels",
+        ),
+        attention="fused",
+        recompute="full",
+        vocabulary=128,
+        issue=11e-6,
+    )
+)

@@ -1,0 +1,117 @@
+"""The machine of a run: so many nodes of a profile, as the run's framework and its network make them.
+
+Profiles have what a kernel takes that runs by itself. In a training step a device runs for minutes at the limit of its
+power, and the host issues the next op while the last one runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from distir import cost
+from distir.cost import DeviceKind, Hardware, Level
+from distir.cost.contractions import AttentionFigures, ProductFigures
+from distir.cost.host import Host
+from distir.ir import DTYPES
+from distir.ops.resources import MatrixProduct
+
+GPUS: Final[dict[str, str]] = {
+    "a100_40gb": "a100-40",
+    "a100_80gb": "a100-80",
+    "h100_80gb": "h100",
+    "h100_96gb_2_4TBs": "h100-96",
+    "h200": "h200",
+    "b200": "b200",
+    "gb200": "gb200",
+    "v100_32gb": "dgx2-v100",
+}
+"""The profile of a node of each GPU."""
+
+UNPROFILED: Final = ("b300", "gb300")
+"""GPUs that runs may name, and no profile describes."""
+
+LARGE: Final = 8192
+"""Rows and columns of a product whose rate a device sustains: it takes milliseconds, and is repeated for seconds."""
+
+
+class MachineError(ValueError):
+    """A machine that no profile describes; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a device is used. `issue`: seconds in which the host issues an op, 0 where it takes no time.
+
+    `attention`: the rate of attention's kernel over that of the profile's.
+    """
+
+    issue: float = 0.0
+    attention: float = 1.0
+
+
+@lru_cache(maxsize=64)
+def machine(gpu: str, gpus: int, node_gbps: float | None, conditions: Conditions) -> Hardware:
+    """So many GPUs, whose nodes send `node_gbps` Gbit/s each, or as the profile says. Raises MachineError."""
+    if gpu not in GPUS:
+        raise MachineError(f"no profile describes the GPU `{gpu}`")
+    node = cost.load(GPUS[gpu])
+    nodes = math.ceil(gpus / len(node.kinds))
+    if nodes > 1 and node.network is None:
+        raise MachineError(f"the profile `{node.name}` states no network between nodes")
+    found = cost.load(GPUS[gpu], nodes)
+    if node_gbps is not None and nodes > 1:
+        found = _with_network(found, node_gbps * 1e9 / 8)
+    return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
+
+
+def _with_network(hardware: Hardware, node: float) -> Hardware:
+    """The machine where a node sends so many bytes/s; links are slower, or faster, as its cards are."""
+    levels: list[Level] = []
+    for level in hardware.levels:
+        cards = level.cards
+        if cards is not None:
+            card = node / len(set(cards.of))
+            share = card / cards.bandwidth
+            links = {use: replace(link, bandwidth=link.bandwidth * share) for use, link in level.links.items()}
+            level = replace(level, links=links, cards=replace(cards, bandwidth=card))
+        levels.append(level)
+    return replace(hardware, levels=tuple(levels))
+
+
+def _under(kind: DeviceKind, conditions: Conditions) -> DeviceKind:
+    """A kind of device in a training step.
+
+    A launch of the roofline includes what the host takes. Where the host is simulated, it is that of products, which
+    were measured one behind the other.
+    """
+    products = {name: _slowed(figures, _sustained(kind, name)) for name, figures in kind.products.items()}
+    attention = {
+        name: tuple(_at(figures, conditions.attention) for figures in sizes) for name, sizes in kind.attention.items()
+    }
+    kind = replace(kind, products=products, attention=attention)
+    if not conditions.issue:
+        return kind
+    launch = min([kind.launch, *(figures.usual.launch for figures in kind.products.values())])
+    return replace(kind, launch=launch, host=Host(conditions.issue))
+
+
+def _sustained(kind: DeviceKind, dtype: str) -> float:
+    """The share of its rate by shape that a large product keeps where it is repeated for seconds: that by size."""
+    element, figures = DTYPES[dtype], kind.products[dtype]
+    product = MatrixProduct(LARGE, LARGE, LARGE)
+    flops = 2 * LARGE**3
+    alone = figures.spent(product, element.bytes, 3 * LARGE**2 * element.bytes).seconds
+    rate = kind.rates[element]
+    return 1.0 if rate.instead else min(1.0, rate.achieved(flops) * alone / flops)
+
+
+def _slowed(figures: ProductFigures, share: float) -> ProductFigures:
+    tiles = (replace(tile, rate=tile.rate * share, overhead=tile.overhead / share) for tile in figures.tiles)
+    return replace(figures, tiles=tuple(tiles))
+
+
+def _at(figures: AttentionFigures, share: float) -> AttentionFigures:
+    return figures if share == 1 else replace(figures, rate=figures.rate * share, overhead=figures.overhead / share)

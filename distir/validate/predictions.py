@@ -1,0 +1,120 @@
+"""What runs are predicted to take: their programs, simulated, on all cores."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+from distir.cost import HardwareError
+from distir.diagnostics import ProgramError
+from distir.files.scratch import ended_on_termination
+from distir.ir.collection import paused_collection
+from distir.models.sizes import ModelError
+from distir.ops import Reject
+from distir.simulate.simulation import BindError, Simulation, simulate
+from distir.transform.steps import StepError
+from distir.validate.machines import MachineError
+from distir.validate.programs import UnsupportedError, framework_of, plan_of
+from distir.validate.runs import MeasuredRun
+
+SMALL = 8
+"""Runs: up to so many, starting processes takes longer than it saves."""
+
+ORPHANED_S = 30
+"""How long an idle worker waits for work before it exits."""
+
+
+REFUSALS = (UnsupportedError, MachineError, ProgramError, StepError, ModelError, HardwareError, BindError, Reject)
+"""What says that a run cannot be expressed, or its program not be simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a run is predicted to take. `step_time_s` is None, and `note` says why, where it cannot be expressed.
+
+    `peak_memory_bytes`: what the framework would report; `fits`: whether tensors and all that a process holds beside
+    them are within the device.
+    """
+
+    id: str
+    step_time_s: float | None = None
+    peak_memory_bytes: int | None = None
+    fits: bool | None = None
+    note: str = ""
+
+
+def simulated(run: MeasuredRun) -> Simulation:
+    """The simulation of a run. Raises one of `REFUSALS`."""
+    plan = plan_of(run)
+    return simulate(plan.module(), plan.hardware, bind=plan.bind)
+
+
+def predict(run: MeasuredRun) -> Prediction:
+    """What a run takes. Never raises for a run that cannot be expressed: the note says why."""
+    try:
+        with paused_collection():
+            found = simulated(run)
+            uses = found.devices
+            first = uses[min(uses)]
+            return Prediction(
+                run.id, found.latency_s, _reported(run, first.peak_memory_bytes), all(use.fits for use in uses.values())
+            )
+    except REFUSALS as error:
+        text = error.diagnostics[0].message if isinstance(error, ProgramError) and error.diagnostics else str(error)
+        return Prediction(run.id, note=" ".join(text.split()))
+
+
+def _reported(run: MeasuredRun, tensors: int) -> int:
+    """What the framework reports of the first device's peak."""
+    return tensors
+
+
+def predict_all(runs: Sequence[MeasuredRun], jobs: int = 0) -> Generator[Prediction]:
+    """The predictions of runs, as they come. `jobs`: processes, 0 for one for each core."""
+    together = families(runs)
+    if jobs == 1 or (jobs == 0 and len(runs) <= SMALL):
+        for some in together:
+            for run in some:
+                yield predict(run)
+        return
+    joblib: Any = import_module("joblib")
+    parallel = joblib.Parallel(
+        n_jobs=jobs or -1,
+        return_as="generator_unordered",
+        pre_dispatch="3*n_jobs",
+        max_nbytes=None,
+        idle_worker_timeout=ORPHANED_S,
+        initializer=_leave_interrupts,
+    )
+    with ended_on_termination():
+        found: Generator[list[Prediction]] = parallel(joblib.delayed(_predicted)(some) for some in together)
+        try:
+            for some in found:
+                yield from some
+        except BaseException:
+            found.close()
+            loky: Any = import_module("joblib.externals.loky")
+            loky.get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            raise
+
+
+def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
+    """Runs whose programs share most of the work, together: those of the same model, shards and stages."""
+    return [list(group) for _, group in groupby(sorted(runs, key=_family), key=_family)]
+
+
+def _family(run: MeasuredRun) -> tuple[object, ...]:
+    return run.source, run.model, run.global_batch, str(framework_of(run)), run.tp, run.pp, run.virtual or 1
+
+
+def _predicted(runs: Sequence[MeasuredRun]) -> list[Prediction]:
+    return [predict(run) for run in runs]
+
+
+def _leave_interrupts() -> None:
+    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

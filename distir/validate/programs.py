@@ -1,0 +1,150 @@
+"""The program of a run: the training step that its framework would run, on the machine that the run names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from distir.cost import Hardware
+from distir.ir import Module
+from distir.models.catalogue import program
+from distir.models.decoder import Decoder
+from distir.models.published import GPT3, LLAMA2
+from distir.models.rotary import Rotary
+from distir.models.sizes import BATCH
+from distir.transform.all_steps import transform
+from distir.transform.written_out import written_out
+from distir.validate.frameworks import ATTENTION_RATES, FRAMEWORKS, Framework
+from distir.validate.machines import Conditions, machine
+from distir.validate.runs import MeasuredRun
+
+
+class UnsupportedError(ValueError):
+    """A run that cannot be expressed; the text says why."""
+
+
+def framework_of(run: MeasuredRun) -> Framework:
+    """The framework of a run, with what the run states in the place of defaults."""
+    found = FRAMEWORKS[run.framework]
+    return replace(
+        found,
+        attention=found.flash if run.attention == "flash" else run.attention or found.attention,
+        recompute=run.recompute or found.recompute,
+        sharding=run.sharding or found.sharding,
+        sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
+        fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
+        kernels=found.kernels if run.compile is None else "fused" if run.compile else "eager",
+    )
+
+
+def decoder_of(run: MeasuredRun, vocabulary: int) -> Decoder:
+    """The model of a run. Raises UnsupportedError for one that is not among ours."""
+    if run.experts:
+        raise UnsupportedError("mixtures of experts are not validated yet")
+    if run.attention_kind == "mla":
+        raise UnsupportedError("multi-head latent attention of a run: its ranks are not columns")
+    if run.mlp == "relu2":
+        raise UnsupportedError("no model here has squared ReLU as its activation")
+    family = LLAMA2 if run.norm == "rmsnorm" else GPT3
+    return family(
+        layers=run.layers,
+        width=run.hidden,
+        heads=run.heads,
+        kv_heads=run.kv_heads or run.heads,
+        head_size=run.head_dim or run.hidden // run.heads,
+        ffn=run.ffn,
+        vocabulary=vocabulary,
+        context=run.seq,
+        norm="rms" if run.norm == "rmsnorm" else "layer",
+        position=Rotary() if run.position == "rope" else "alibi" if run.position == "alibi" else "learned",
+        activation="silu" if run.mlp == "swiglu" else "gelu_tanh",
+        gated=run.mlp == "swiglu",
+        tied=bool(run.tied) if run.tied is not None else True,
+        attention_bias=bool(run.bias),
+        mlp_bias=bool(run.bias),
+        names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """A run as a program: the sequential training step, the steps that distribute it, and the machine."""
+
+    model: Decoder
+    sequence: int
+    batch: int
+    written: tuple[str, ...]
+    """The ops that the framework has no kernel for."""
+    training: tuple[str, ...]
+    distribution: tuple[str, ...]
+    kernels: tuple[str, ...]
+    hardware: Hardware
+
+    def module(self) -> Module:
+        """The program. Raises ProgramError or StepError where a step cannot be applied."""
+        step = _step(self.model, self.sequence, self.written, self.training)
+        return transform(step, *self.distribution, *self.kernels)
+
+    @property
+    def bind(self) -> dict[str, int]:
+        """The batch: how many sequences all replicas take together."""
+        return {str(BATCH): self.batch}
+
+
+@lru_cache(maxsize=8)
+def _step(model: Decoder, sequence: int, written: tuple[str, ...], words: tuple[str, ...]) -> Module:
+    module = program(model, sequence)
+    for op in written:
+        module = written_out(module, op)
+    return transform(module, *words)
+
+
+def plan_of(run: MeasuredRun) -> RunProgram:
+    """The program of a run. Raises UnsupportedError, with the reason, for one that cannot be expressed."""
+    chosen = framework_of(run)
+    if (run.cp or 1) > 1:
+        raise UnsupportedError(f"context parallelism ({run.cp} ranks) cannot be expressed")
+    if (run.ep or 1) > 1:
+        raise UnsupportedError(f"expert parallelism ({run.ep} ranks) cannot be expressed")
+    if run.micro_batch is None:
+        raise UnsupportedError("the micro batch is not stated")
+    if run.offload:
+        raise UnsupportedError("offload to the host cannot be expressed")
+    if run.precision in ("mxfp8", "nvfp4"):
+        raise UnsupportedError(f"the precision `{run.precision}` cannot be expressed")
+    if ":" in chosen.sharding:
+        raise UnsupportedError(f"`{chosen.sharding}`: sharding within groups of replicas cannot be expressed")
+    rows, left = divmod(run.global_batch, run.dp * run.micro_batch)
+    if left or not rows:
+        each = f"micro batches of {run.micro_batch} on {run.dp} replicas"
+        raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
+    conditions = Conditions(chosen.issue, ATTENTION_RATES.get(chosen.attention, 1.0))
+    hardware = machine(run.gpu, run.gpus, run.node_gbps, conditions)
+    padded = chosen.vocabulary * run.tp
+    model = decoder_of(run, -(-run.vocab // padded) * padded)
+    written = ["Attention"] if chosen.attention in ("unfused", "fused") else []
+    if not chosen.fused_norm and run.norm == "rmsnorm":
+        written.append("RMSNormalization")
+    if not chosen.fused_rotary and run.position == "rope":
+        written.append("RotaryEmbedding")
+    training: list[str] = []
+    if run.precision == "fp8":
+        training.append("fp8")
+    precision = "fp16" if run.precision == "fp16" else chosen.precision
+    training += ["grad", f"optimizer={chosen.optimizer}", f"precision={precision}"]
+    training += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
+    training += ["clip=1"] if chosen.clip else []
+    if chosen.recompute != "none":
+        training += [f"checkpoint={chosen.recompute}"]
+    virtual = run.virtual or 1
+    steps = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
+    if run.pp > 1:
+        steps += [f"virtual={virtual}", "schedule=interleaved" if virtual > 1 else "schedule=1f1b", "balance=uniform"]
+    steps += ["representative=true", "ends=false", f"hardware={hardware.name}"]
+    steps += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
+    stage = int(chosen.sharding[4])
+    steps += [f"zero={stage}", "partition=split"] if stage and run.dp > 1 else []
+    kernels = ["fuse"] if chosen.kernels == "fused" else ["fuse", "kernels=eager"]
+    return RunProgram(
+        model, run.seq, run.global_batch, tuple(written), tuple(training), tuple(steps), tuple(kernels), hardware
+    )

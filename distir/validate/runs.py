@@ -1,0 +1,248 @@
+"""Measured runs: what was trained, on which machine, distributed how, and what it took. Reads their CSV files.
+
+A file begins with lines of comments (`# source: …`), then a header, then a row for each run. The columns are the
+fields of `MeasuredRun`; others are ignored. An empty cell means that the source does not say.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import PurePath
+from typing import Any
+
+from distir.diagnostics.spelling import nearest
+from distir.files.reading import ROWS, read_bytes
+
+
+class RunsError(ValueError):
+    """A file that does not hold runs; the text says what is wrong, and in which line and column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A run. Sizes in elements, memory in bytes, times in seconds, bandwidth in Gbit/s; None: not said.
+
+    `layers` and the like are those of what ran. `micro_batch` is of one replica; `gpus` are `dp · tp · pp · cp`.
+    `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
+    that ended out of memory and so has no measurements.
+    """
+
+    id: str
+    model: str = ""
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    ffn: int
+    mlp: str = "gelu"
+    norm: str = "layernorm"
+    position: str = "learned"
+    tied: bool | None = None
+    vocab: int
+    bias: bool | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    expert_ffn: int | None = None
+    shared_experts: int | None = None
+    dense_layers: int | None = None
+    attention_kind: str = "mha"
+    seq: int
+    gpu: str
+    gpus: int
+    gpus_per_node: int | None = None
+    node_gbps: float | None = None
+    dp: int
+    tp: int
+    pp: int
+    cp: int | None = None
+    ep: int | None = None
+    etp: int | None = None
+    virtual: int | None = None
+    schedule: str = ""
+    sequence_parallel: bool | None = None
+    sharding: str = ""
+    micro_batch: int | None = None
+    global_batch: int
+    precision: str = "bf16"
+    recompute: str = ""
+    attention: str = ""
+    fused_norm: bool | None = None
+    compile: bool | None = None
+    offload: bool | None = None
+    async_tp: bool | None = None
+    optimizer: str = ""
+    framework: str
+    status: str = "ok"
+    step_time_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    tflops_per_gpu: float | None = None
+    peak_memory_bytes: int | None = None
+    source: str = ""
+    """The file that it is of, without its suffix."""
+
+    @property
+    def group(self) -> str:
+        """What its errors are told with: those of the same file and framework."""
+        return f"{self.source}/{self.framework}"
+
+    @property
+    def cluster(self) -> tuple[object, ...]:
+        """What it is compared within: layouts of the same model and work on as many equal devices."""
+        return self.source, self.model, self.seq, self.global_batch, self.precision, self.gpu, self.gpus
+
+
+FIELDS = {f.name: f for f in fields(MeasuredRun) if f.name != "source"}
+REQUIRED = tuple(name for name, f in FIELDS.items() if f.default is MISSING)
+WORDS = {
+    "mlp": ("gelu", "relu2", "swiglu"),
+    "norm": ("layernorm", "rmsnorm"),
+    "position": ("learned", "rope", "alibi"),
+    "attention_kind": ("mha", "gqa", "mla"),
+    "precision": ("fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"),
+    "recompute": ("none", "selective", "full"),
+    "attention": ("unfused", "fused", "flash1", "flash"),
+    "schedule": ("1f1b", "interleaved", "gpipe"),
+    "status": ("ok", "oom"),
+}
+"""The words of columns that have few."""
+
+SHARDING = re.compile(r"zero[0-3]|zero1:[1-9]\d*|hsdp:[1-9]\d*")
+
+
+def read_runs(path: str, known: Mapping[str, Sequence[str]] | None = None) -> list[MeasuredRun]:
+    """The runs of a file. `known`: further columns whose words are limited.
+
+    Raises RunsError for a file that holds no runs, OSError for one that cannot be read.
+    """
+    data = read_bytes(path, ROWS)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise RunsError(f"{path}:{line}: expected UTF-8 text, found the byte {data[error.start]:#04x}") from None
+    return parse_runs(text, path, known)
+
+
+def parse_runs(text: str, path: str, known: Mapping[str, Sequence[str]] | None = None) -> list[MeasuredRun]:
+    """The runs of a text; `path` names it. Raises RunsError."""
+    lines = text.splitlines(keepends=True)
+    first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+    if first is None:
+        raise RunsError(f"{path}:1: expected a header with the columns {', '.join(REQUIRED)}, found no line")
+    reader = csv.reader(io.StringIO("".join(lines[first:]), newline=""))
+    try:
+        header = [name.strip() for name in next(reader)]
+        _check_header(header, f"{path}:{first + 1}")
+        runs: list[MeasuredRun] = []
+        seen: dict[str, int] = {}
+        for cells in reader:
+            if not any(cells):
+                continue
+            line = first + reader.line_num
+            run = _run(header, cells, path, line, {**WORDS, **(known or {})})
+            if run.id in seen:
+                at = f"{path}:{line}:{header.index('id') + 1}"
+                raise RunsError(f"{at}: `{run.id}` names the run in line {seen[run.id]} already")
+            seen[run.id] = line
+            runs.append(run)
+    except csv.Error as error:
+        raise RunsError(f"{path}:{first + reader.line_num}: {error}") from None
+    if not runs:
+        raise RunsError(f"{path}:{first + 1}: expected runs below the header, found none")
+    return runs
+
+
+def _check_header(header: Sequence[str], at: str) -> None:
+    for index, name in enumerate(header):
+        if name in header[:index]:
+            raise RunsError(f"{at}:{index + 1}: the column `{name}` is there twice")
+    missing = [name for name in REQUIRED if name not in header]
+    if missing:
+        unknown = [name for name in header if name not in FIELDS]
+        near = nearest(missing[0], unknown)
+        hint = f"; did you mean it by `{near}`?" if near else ""
+        raise RunsError(f"{at}: expected a column `{missing[0]}`, found none{hint}")
+
+
+def _run(
+    header: Sequence[str], cells: Sequence[str], path: str, line: int, words: Mapping[str, Sequence[str]]
+) -> MeasuredRun:
+    if len(cells) != len(header):
+        raise RunsError(f"{path}:{line}: expected {len(header)} cells, as in the header, found {len(cells)}")
+    given: dict[str, Any] = {}
+    for column, (name, cell) in enumerate(zip(header, cells, strict=True), start=1):
+        text = cell.strip()
+        if name not in FIELDS:
+            continue
+        at = f"{path}:{line}:{column}"
+        if not text:
+            if name in REQUIRED:
+                raise RunsError(f"{at}: `{name}` is empty; it must be given")
+            continue
+        if name in words and text not in words[name]:
+            near = nearest(text, words[name])
+            hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words[name])}"
+            raise RunsError(f"{at}: there is no {name} `{text}`; {hint}")
+        given[name] = _value(name, text, at)
+    run = MeasuredRun(**given, source=PurePath(path).stem)
+    _check_together(run, header, path, line)
+    return run
+
+
+def _check_together(run: MeasuredRun, header: Sequence[str], path: str, line: int) -> None:
+    """Raises RunsError where figures of a run contradict each other."""
+    ranks = run.dp * run.tp * run.pp * (run.cp or 1)
+    if ranks != run.gpus:
+        at = f"{path}:{line}:{header.index('gpus') + 1}"
+        raise RunsError(f"{at}: expected gpus = dp · tp · pp · cp = {ranks}, found {run.gpus}")
+    if run.status == "ok" and run.step_time_s is None and "step_time_s" in header:
+        at = f"{path}:{line}:{header.index('step_time_s') + 1}"
+        raise RunsError(f"{at}: expected the seconds that a step of a run with the status `ok` took, found none")
+
+
+def _value(name: str, text: str, at: str) -> Any:
+    kind = str(FIELDS[name].type).removesuffix(" | None")
+    what, read = _KINDS[kind]
+    try:
+        found = read(text)
+    except (ValueError, KeyError, OverflowError):
+        raise RunsError(f"{at}: `{name}` expected {what}, found `{text}`") from None
+    if name == "sharding" and not SHARDING.fullmatch(text):
+        raise RunsError(f"{at}: `sharding` expected zero0 to zero3, zero1:N or hsdp:N, found `{text}`")
+    least = _LEAST.get(name, 1)
+    if kind in ("int", "float") and found < least:
+        raise RunsError(f"{at}: `{name}` expected {least} or more, found `{text}`")
+    return found
+
+
+def _positive(text: str) -> float:
+    found = float(text)
+    if not (math.isfinite(found) and found > 0):
+        raise ValueError
+    return found
+
+
+def _flag(text: str) -> bool:
+    return {"0": False, "1": True}[text]
+
+
+_KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "int": ("a whole number", int),
+    "float": ("a number above 0", _positive),
+    "bool": ("0 or 1", _flag),
+    "str": ("a word", str),
+}
+_LEAST: dict[str, int] = dict.fromkeys(
+    (
+        *("experts", "top_k", "expert_ffn", "shared_experts", "dense_layers"),
+        *("node_gbps", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu"),
+    ),
+    0,
+)
+"""The least that a figure may be, where that is not 1."""

@@ -1,0 +1,180 @@
+"""Laws of `overlap`: what it may change, by how much, and where sums and gathers are issued."""
+
+from dataclasses import replace
+
+import pytest
+from chain_samples import SIZES, distributions, models
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+import distir
+from distir.analysis import check
+from distir.diagnostics import ProgramError
+from distir.ir import Apply, Call, Module, names, results, types
+from distir.lower import project
+from distir.models import gpt2, mlp
+from distir.ops import type_of
+from distir.simulate import simulate
+from distir.transform import reference, transform, verify
+
+LIGHT = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+PERCEPTRON = mlp(4, 64, 64, "Float32")
+DECODER = gpt2(3, 32, 4, 16, batch=8, vocabulary=64, positions=16, dtype="Float32")
+
+DISTRIBUTED = [
+    "dp=2",
+    "dp=2 zero=1 partition=split",
+    "dp=2 zero=2",
+    "dp=4 zero=3 partition=split",
+    "dp=2 zero=3",
+    "accumulate=4 dp=2",
+    "dtp=2,1,2 microbatches=8",
+    "dtp=2,1,2 microbatches=8 sums=stage",
+    "dtp=2,2,2 microbatches=4 schedule=zb-h1",
+    "dtp=2,1,2 microbatches=4 schedule=interleaved virtual=2 zero=2 partition=split",
+    "dtp=2,1,2 microbatches=4 zero=3 partition=split",
+]
+
+
+def trained(model, steps, *options):
+    return transform(model, *f"grad optimizer=adam {' '.join(options)} {steps}".split())
+
+
+def on(module, stream):
+    """The ops on a stream, in the order of the entry function."""
+    return [s for s in module.entry().body if isinstance(s, Apply) and s.stream == stream]
+
+
+def seconds(module, machine="dgx-a100", bind=None):
+    return simulate(module, machine, bind=bind).latency_s
+
+
+@pytest.mark.parametrize("steps", DISTRIBUTED)
+def test_results_stay_and_no_step_gets_slower(steps):
+    plain = trained(PERCEPTRON, steps, "clip=1.0")
+    made = transform(plain, "overlap=gradients,weights" if "zero=3" in steps else "overlap=gradients")
+    assert seconds(made) < seconds(plain)
+    words = f"grad optimizer=adam clip=1.0 {steps}".split()
+    assert verify(reference(PERCEPTRON, words), made, seed=1).equal
+
+
+@LIGHT
+@given(model=models(), spread=distributions(), stage=st.integers(0, 3), partition=st.sampled_from(["owner", "split"]))
+def test_no_random_program_gets_slower(model, spread, stage, partition):
+    module = model.module
+    for step in ["grad loss=mse optimizer=adam", *spread, f"zero={stage} partition={partition}"]:
+        try:
+            module = transform(module, *step.split())
+        except ProgramError:
+            continue
+    for kind in ("overlap=gradients bucket_bytes=300", "overlap=weights"):
+        try:
+            made = transform(module, *kind.split())
+        except ProgramError:
+            continue
+        note(distir.format(made))
+        sizes = SIZES if model.named else {}
+        assert seconds(made, bind=sizes) <= seconds(module, bind=sizes)
+        module = made
+
+
+@pytest.mark.parametrize("steps", ["dp=4", "accumulate=4 dp=4", "dtp=4,1,1 representative=true"])
+def test_sums_over_free_links_cost_nothing(steps, tmp_path):
+    """Data parallelism takes as long as the same step without any sums over devices."""
+    made = transform(trained(PERCEPTRON, steps), "overlap=gradients")
+    alone = Module(without_sums(f) if f is made.entry() else f for f in made)
+    free = tmp_path / "free.toml"
+    free.write_text(FREE_LINKS)
+    assert seconds(made, free) == pytest.approx(seconds(alone, free), rel=1e-6)
+
+
+def without_sums(function):
+    """The function whose sums over devices give what they are given."""
+    body = []
+    for s in function.body:
+        if isinstance(s, Apply) and s.op in ("MPIAllreduce", "GroupAllreduce"):
+            body += [Apply((r,), "Identity", (a,)) for r, a in zip(s.results, s.args, strict=True) if r]
+        else:
+            body.append(s)
+    return replace(function, body=tuple(body))
+
+
+FREE_LINKS = """
+title = "four GPUs, with links that take no time"
+groups = [{ kind = "gpu", count = 4 }]
+
+[kinds.gpu]
+title = "gpu"
+memory = "1GB"
+launch = "1us"
+memory_bandwidth = { peak = "3GB/s", achieved = "1GB/s" }
+flops = { Float32 = { peak = "1TFLOP/s", achieved = "0.7GFLOP/s" }, other = { like = "Float32" } }
+
+[levels.link]
+devices = 4
+send = { startup = "0us", latency = "0us", bandwidth = "1e6GB/s" }
+collective = { startup = "0us", latency = "0us", bandwidth = "1e6GB/s" }
+"""
+
+
+def test_what_is_prefetched_beyond_need_takes_memory_alone():
+    plain = trained(DECODER, "dtp=4,1,1 representative=true zero=3 partition=split")
+    found = [simulate(transform(plain, "overlap", f"prefetch={ahead}")) for ahead in (0, 1, 2, 3, 30, 31)]
+    times = [each.latency_s for each in found]
+    peaks = [each.devices[1].peak_memory_bytes for each in found]
+    assert times == sorted(times, reverse=True)
+    assert peaks == sorted(peaks)
+    assert times[-1] == times[-2]
+    assert times[1] < times[0] < simulate(plain).latency_s
+    assert peaks[-1] > peaks[1]
+
+
+@pytest.mark.parametrize("zero", ["", "zero=2 partition=split", "zero=3 partition=split"])
+def test_a_representative_takes_as_long_as_all(zero):
+    steps = f"dtp=2,2,2 microbatches=4 {zero}"
+    whole = simulate(transform(trained(PERCEPTRON, steps), "overlap"))
+    one = simulate(transform(trained(PERCEPTRON, f"dtp=2,2,2 microbatches=4 representative=true {zero}"), "overlap"))
+    assert one.latency_s == whole.latency_s
+    for device, use in one.devices.items():
+        assert use.peak_memory_bytes == whole.devices[device].peak_memory_bytes
+
+
+@pytest.mark.parametrize("sums", ["layer", "stage"])
+@pytest.mark.parametrize("layout", ["dtp=2,1,2", "dtp=2,1,1", "dtp=2,2,1"])
+def test_sums_are_issued_between_the_layers_of_the_last_microbatch(layout, sums):
+    made = transform(trained(PERCEPTRON, f"{layout} microbatches=4 sums={sums}"), "overlap=gradients", "bucket_bytes=0")
+    analysis, main = check(made), made.entry()
+    rank = project(analysis, analysis.instance(main, [p.type for p in main.params]))[1].entry()
+    place = [i for i, s in enumerate(rank.body) if getattr(s, "stream", "") == "reduce"]
+    layers = [i for i, s in enumerate(rank.body) if isinstance(s, Call) and "Grad" in s.function]
+    assert len(place) >= 4
+    assert place[0] < layers[-1] < place[-1]
+
+
+def test_a_bucket_has_its_size_and_one_group_of_devices():
+    plain = trained(PERCEPTRON, "dtp=2,2,2 microbatches=4")
+    made = transform(plain, "overlap=gradients", "bucket_bytes=12000", "first_bucket_bytes=5000")
+    values = check(made).states[made.entry().name]
+    sizes = {}
+    for s in on(made, "reduce"):
+        given = [type_of(values[name]) for name in names(s.args)]
+        assert all(len(types.devices(each)) == 1 for each in given)
+        group = tuple(types.device_of(each) for each in given)
+        sizes.setdefault(group, []).append(types.nbytes(given[0]))
+    assert len(sizes) == 4  # two shards of two stages
+    for found in sizes.values():
+        assert found[0] >= 5000
+        assert len(found) > 1
+    alone = transform(plain, "overlap=gradients", "bucket_bytes=0")
+    assert len(on(alone, "reduce")) > sum(map(len, sizes.values()))
+
+
+def test_norms_wait_for_all_sums_and_are_none():
+    made = transform(trained(PERCEPTRON, "dp=2", "clip=1.0"), "overlap=gradients", "bucket_bytes=0")
+    place = {name: i for i, s in enumerate(made.entry().body) for name in results(s)}
+    norms = [s for s in made.entry().body if isinstance(s, Apply) and s.op == "SquaredNorm"]
+    assert norms
+    assert all(not s.stream for s in norms)
+    assert {s.op for s in on(made, "reduce")} == {"MPIAllreduce"}
+    assert max(place[s.results[0]] for s in on(made, "reduce")) < max(place[s.results[0]] for s in norms)

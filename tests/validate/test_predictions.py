@@ -1,0 +1,149 @@
+"""Runs as programs, and what these take."""
+
+from dataclasses import replace
+
+import pytest
+from run_samples import row, text
+
+from distir import cost
+from distir.validate import FRAMEWORKS, Framework, plan_of, predict
+from distir.validate.figures import Outcome, regret_of, spearman, summaries
+from distir.validate.machines import Conditions, MachineError, machine
+from distir.validate.predictions import Prediction, simulated
+from distir.validate.runs import parse_runs
+
+
+def run(**given):
+    (found,) = parse_runs(text(row(**given)), "runs.csv")
+    return found
+
+
+def test_each_framework_is_a_definition_with_sources():
+    assert {"megatron", "nemo", "paxml", "aleph", "llm-foundry", "torchtitan", "vtrain"} <= set(FRAMEWORKS)
+    for name, found in FRAMEWORKS.items():
+        assert isinstance(found, Framework)
+        assert found.name == name
+        assert found.sources
+        assert found.title
+
+
+def test_a_run_is_its_program_on_its_machine():
+    found = predict(run())
+    assert found.note == ""
+    assert found.fits
+    assert 0 < found.step_time_s < 1
+    assert 0 < found.peak_memory_bytes < 80e9
+
+
+@pytest.mark.parametrize("name", sorted(FRAMEWORKS))
+def test_every_framework_trains_in_any_layout(name):
+    for layout in ({"dp": 4, "tp": 1}, {"dp": 1, "tp": 2, "pp": 2}, {"dp": 2, "tp": 2}):
+        assert predict(run(framework=name, **layout)).note == ""
+
+
+def test_more_work_takes_longer_and_recomputation_needs_less_memory():
+    small, large = simulated(run(layers=2)), simulated(run(layers=8))
+    assert small.latency_s < large.latency_s
+    kept, recomputed = (predict(run(layers=8, recompute=how, micro_batch=4)) for how in ("none", "full"))
+    assert recomputed.step_time_s > kept.step_time_s
+    assert recomputed.peak_memory_bytes < kept.peak_memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"gpu": "b300"}, "no profile describes the GPU `b300`"),
+        ({"micro_batch": ""}, "the micro batch is not stated"),
+        ({"micro_batch": 3}, "micro batches of 3 on 2 replicas do not divide the batch of 8"),
+    ],
+)
+def test_what_cannot_be_expressed_says_why(given, reason):
+    assert predict(run(**given)) == Prediction("r:1", note=reason)
+
+
+def test_context_and_expert_parallelism_are_refused_until_they_can_be_expressed():
+    one = run()
+    assert "context parallelism" in predict(replace(one, cp=2)).note
+    assert "expert parallelism" in predict(replace(one, ep=2)).note
+
+
+def test_a_slower_network_than_the_profiles_slows_what_crosses_nodes():
+    plain = machine("a100_80gb", 16, None, Conditions())
+    slow = machine("a100_80gb", 16, 800.0, Conditions())
+    assert plain.levels[1].cards.bandwidth == 25e9
+    assert slow.levels[1].cards.bandwidth == 12.5e9
+    assert slow.levels[1].links["collective"].bandwidth == plain.levels[1].links["collective"].bandwidth / 2
+    assert slow.levels[0] == plain.levels[0]
+
+
+def test_a_gpu_without_a_profile_is_refused():
+    with pytest.raises(MachineError, match="gb300"):
+        machine("gb300", 8, None, Conditions())
+
+
+def test_the_host_issues_ops_where_the_framework_says_how_fast():
+    assert all(kind.host.issue == 9e-6 for kind in machine("h100_80gb", 8, None, Conditions(9e-6)).kinds.distinct)
+    one = machine("h100_80gb", 8, None, Conditions()).kinds.distinct[0]
+    assert one.launch == cost.load("h100").kinds[0].launch
+
+
+def test_large_products_run_as_fast_as_the_device_sustains():
+    alone, training = cost.load("a100-80").kinds[0], machine("a100_80gb", 8, None, Conditions()).kinds[0]
+    assert training.products["BFloat16"].rate < alone.products["BFloat16"].rate
+
+
+def test_eager_kernels_are_more_than_fused_ones():
+    one = run()
+    eager = simulated(replace(one, compile=False))
+    fused = simulated(replace(one, compile=True))
+    assert eager.ops > fused.ops
+
+
+def test_gpus_of_profiles_are_there():
+    for gpu in ("a100_40gb", "a100_80gb", "h100_80gb", "h200", "b200", "gb200"):
+        assert machine(gpu, 16, None, Conditions()).devices >= 16
+
+
+def test_a_batch_of_the_run_is_bound():
+    program = plan_of(run(global_batch=16))
+    assert program.bind == {"B": 16}
+    assert "microbatches=8" in program.distribution
+
+
+# Figures.
+
+
+def outcomes(measured, predicted, fits=None):
+    runs = parse_runs(text(*(row(id=f"r:{i}", step_time_s=m) for i, m in enumerate(measured))), "runs.csv")
+    fits = fits or [True] * len(runs)
+    return [Outcome(r, Prediction(r.id, p, 1, f)) for r, p, f in zip(runs, predicted, fits, strict=True)]
+
+
+def test_errors_ranks_and_regret():
+    (found,) = summaries(outcomes([1, 2, 4], [1.1, 1.8, 4]))
+    assert found.time.mean == pytest.approx(0.2 / 3)
+    assert found.time.median == pytest.approx(0.1)
+    assert found.time.bias == pytest.approx(0)
+    assert found.rank == found.rank_within == 1
+    assert found.regret == 0
+    (found,) = summaries(outcomes([1, 2, 4], [2, 1.8, 4]))
+    assert found.rank == 0.5
+    assert found.regret == 1
+
+
+def test_out_of_memory_is_right_missed_or_a_false_alarm():
+    runs = parse_runs(
+        text(row(id="a"), row(id="b"), *(row(id=n, status="oom", step_time_s="") for n in "cd")), "runs.csv"
+    )
+    found = [Outcome(r, Prediction(r.id, 1.0, 1, fits)) for r, fits in zip(runs, [True, False] * 2, strict=True)]
+    (counted,) = summaries(found)
+    assert (counted.memory.right, counted.memory.missed, counted.memory.false_alarms) == (2, 1, 1)
+
+
+def test_what_does_not_fit_is_not_chosen():
+    assert regret_of(outcomes([1, 2, 4], [1, 2, 4], [False, True, True])) == 1
+
+
+def test_ranks_of_equal_values_are_shared():
+    assert spearman([1, 1, 2], [1, 1, 5]) == 1
+    assert spearman([1, 1, 1], [1, 2, 3]) is None

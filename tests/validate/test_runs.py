@@ -1,0 +1,56 @@
+"""Files of measured runs: what they hold, and what is said of those that hold none."""
+
+from pathlib import Path
+
+import pytest
+from run_samples import HEADER, row, text
+
+from distir.validate import RunsError, read_runs
+from distir.validate.runs import parse_runs
+
+MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"))
+
+
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_all_files_of_the_project_are_read_and_name_their_source(path):
+    runs = read_runs(str(path))
+    assert path.read_text().startswith("# source: ")
+    assert all(run.gpus == run.dp * run.tp * run.pp * (run.cp or 1) for run in runs)
+    assert {run.source for run in runs} == {path.stem}
+
+
+def test_an_empty_cell_is_not_said():
+    (run,) = parse_runs(text(row(micro_batch="")), "runs.csv")
+    assert run.micro_batch is None
+    assert run.cp is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        ("", "runs.csv:1: expected a header"),
+        ("# source: nobody\n\n", "runs.csv:1: expected a header"),
+        (text(), "runs.csv:2: expected runs below the header"),
+        (text(row(), header=HEADER.replace("hidden", "hiden")), "expected a column `hidden`.*did you mean.*`hiden`"),
+        (text(row(), header=HEADER.replace("ffn", "layers")), "runs.csv:2:6: the column `layers` is there twice"),
+        (text(row(layers="many")), r"runs.csv:3:4: `layers` expected a whole number, found `many`"),
+        (text(row(layers="0")), r"runs.csv:3:4: `layers` expected 1 or more, found `0`"),
+        (text(row(step_time_s="nan")), r"runs.csv:3:19: `step_time_s` expected a number above 0, found `nan`"),
+        (text(row(hidden="")), r"runs.csv:3:3: `hidden` is empty"),
+        (text(row(recompute="some")), r"runs.csv:3:16: there is no recompute `some`"),
+        (text(row(), row()), r"runs.csv:4:1: `r:1` names the run in line 3 already"),
+        (text(row(dp=3)), r"runs.csv:3:10: expected gpus = dp · tp · pp · cp = 6, found 4"),
+        (text(row() + ",more"), r"runs.csv:3: expected 20 cells, as in the header, found 21"),
+        (text(row(step_time_s="")), r"runs.csv:3:19: expected the seconds that a step"),
+    ],
+)
+def test_a_file_that_holds_no_runs_is_refused_with_line_and_column(broken, expected):
+    with pytest.raises(RunsError, match=expected):
+        parse_runs(broken, "runs.csv")
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_bytes(b"# source\n\xff\xfe")
+    with pytest.raises(RunsError, match=r"runs\.csv:2: expected UTF-8"):
+        read_runs(str(path))
