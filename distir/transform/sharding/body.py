@@ -222,6 +222,11 @@ class ShardedBody(Rewriting):
         """The argument with partial sums completed, if some statement has needed that already."""
         return self._settled.get(arg, arg) if isinstance(arg, str) else arg
 
+    def kept(self, arg: Arg) -> Arg:
+        """The argument as a function returns it: as the last to use it has needed it, and so does a backward pass."""
+        found = self.settled(arg)
+        return self._exchanged.get(found, found) if isinstance(found, str) else found
+
     def _apply(self, index: int, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
         states = tuple(map(self.state, statement.args))
