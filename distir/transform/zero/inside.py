@@ -238,12 +238,12 @@ def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) 
     """The functions that take a weight of some of its replicas alone, so that nothing in them can be for all."""
     found: set[str] = set()
     seen: set[tuple[str, Hashable]] = set()
-    first = {
+    first: dict[str, Held] = {
         name: Slot(number, rank)
         for number, group in enumerate(partitioned.groups)
         for rank, name in enumerate(group.weights)
     }
-    waiting: list[tuple[Function, dict[str, Held]]] = [(entry, dict(first))]
+    waiting: list[tuple[Function, dict[str, Held]]] = [(entry, first)]
     while waiting:
         function, held = waiting.pop()
         for statement in function.body:
@@ -267,6 +267,8 @@ def of_some_replicas(module: Module, entry: Function, partitioned: Partitioned) 
                     if any(len(r) < len(partitioned.groups[w].devices) for w, r in ranks_of(tuple(helds)).items()):
                         found.add(statement.function)
                     callee = module.functions[statement.function]
-                    given = {p.name: of for p, of in zip(callee.params, helds, strict=True) if of is not None}
+                    given: dict[str, Held] = {
+                        p.name: of for p, of in zip(callee.params, helds, strict=True) if of is not None
+                    }
                     waiting.append((callee, given))
     return found

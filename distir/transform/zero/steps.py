@@ -125,8 +125,9 @@ def _named_as_before(module: Module, made: Sequence[Function]) -> Module:
             names[function.name] = before
 
     def renamed(statement: Statement) -> Statement:
-        is_made = isinstance(statement, Call) and statement.function in names
-        return replace(statement, function=names[statement.function]) if is_made else statement
+        if isinstance(statement, Call) and statement.function in names:
+            return replace(statement, function=names[statement.function])
+        return statement
 
     return Module(
         replace(f, name=names.get(f.name, f.name), body=tuple(map(renamed, f.body))) for f in module if f.name in called
