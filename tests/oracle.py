@@ -305,7 +305,7 @@ class _Walk:
         whole = operands[: types.width(ts[0])] * len(ws) if definition.view == "first" else operands
         results = _split(whole, ws) if view else [self._made(w) for w in ws]
         measured = len(devices) == 1 and self.machine.measured(statement.op, positions)
-        if (definition.view or done == NO_WORK) and not measured:
+        if (definition.view or done == NO_WORK) and not measured and not definition.awaits:
             devices = ()
         spent = self._seconds(statement.op, done, positions) if devices else 0.0
         self.ops.append(Op(
