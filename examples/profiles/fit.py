@@ -1,6 +1,7 @@
 """Fits the figures of products and attention by shape (`distir/cost/contractions.py`) to a table of measured ops.
 
     python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 [--where system=h100_sxm …]
+    python examples/profiles/fit.py experts TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
     python examples/profiles/fit.py attention TABLE.csv --like dgx-h100 --dtype BFloat16 [--where …]
     python examples/profiles/fit.py products TABLE.csv --like dgx-h100 --dtype BFloat16 --check
 
@@ -497,6 +498,80 @@ def _score(measured: Array, estimated: Array) -> float:
     return 3 * median + decile
 
 
+# Experts.
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A table of layers of experts, forward: two products of each, with what is around them, all with equal loads.
+
+    `inter`: the width of one expert. Of a gated one, the first product is twice as wide.
+    """
+
+    tokens: Array
+    hidden: Array
+    inter: Array
+    topk: Array
+    experts: Array
+    measured: Array
+    size: int
+
+    def part(self, chosen: Array) -> Experts:
+        """Some of the rows."""
+        names = ("tokens", "hidden", "inter", "topk", "experts", "measured")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def products(self) -> Products:
+        """The first products of all rows, then the second ones."""
+        rows = np.ceil(self.tokens * self.topk / self.experts)
+        twice = (np.concatenate([one, one]) for one in (rows, self.experts, self.measured))
+        m, batch, measured = twice
+        n, k = np.concatenate([2 * self.inter, self.hidden]), np.concatenate([self.hidden, self.inter])
+        return Products(m, n, k, batch, measured, self.size)
+
+    def around(self, figures: Array) -> Array:
+        """Seconds of sorting rows, of the activation and of summing up. No part of the products."""
+        start, row, activation, total = figures
+        rows = self.tokens * self.topk
+        return start + rows * (row + self.size * (3 * self.inter / activation + self.hidden / total))
+
+
+def fit_experts(
+    table: Experts, start: ProductFigures, peak: float, bandwidth: float, restarts: int = 1
+) -> Callable[[Experts], tuple[ProductFigures, Array]]:
+    """For a table, the figures that the fitted one shows, and what the measurement should have taken."""
+    names = [name for name in SHARED if name != "sums"]
+    units = [bandwidth if name in ("memory", "cache") else 1.0 for name in names]
+    bounds = [tuple(one * unit for one in SHARED[name]) for name, unit in zip(names, units, strict=True)]
+    load = bandwidth / start.processors
+    bounds += [(0.5e-6, 3e-6, 2e-5), PACE["step"], tuple(one * load for one in PACE["load"])]
+    for tile in start.tiles:
+        bounds += [(0.02 * peak, 0.7 * tile.rate, peak), (1e-8, 1e-6, 1e-5), (1e-3, 0.5, 1.0)]
+    bounds += [(1e-7, 8e-6, 6e-5), (1e-13, 1e-11, 1e-9)]
+    bounds += [(0.1 * bandwidth, bandwidth, 8 * bandwidth), (0.1 * bandwidth, 0.8 * bandwidth, 8 * bandwidth)]
+    low, first, high = np.log(np.array(bounds)).T
+
+    def made(at: Array) -> tuple[ProductFigures, Array]:
+        values = iter(np.exp(at).tolist())
+        shared = {name: next(values) for name in names}
+        # These kernels split no sums.
+        pace = Pace(next(values), next(values), 1.0, next(values))
+        tiles = tuple(Tile(t.rows, t.columns, next(values), next(values), next(values)) for t in start.tiles)
+        figures = ProductFigures(start.processors, sums=bandwidth, usual=pace, thin=pace, tiles=tiles, **shared)
+        return figures, np.array(list(values))
+
+    def seconds(at: Array, table: Experts, choices: Choices) -> Array:
+        figures, around = made(at)
+        one = choices.table
+        moved = one.size * one.batch * (one.m * one.k + one.n * one.k + one.m * one.n)
+        return choices.seconds(figures, moved / figures.memory).reshape(2, -1).sum(0) + table.around(around)
+
+    choices, measured = Choices(table.products, start), np.log(table.measured)
+    at = restarted(lambda at: np.log(seconds(at, table, choices)) - measured, first, low, high, restarts)
+    return lambda other: (made(at)[0], seconds(at, other, Choices(other.products, start)))
+
+
 # Attention.
 
 
@@ -678,7 +753,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read a table, fit, print the tables of a profile and the errors."""
     asked = _asked(arguments)
     where = dict(condition.split("=", 1) for condition in asked.where)
-    rows = read_rows(asked.table, where)
+    left_out = [tuple(condition.split("=", 1)) for condition in asked.but]
+    rows = [row for row in read_rows(asked.table, where) if all(row.get(name) != value for name, value in left_out)]
     if len(rows) < 50:
         raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
     kind = load(asked.like).kinds[0]
@@ -686,6 +762,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cited = f'source = "{asked.source}"\nbasis = "derived"\n'
     if asked.op == "products":
         _products(asked, rows, kind, peak, cited)
+    elif asked.op == "experts":
+        _experts(asked, rows, kind, peak, cited)
     else:
         _attention(asked, rows, kind, peak, cited)
 
@@ -718,6 +796,26 @@ def _checked(asked: argparse.Namespace, table: Products, figures: ProductFigures
         raise SystemExit(f"`{asked.like}` has no figures of products of {asked.dtype} to check")
     found = measured_as(figures, table, asked.cache * 1e6).seconds(table)
     print(f"# {asked.op} of {asked.dtype} on {asked.like}: {_errors(table.measured, found)}")
+
+
+WIDTH = 64
+"""Experts whose width is no multiple of this are made by other kernels, which take up to twice as long."""
+
+
+def _experts(asked: argparse.Namespace, rows: list[dict[str, str]], kind: DeviceKind, peak: float, cited: str) -> None:
+    tokens, hidden, topk, experts = (column(rows, name) for name in ("tokens", "hidden", "topk", "experts"))
+    inter = column(rows, "inter") / column(rows, "tp", 1)
+    table = Experts(tokens, hidden, inter, topk, experts, seconds_of(rows), DTYPES[asked.dtype].bytes)
+    table = table.part((inter % WIDTH == 0) & (tokens * topk >= experts))
+    print(f"# {len(rows) - len(table.measured)} rows left out: widths that are no multiple of {WIDTH}, idle experts")
+    unseen = held_out(table.tokens, table.hidden, table.inter, table.topk, table.experts)
+    seen, rest = table.part(~unseen), table.part(unseen)
+    start = default_figures(_processors(asked, kind), peak, kind.peak_bandwidth)
+    found = fit_experts(seen, start, peak, kind.peak_bandwidth, asked.restarts)
+    (figures, fitted), (_, estimated) = found(seen), found(rest)
+    _report(asked, seen.measured, fitted, rest.measured, estimated)
+    cited += f'note = "{_note(rest.measured, estimated)}"\n'
+    print(product_toml(kind.name, asked.dtype, figures, cited, "experts"))
 
 
 def _attention(
@@ -771,11 +869,12 @@ def _report(asked: argparse.Namespace, seen: Array, fitted: Array, unseen: Array
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("op", choices=("products", "attention"))
+    parser.add_argument("op", choices=("products", "experts", "attention"))
     parser.add_argument("table", help="a CSV file of measured times")
     parser.add_argument("--like", required=True, metavar="PROFILE", help="peak rates and bandwidth; the fit's start")
     parser.add_argument("--dtype", default="BFloat16", choices=sorted(DTYPES))
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows")
+    parser.add_argument("--but", action="append", default=[], metavar="COLUMN=VALUE", help="not these rows")
     parser.add_argument("--processors", type=int, default=0, help="multiprocessors, if the profile does not say")
     parser.add_argument("--cache", type=float, default=50.0, metavar="MB", help="the device's last cache")
     parser.add_argument("--turns", type=int, default=1, help="matrices that the measurement took turns with")

@@ -144,6 +144,31 @@ def test_the_figures_that_made_a_table_of_attention_are_found(fit, tmp_path, cap
     assert found.launch == pytest.approx(figures.launch, rel=0.1)
 
 
+def test_the_figures_that_made_a_table_of_experts_are_found(fit, tmp_path, capsys):
+    figures = load("dgx-h100").kinds[0].experts["BFloat16"]
+    dice = random.Random(1)
+    lines = []
+    for _ in range(400):
+        tokens, hidden, inter = (2 ** dice.randint(low, high) for low, high in ((6, 14), (10, 13), (9, 13)))
+        experts, topk = dice.choice([(8, 2), (64, 4), (128, 8)])
+        rows = -(-tokens * topk // experts)
+        seconds = 25e-6 + tokens * topk * 2 * (3 * inter / 5e12 + hidden / 1e12)  # what is around the products
+        for n, k in ((2 * inter, hidden), (hidden, inter)):
+            moved = 2 * experts * (rows * k + n * k + rows * n)
+            seconds += figures.spent(MatrixProduct(rows, n, k, experts, grouped=True), 2, moved).seconds
+        lines.append((tokens, hidden, inter, topk, experts, seconds))
+    path = write(tmp_path / "moe.csv", "tokens,hidden,inter,topk,experts,seconds", lines)
+    fit.main(["experts", str(path), "--like", "dgx-h100", "--restarts", "0", "--source", "experts"])
+    left_out, head, toml = capsys.readouterr().out.split("\n", 2)
+    assert "rows left out" in left_out
+    assert float(head.split("median ")[1].split("%")[0]) < 3.0
+    found = parse(f'extends = "dgx-h100"\ntitle = "found"\n{toml}').kinds[0].experts["BFloat16"]
+    for shape in (MatrixProduct(512, 4096, 4096, 8, grouped=True), MatrixProduct(64, 2048, 1024, 128, grouped=True)):
+        nbytes = 2 * shape.batch * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+        there, here = (one.spent(shape, 2, nbytes).seconds for one in (figures, found))
+        assert here == pytest.approx(there, rel=0.2)
+
+
 def test_a_row_is_held_out_by_its_shape_alone(fit):
     m, n, k = np.arange(1, 2001), np.full(2000, 64), np.full(2000, 64)
     chosen = fit.held_out(m, n, k)
