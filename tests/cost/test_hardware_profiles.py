@@ -186,7 +186,8 @@ def test_the_host_is_no_device():
 
 
 def test_the_examples_of_the_readme_are_profiles():
-    full, several, torus, measured, by_shape, extension, kinds = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    examples = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    full, several, torus, measured, by_shape, corrected, extension, kinds = examples
     assert parse(full).devices == 8
     assert parse(several, nodes=64).devices == 512
     assert parse(torus).devices == 16
@@ -194,6 +195,9 @@ def test_the_examples_of_the_readme_are_profiles():
     kind = parse(by_shape).kinds[0]
     assert kind.products
     assert kind.attention
+    found = parse(corrected)
+    assert found.kinds[0].products["BFloat16"].correction
+    assert set(found.levels[0].corrections) == {"allreduce"}
     assert parse(extension).devices == 4
     assert 'blocks = ["0-7", "8-11"]' in kinds
 
