@@ -67,9 +67,12 @@ class Measured:
 
 def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
     """The rows of a CSV file, without lines that begin with `#`, whose columns have these values."""
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(line for line in file if not line.startswith("#"))
+            return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SystemExit(f"`{path}` cannot be read as a table: {error}") from None
 
 
 def measured(
@@ -111,7 +114,7 @@ def _number(row: Mapping[str, str], said: str, number: int) -> float:
         value = float(_text(row, match[1], number))
     except ValueError:
         raise SystemExit(f"row {number}: `{match[1]}` is `{row[match[1]]}`, expected a number above zero") from None
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise SystemExit(f"row {number}: `{match[1]}` is `{row[match[1]]}`, expected a number above zero")
     factor = float(match[3] or 1)
     return value / factor if match[2] == "/" else value * factor

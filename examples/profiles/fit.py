@@ -44,9 +44,12 @@ Array = Any
 
 def read_rows(path: str, where: Mapping[str, str]) -> list[dict[str, str]]:
     """The rows of a CSV file, without lines that begin with `#`, whose columns have these values."""
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(line for line in file if not line.startswith("#"))
+            return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SystemExit(f"`{path}` cannot be read as a table: {error}") from None
 
 
 def column(rows: Sequence[Mapping[str, str]], name: str, default: float | None = None) -> Array:
@@ -58,7 +61,7 @@ def column(rows: Sequence[Mapping[str, str]], name: str, default: float | None =
             value = float(text)
         except ValueError:
             raise SystemExit(f"row {number} has no number in the column `{name}`, but `{text}`") from None
-        if not value > 0:
+        if not 0 < value < math.inf:
             raise SystemExit(f"row {number}: `{name}` is `{text}`, expected a number above zero")
         found.append(value)
     return np.array(found)
@@ -108,7 +111,9 @@ def minimise(
         normal, gradient = slopes.T @ (weights[:, None] * slopes), slopes.T @ (weights * found)
         before = least
         for _ in range(8):
-            move = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-6 * len(found)), -gradient)
+            # Least squares, since few rows may say nothing of a figure.
+            damped = normal + damping * np.diag(np.diag(normal) + 1e-6 * len(found))
+            move = np.linalg.lstsq(damped, -gradient, rcond=None)[0]
             there = np.clip(at + np.clip(move, -0.7, 0.7), low, high)
             tried = residuals(there)
             if cost(tried) < least:
@@ -752,8 +757,7 @@ def attention_toml(kind: str, dtype: str, figures: AttentionFigures, cited: str)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read a table, fit, print the tables of a profile and the errors."""
     asked = _asked(arguments)
-    where = dict(condition.split("=", 1) for condition in asked.where)
-    left_out = [tuple(condition.split("=", 1)) for condition in asked.but]
+    where, left_out = dict(map(_condition, asked.where)), list(map(_condition, asked.but))
     rows = [row for row in read_rows(asked.table, where) if all(row.get(name) != value for name, value in left_out)]
     if len(rows) < 50:
         raise SystemExit(f"`{asked.table}` has {len(rows)} rows{' where ' + ', '.join(asked.where) if where else ''}")
@@ -865,6 +869,13 @@ def _report(asked: argparse.Namespace, seen: Array, fitted: Array, unseen: Array
     print(f"# {name}: {len(unseen)} rows not seen: median {median:.2%}, 90 % below {decile:.2%}", end="")
     print(f"; {len(seen)} seen: {known:.2%}, {tenth:.2%}")
     sys.stdout.flush()
+
+
+def _condition(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SystemExit(f"expected a column and a value, as in `device=h100`, found `{text}`")
+    return name, value
 
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:

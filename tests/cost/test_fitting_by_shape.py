@@ -183,6 +183,8 @@ def test_a_row_is_held_out_by_its_shape_alone(fit):
         ("m,n,k,latency_ms\n" + "8,8,0,1\n" * 60, "row 1: `k` is `0`, expected a number above zero"),
         ("m,n,k,time\n" + "8,8,8,1\n" * 60, "no column `seconds`"),
         ("m,n,k,latency_ms\n8,8,8,1\n", "has 1 rows"),
+        ("m,n,k,latency_ms\n" + "8,inf,8,1\n" * 60, "row 1: `n` is `inf`, expected a number above zero"),
+        ("m,n,k,latency_ms\n" + "8,8,8,1\n" * 60 + "8,8,8,\n", "row 61 has no number in the column `latency_ms`"),
     ],
 )
 def test_a_faulty_table_is_refused(fit, tmp_path, text, said):
@@ -191,3 +193,25 @@ def test_a_faulty_table_is_refused(fit, tmp_path, text, said):
     with pytest.raises(SystemExit) as caught:
         fit.main(["products", str(path), "--like", "dgx-h100"])
     assert said in str(caught.value)
+
+
+def test_a_table_that_is_not_there_and_a_condition_without_a_value_are_refused(fit, tmp_path):
+    with pytest.raises(SystemExit, match="cannot be read as a table"):
+        fit.main(["products", str(tmp_path / "none.csv"), "--like", "dgx-h100"])
+    with pytest.raises(SystemExit, match="as in `device=h100`, found `device`"):
+        fit.main(["products", str(tmp_path / "none.csv"), "--like", "dgx-h100", "--where", "device"])
+
+
+def test_a_small_table_is_fitted(fit, capsys):
+    """Few rows say nothing of some figures."""
+    sample = Path(__file__).with_name("measured") / "products-dgx-h100.csv"
+    lines = ["products", str(sample), "--like", "dgx-h100", "--where", "k=4096", "--where", "n=4096"]
+    with pytest.raises(SystemExit, match="rows where k=4096, n=4096"):
+        fit.main(lines)
+    words = ["products", str(sample), "--like", "dgx-h100", "--processors", "132", "--restarts", "0"]
+    fit.held_out, real = (lambda *shape: np.arange(len(shape[0])) % 5 == 0), fit.held_out  # all of it is held out
+    try:
+        fit.main(words)
+    finally:
+        fit.held_out = real
+    assert "rows not seen: median" in capsys.readouterr().out
